@@ -367,7 +367,6 @@ class Greeted(Document, frozen=True):
 class Greeting(Report, frozen=True):
     headline: str
     greeted: tuple[Greeted, ...]
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "Greeting"
 '''
 PAGE = '''"""The page of Greeting."""

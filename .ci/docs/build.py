@@ -1,9 +1,9 @@
 """Build the documentation site: `.ci/site FOLDER`.
 
 Read in this order: build.py collects the pages and runs zensical; site_pages.py has the pages, their links and the
-navigation; command_pages.py, reference_pages.py and library_page.py generate pages from the code. The folder pages/ has
-the pages that exist for the site alone. All others are README.md, CONTRIBUTING.md, CHANGELOG.md, the help topics and
-RULES.md. Generated pages are not committed.
+navigation; command_pages.py, example_page.py, reference_pages.py and library_page.py generate pages from the code. The
+folder pages/ has the pages that exist for the site alone. All others are README.md, CONTRIBUTING.md, CHANGELOG.md, the
+help topics and RULES.md. Generated pages are not committed.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from itertools import groupby
 from pathlib import Path
 
 from command_pages import build_command_index, build_command_page
+from example_page import EXAMPLES, build_example_page
 from library_page import build_library_page
 from reference_pages import build_options_page, build_rule_pages, build_schema_pages, link_rules
 from site_pages import Nav, Site
@@ -34,7 +35,7 @@ HOW_TOPICS = ("fidelity", "versions", "comparison", "speed", "stability")
 REFERENCE_TOPICS = ("exit-codes", "rights", "sources", "output", "plugins", "library")
 INSERTION = re.compile(r"^\{README(?:: (?P<heading>.+))?\}$", re.MULTILINE)
 """A line of a page that stands for a section of README.md, or for its first paragraph."""
-NOT_SEARCHED = re.compile(r"reference/json/(?!index\.html)")
+NOT_SEARCHED = re.compile(r"changelog\.html|reference/json/(?!index\.html)")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 TITLE_BEFORE_COLON = re.compile(r"^# ([^:\n]+)")
 
@@ -55,7 +56,7 @@ def build(folder: Path) -> None:
 
 
 def shorten_search_index(folder: Path) -> None:
-    """Remove the JSON documents from the search index: their fields would hide the pages that explain a word."""
+    """Remove the changelog and the JSON documents from the search index: they would hide the pages that explain."""
     index = json.loads((folder / "search.json").read_text())
     index["items"] = [item for item in index["items"] if not NOT_SEARCHED.match(item["location"])]
     text = json.dumps(index, separators=(",", ":"))
@@ -75,6 +76,10 @@ def collect_pages(site: Site) -> Nav:
     site.add("contributing.md", (ROOT / "CONTRIBUTING.md").read_text(), source="CONTRIBUTING.md")
     site.add("changelog.md", (ROOT / "CHANGELOG.md").read_text(), source="CHANGELOG.md")
     site.alias("README.md", "start/questions.md")
+
+    site.add("guides/examples.md", build_example_page(ROOT / "tests" / "examples"))
+    for name in EXAMPLES:
+        site.alias(f"tests/examples/{name}", "guides/examples.md")
 
     site.add("questions/index.md", build_command_index())
     for name in COMMANDS:
@@ -124,7 +129,7 @@ def build_nav(site: Site) -> Nav:
             ],
         ),
         ("Questions", commands),
-        ("Guides", [link_topic(site, topic) for topic in guides]),
+        ("Guides", [*(link_topic(site, topic) for topic in guides), ("Examples to copy", "guides/examples.md")]),
         (
             "How it works",
             [

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import lzma
 import re
 import sys
+import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import redirect_stderr
 from importlib import import_module
@@ -37,19 +39,22 @@ SHOWN_COMMANDS = {
     "whatif": (f"whatif {DRAIN_STEP} --demo",),
     "pools": ("pools --demo",),
     "scale": ("scale up --demo", "scale down --demo"),
-    "provision": (),
+    "provision": (
+        "provision -f tests/field/33-karpenter-subnet-zone/in.yaml --assume-complete "
+        "--instance-types tests/field/types.json",
+    ),
     "consolidate": ("consolidate --demo --pool spot",),
     "instance-types": ("instance-types --demo",),
     "lint": ("lint tests/lint/charts/postgresql.yaml", "lint explain pdb-zero-disruptions"),
     "audit": ("audit --demo --brief",),
     "config": ("config view",),
     "priorities": ("priorities --demo",),
-    "latency": (),
+    "latency": ("latency --metrics metrics.txt",),
     "packing": ("packing --demo",),
     "topology": ("topology --demo",),
     "races": ("races --demo",),
     "sampling": ("sampling --demo",),
-    "snapshot": (),
+    "snapshot": ("snapshot show demo.ksnap",),
     "watch": ("watch --demo",),
     "queues": ("queues -f tests/field/19-kueue-podsets-sum/in.yaml",),
     "browse": (),
@@ -62,6 +67,8 @@ SHOWN_COMMANDS = {
     "help": (),
 }
 """Command -> the command lines whose output its page shows, () for a command that needs more than the demo cluster."""
+FILES_OF_USERS = {"metrics.txt", "demo.ksnap"}
+"""Files in these command lines that do not exist in the repository: a saved /metrics text and a snapshot."""
 PICTURES = {"explain": "report.png", "browse": "browse.svg"}
 HEADING = re.compile(r"^# (.+)", re.MULTILINE)
 
@@ -83,7 +90,7 @@ def build_command_page(name: str, topics: Mapping[str, Path]) -> str:
     entry = COMMANDS[name]
     command: Any = load_command(name)
     examples = import_module(f"kschedctl.commands.{entry.module}.command").EXAMPLES
-    parts = [f"# {name}", f"**{entry.summary}**"]
+    parts = [f"# {name}: {entry.summary.removesuffix('.')}"]  # the search looks at titles first
     if name in PICTURES:
         parts.append(f"![{name} on the demo cluster](../pictures/{PICTURES[name]})")
     subcommands = getattr(command, "commands", None)
@@ -142,11 +149,26 @@ def _format_examples(examples: Iterable[str]) -> str:
 
 def _format_output(name: str) -> list[str]:
     """Return the section with what the command prints for the demo cluster, or nothing."""
-    with redirect_stderr(StringIO()):  # notes, such as that prices are unknown
-        blocks = [f"$ kschedctl {line}\n{run(f'kschedctl {line}')}" for line in SHOWN_COMMANDS[name]]
+    # Notes, such as that prices are unknown, go to stderr
+    with redirect_stderr(StringIO()):
+        blocks = [f"$ kschedctl {line}\n{_run_with_files(line)}" for line in SHOWN_COMMANDS[name]]
     if not blocks:
         return []
     return ["## What it prints", *(f"```console\n{block}```" for block in blocks)]
+
+
+def _run_with_files(line: str) -> str:
+    """Return what a command line prints. The files of users that it names are made in a temporary folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = {name: f"{folder}/{name}" for name in FILES_OF_USERS & set(line.split())}
+        if metrics := paths.get("metrics.txt"):
+            Path(metrics).write_bytes(lzma.decompress((ROOT / "tests/recordings/metrics.txt.xz").read_bytes()))
+        if snapshot := paths.get("demo.ksnap"):
+            run(f"kschedctl snapshot save --demo -o {snapshot}")
+        output = run("kschedctl " + " ".join(paths.get(word, word) for word in line.split(" ")))
+        for name, path in paths.items():
+            output = output.replace(path, name)
+        return output
 
 
 def _format_options(command: Any, name: str, marks: str) -> str:

@@ -8,7 +8,7 @@ from kschedctl.errors import InputError
 
 
 def parse_go_duration(text: str, where: str) -> int:
-    """Parse a duration such as ``1h30m`` to nanoseconds. Raises InputError with ``where`` as the location.
+    """Parse a duration such as ``1h30m`` to nanoseconds. Raises InputError, which names ``where`` as the place.
 
     >>> parse_go_duration("1m0.5s", "")
     60500000000

@@ -43,18 +43,18 @@ class Autoscaler(Protocol):
     def doubts(self) -> tuple[str, ...]:
         """Descriptions of what is uncertain about its configuration."""
 
-    def grow(self, cluster: Cluster) -> NewNodes:
-        """Add nodes for pending pods as the next loop does, and return them. Raises InputError."""
+    def grow_for_pending_pods(self, cluster: Cluster) -> NewNodes:
+        """Run one loop, which adds nodes for pending pods, and return the new nodes. Raises InputError."""
 
     def find_obstacles(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
-        """Return, for some unschedulable pods, the obstacles that keep the autoscaler from adding a node.
+        """Return, by pod, descriptions of what keeps the autoscaler from adding a node. Not all pods have an entry.
 
         Raises InputError.
         """
 
 
 def mark_unschedulable(pod: Pod) -> Pod:
-    """Return the pod as pending, with the condition that kube-scheduler sets if no node fits."""
+    """Return a copy of the pod that is pending and has the condition that kube-scheduler sets if no node fits."""
     conditions = (
         *(condition for condition in pod.status.conditions if condition.type != UNSCHEDULABLE_CONDITION.type),
         UNSCHEDULABLE_CONDITION,
@@ -63,12 +63,12 @@ def mark_unschedulable(pod: Pod) -> Pod:
 
 
 def ignore_progress(title: str, total: int) -> Callable[[int], None]:
-    """Begin a task whose progress is not reported."""
+    """Begin a task without reporting its progress: the function that is returned does nothing."""
     return lambda done: None
 
 
 def iter_with_progress(begin: Begin, title: str, parts: list[T]) -> Iterator[T]:
-    """Yield the parts of a task. Each part is reported as done when the next one is requested."""
+    """Yield the parts of a task, and report each part as done when the next part is requested."""
     done = begin(title, len(parts))
     for part in parts:
         yield part

@@ -12,7 +12,6 @@ from kschedctl.reports.document import Document
 from kschedctl.reports.findings import Finding, Findings
 from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.unknown import describe_unread
-from kschedctl.text.version import VERSION
 
 RULES = {
     rule.id: rule
@@ -51,7 +50,6 @@ def build_gate_findings(document: Document, command: str, places: Mapping[str, s
         len(RULES),
         worst_first["findings"],
         worst_first["rules"],
-        tool_version=VERSION,
         command=command,
     )
 

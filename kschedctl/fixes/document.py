@@ -22,12 +22,13 @@ from kschedctl.fixes.trial.fix_kinds import Price
 from kschedctl.fixes.trial.trials import RemedyTrial, is_resized
 from kschedctl.lint.objects.stored_pods import remove_node_pin, to_written_spec
 from kschedctl.replay import kubectl
+from kschedctl.replay.controllers.creation import is_made_up
 from kschedctl.replay.controllers.plan_change import ExistingPods
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.replay.kubectl import build_json_patch, build_strategic_patch, to_document, wrap_in_template
 from kschedctl.reports.remedy import Remedy
 from kschedctl.reports.summary import CostKind, FixCost, build_restart_costs, list_clauses
-from kschedctl.text.counts import counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few
 
 
 def build_remedy(
@@ -49,7 +50,8 @@ def build_remedy(
     fixes = trial.changes
     victims = rollout.victims if rollout else trial.victims
     needs_values = tuple(dict.fromkeys(name for fix in fixes for name in fix.needs_values))
-    costs = [*_iter_fix_costs(fixes, needs_values), *_iter_eviction_costs(trial, victims, rollout)]
+    costs = [*_iter_fix_costs(fixes, needs_values), *_iter_eviction_cost(trial, victims, rollout)]
+    costs += _iter_waiting_siblings_cost(find_owner(trial.own), rollout, result)
 
     # A change of the pod becomes a patch of its owner.
     patch = None
@@ -67,7 +69,7 @@ def build_remedy(
         summary=_join_to_sentence(fix.text for fix in fixes) + _describe_nodes_taken_first(fixes, result),
         by="operator" if any(fix.by == "operator" for fix in fixes) else "author",
         weakens="; ".join(list_clauses(costs)) or None,
-        opens=trial.opens,
+        opens=trial.opened_nodes,
         commands=(
             *(c for fix in _sort_pod_moves_first(fixes, pod_key) for c in fix.commands),
             *(patch.commands if patch else ()),
@@ -91,7 +93,7 @@ def build_remedy(
 
 
 def _iter_fix_costs(fixes: Sequence[Fix], needs_values: Sequence[str]) -> Iterator[FixCost]:
-    """Yield what the user must fill in or find out first, and what each fix gives up or loses."""
+    """Yield the costs of the fixes: values to fill in first, things to find out first, and what is given up or lost."""
     if needs_values:
         yield FixCost(CostKind.NEEDS_VALUES, f"not verified: fill in {', '.join(needs_values)} first")
     for fix in fixes:
@@ -102,9 +104,22 @@ def _iter_fix_costs(fixes: Sequence[Fix], needs_values: Sequence[str]) -> Iterat
         yield FixCost(CostKind.LOSES if weakens in lost else CostKind.GIVES_UP, weakens)
 
 
-def _iter_eviction_costs(
-    trial: RemedyTrial, victims: Sequence[str], rollout: RolloutResult | None
+def _iter_waiting_siblings_cost(
+    owner: Owner, rollout: RolloutResult | None, result: QueueResult | None
 ) -> Iterator[FixCost]:
+    """Yield the cost that other pods of the workload still wait after the fix, or nothing if none waits.
+
+    Their number is taken from the rollout or, without one, from the replayed queue.
+    """
+    waiting = rollout.waiting if rollout is not None else None
+    if waiting is None and result is not None:
+        waiting = result.waiting_siblings
+    if waiting:
+        pods = f"{counted(waiting, 'other pod')} of {owner}"
+        yield FixCost(CostKind.PARTIAL, f"{pods} still {agreeing(waiting, 'waits', 'wait')}")
+
+
+def _iter_eviction_cost(trial: RemedyTrial, victims: Sequence[str], rollout: RolloutResult | None) -> Iterator[FixCost]:
     """Yield the cost of the pods that the scheduler evicts after the fix, or nothing if it evicts none.
 
     The cost says what is lost with the pods and, if a rollout was replayed, what happens to them. It has a short text
@@ -133,9 +148,13 @@ LONGEST_SHORT_COST = 160
 def _describe_nodes_taken_first(fixes: Sequence[Fix], result: QueueResult | None) -> str:
     """Describe how many of the new nodes go to pods ahead in the queue, as the end of the summary.
 
-    The text is empty unless several nodes are added.
+    The text is empty unless several nodes are added and pods ahead in the queue take part of them.
     """
-    nodes = sum(edit.key.kind == "Node" and fix.with_node_count is not None for fix in fixes for edit in fix.edits)
+    # Only fixes that add nodes can have another number of nodes.
+    node_edits = [
+        edit for fix in fixes if fix.with_node_count is not None for edit in fix.edits if edit.key.kind == "Node"
+    ]
+    nodes = len(node_edits)
     if nodes < 2 or result is None or not result.ahead:
         return ""
     of_nodes = "" if len(fixes) == 1 else " of the nodes"
@@ -145,8 +164,8 @@ def _describe_nodes_taken_first(fixes: Sequence[Fix], result: QueueResult | None
 
 
 def _build_job_deletion_cost(trial: RemedyTrial, owner: Owner) -> FixCost:
-    """Build the cost of deleting a Job with its pods, which its immutable template requires."""
-    pods = ExistingPods(trial.scheduler.cluster).find_pods_of(*owner)
+    """Build the cost of deleting and recreating a Job with its pods, which is needed as its template is immutable."""
+    pods = [pod for pod in ExistingPods(trial.scheduler.cluster).find_pods_of(*owner) if not is_made_up(pod)]
     running = sum(bool(pod.spec.node_name) for pod in pods)
     text = f"{owner} is deleted and recreated"
     if len(pods) == 1:
@@ -158,14 +177,22 @@ def _build_job_deletion_cost(trial: RemedyTrial, owner: Owner) -> FixCost:
 
 
 def _sort_pod_moves_first(fixes: Iterable[Fix], target_key: ObjectKey) -> list[Fix]:
-    """Sort fixes so that other pods are removed first, and the target pod does not preempt others in the meantime."""
-    return sorted(fixes, key=lambda fix: all(edit.key.kind != "Pod" or edit.key == target_key for edit in fix.edits))
+    """Sort fixes that remove other pods before the rest, so that the target pod does not preempt pods in between."""
+
+    def edits_no_other_pod(fix: Fix) -> bool:
+        """Return whether the fix edits no pod but the target pod."""
+        return all(edit.key.kind != "Pod" or edit.key == target_key for edit in fix.edits)
+
+    return sorted(fixes, key=edits_no_other_pod)
 
 
 def _move_pod_edits_to_template(
     trial: RemedyTrial, pod_key: ObjectKey, workload: Struct | None
 ) -> dict[ObjectKey, EditedObject]:
-    """Return the trial's edits, with the edit of the pod applied to the template in its workload's manifest."""
+    """Return the trial's edits, with the edits of the pod applied to the template in its workload's manifest instead.
+
+    The edits are returned as they are if no workload is given or the pod is not edited.
+    """
     edits = dict(trial.edits)
     if workload is None or isinstance(workload, Pod) or pod_key not in edits:
         return edits
@@ -181,7 +208,7 @@ def _move_pod_edits_to_template(
 
 
 def _is_spec_edited(edit: EditedObject) -> bool:
-    """Return whether the edit changes more than the pod's status, which only controllers write."""
+    """Return whether the edit of a pod changes more than its status, which only controllers write."""
     assert isinstance(edit.before, Pod)
     assert isinstance(edit.after, Pod)
     return replace(edit.before, status=edit.after.status) != edit.after
@@ -190,7 +217,10 @@ def _is_spec_edited(edit: EditedObject) -> bool:
 def _build_patch_for_waiting_pods(
     trial: RemedyTrial, edits: Mapping[ObjectKey, EditedObject], pod_key: ObjectKey
 ) -> OwnerPatch:
-    """Build the patch of the pod's owner that changes the pod and its waiting siblings as the trial does."""
+    """Build the patch of the pod's owner that makes the trial's change of the pod.
+
+    If the pod exists, the owner's waiting pods among the `edits` get the change as well.
+    """
     before, after = trial.edits[pod_key].before, trial.edits[pod_key].after
     assert isinstance(before, Pod)
     assert isinstance(after, Pod)
@@ -211,7 +241,10 @@ def _join_to_sentence(texts: Iterable[str]) -> str:
 
 
 def iter_object_changes(edits: Mapping[ObjectKey, EditedObject]) -> Iterator[dict[str, Json]]:
-    """Yield the edits in the form that `Remedy.changes` has: JSON patches, or objects to create and delete."""
+    """Yield the edits in the form of `Remedy.changes`: a JSON patch, an object to create, or a reference to delete.
+
+    A patch is marked with `anew` if the object has to be recreated, and with `subresource` if a pod is resized.
+    """
     for key, edit in edits.items():
         reference = {"kind": key.kind, "namespace": key.namespace, "name": key.name}
         if edit.after is None:
@@ -231,14 +264,14 @@ def iter_object_changes(edits: Mapping[ObjectKey, EditedObject]) -> Iterator[dic
 
 
 def get_template_spec(workload: Any) -> PodSpec:
-    """Return the pod spec in the workload's template."""
+    """Return the pod spec in the workload's template, or in the Job template of a CronJob. It may be empty."""
     spec = workload.spec.job_template.spec if isinstance(workload, CronJob) else workload.spec
     pod_spec: PodSpec = (spec.template or PodTemplateSpec()).spec
     return pod_spec
 
 
 def replace_template_spec(workload: Any, pod_spec: PodSpec) -> Struct:
-    """Return the workload with another pod spec in its template."""
+    """Return the workload with the pod spec in its template, or in the Job template of a CronJob, replaced."""
     if isinstance(workload, CronJob):
         job = workload.spec.job_template
         job_spec = replace(job.spec, template=replace(job.spec.template, spec=pod_spec))
@@ -276,7 +309,11 @@ class OwnerPatch(NamedTuple):
         """The command that patches or recreates the owner, and then the commands that delete its waiting pods."""
         key = ObjectKey(*self.owner)
         if self.anew:
-            return (kubectl.render_recreate_with_patch(key, _drop_generated_fields(self.patch, key.kind), "strategic"),)
+            return (
+                kubectl.render_recreate_with_patch(
+                    key, _add_removal_of_generated_fields(self.patch, key.kind), "strategic"
+                ),
+            )
         patch = kubectl.render_command(
             "patch", *kubectl.build_object_arguments(key), "--type", "strategic", "-p", self.text
         )
@@ -288,7 +325,7 @@ class OwnerPatch(NamedTuple):
         return kubectl.encode_compact_json(self.patch)
 
 
-def _drop_generated_fields(owner_patch: JsonObject, kind: str) -> JsonObject:
+def _add_removal_of_generated_fields(owner_patch: JsonObject, kind: str) -> JsonObject:
     """Return the patch extended to remove generated fields, which the API server rejects in a new object.
 
     For a Job, these are its selector and the matching labels of its template. For a pod, these are the fields that
@@ -306,20 +343,22 @@ def _drop_generated_fields(owner_patch: JsonObject, kind: str) -> JsonObject:
 def build_owner_patch(before: Pod, after: Pod, waiting: Iterable[Pod] = ()) -> OwnerPatch:
     """Build the patch of the pod's owner that turns the pod `before` into `after`.
 
-    `waiting` are the owner's waiting pods that should get the change. They are deleted if the owner's kind does not
-    replace them.
+    `waiting` are the owner's waiting pods that should get the change. They have to be deleted if the owner's controller
+    does not replace waiting pods. A Job, and a pod that cannot be updated in place, have to be recreated.
     """
     owner = find_owner(before)
     old_template, new_template = _build_written_template(before, owner), _build_written_template(after, owner)
-    patch: JsonObject = build_strategic_patch(old_template, new_template)
-    patch = wrap_in_template(owner.kind, patch)
+    patch: JsonObject = wrap_in_template(owner.kind, build_strategic_patch(old_template, new_template))
     anew = owner.kind == "Job" or (owner.kind == "Pod" and not is_valid_update(before, after))
     deleted = tuple(map(ObjectKey.of, waiting)) if owner.kind in REPLACES_NONE else ()
     return OwnerPatch(owner, patch, anew, deleted)
 
 
 def _build_written_template(pod: Pod, owner: Owner) -> dict[str, Json]:
-    """Reconstruct the pod template as its author wrote it, without the fields that admission or controllers added."""
+    """Reconstruct the owner's pod template as its author wrote it, as a document with the key `spec`.
+
+    Fields that admission or controllers added to the pod are left out.
+    """
     spec = to_written_spec(pod)
     if owner.kind == "DaemonSet":
         spec = remove_node_pin(spec)  # the controller adds a node affinity for one node

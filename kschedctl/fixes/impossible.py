@@ -17,14 +17,18 @@ from kschedctl.snapshot.nodes import HOSTNAME
 
 
 def explain_impossible_fixes(search: RemedySearch) -> tuple[str, ...]:
-    """Return a line for each kind of fix that the search did not find because it is impossible."""
+    """Return a line for each kind of fix that the search did not find because it is impossible.
+
+    There are no lines if admission or the lack of a profile ended the replay before the scheduling cycle.
+    """
     base = search.trials.base
     if base.cycle is None:
         return ()
     kinds = {fix.kind for trial in search.working_trials for fix in trial.changes}
     lines = [*explain_too_large_requests(base), *_explain_missing_host(base), *_explain_runtime_class_selector(base)]
-    if FixKind.ADD_NODE not in kinds and (node_trials := search.trials.find_single_trials(FixKind.ADD_NODE)):
-        tried_text = f"{_format_shape_count(len(node_trials))} tried"
+    failed_node_trials = search.trials.find_single_trials(FixKind.ADD_NODE)
+    if FixKind.ADD_NODE not in kinds and failed_node_trials:
+        tried_text = f"{_format_shape_count(len(failed_node_trials))} tried"
         lines.append(f"one more node: the pod fits on no node like the existing ones ({tried_text})")
     if FixKind.USE_PRIORITY_CLASS not in kinds:
         lines += _explain_no_preemption(search)
@@ -32,7 +36,7 @@ def explain_impossible_fixes(search: RemedySearch) -> tuple[str, ...]:
 
 
 def _explain_missing_host(base: RemedyTrial) -> Iterator[str]:
-    """Yield why a pod with hostPath files on a missing host cannot move to another host."""
+    """Yield a line that names the missing host if the pod has hostPath files there and so cannot use another host."""
     selected_hosts = [base.pod.spec.node_selector[HOSTNAME]] if HOSTNAME in base.pod.spec.node_selector else []
     host = find_missing_host_with_data(base, HOSTNAME, selected_hosts) or find_missing_required_host(base)
     if host:
@@ -40,7 +44,10 @@ def _explain_missing_host(base: RemedyTrial) -> Iterator[str]:
 
 
 def _explain_runtime_class_selector(base: RemedyTrial) -> Iterator[str]:
-    """Yield a line for each node label that the pod's RuntimeClass requires and no node has."""
+    """Yield a line for each node label that the pod's RuntimeClass requires and no node has.
+
+    The pod's own nodeSelector cannot be changed then, since admission adds the label again.
+    """
     cluster = base.scheduler.view.cluster
     runtime_class = find_runtime_class(base.pod, cluster)
     if runtime_class is None or runtime_class.scheduling is None:
@@ -52,25 +59,28 @@ def _explain_runtime_class_selector(base: RemedyTrial) -> Iterator[str]:
 
 
 def _format_shape_count(number: int) -> str:
-    """Format the number of node shapes."""
+    """Format a number of node shapes, which are called node types for the user."""
     return "1 node type" if number == 1 else f"{number} node types"
 
 
-def explain_too_large_requests(base: RemedyTrial, *, new_machine: bool = False) -> tuple[str, ...]:
-    """Return a line for each resource that the pod requests more of than any empty node offers.
+def explain_too_large_requests(base: RemedyTrial, *, fits_new_machine: bool = False) -> tuple[str, ...]:
+    """Return a line for each resource of which the pod requests more than any empty node offers.
 
-    `new_machine` says that an autoscaler knows a machine that is large enough, so that the request is not doubted.
+    Such a request is called doubtful if no machine is likely to be so large, unless `fits_new_machine` says that an
+    autoscaler knows a machine that is large enough.
     """
     first_facts: dict[str, Insufficient] = {}
     for tried in iter_nodes_to_try(base):
         for rejection in tried.find_rejections():
             if isinstance(rejection.fact, Insufficient) and rejection.fact.exceeds_every_node:
                 first_facts.setdefault(rejection.fact.resource, rejection.fact)
-    return tuple(f"room: {_describe_shortage(fact, doubted=not new_machine)}" for fact in first_facts.values())
+    return tuple(f"room: {_describe_shortage(fact, doubted=not fits_new_machine)}" for fact in first_facts.values())
 
 
 def _describe_shortage(fact: Insufficient, doubted: bool = False) -> str:
-    """Describe how much is requested and offered. With `doubted`, mention a request that looks wrong.
+    """Describe how much of a resource is requested and how much the largest node has.
+
+    With `doubted`, the text says that the request looks wrong if no machine is likely to be so large.
 
     >>> _describe_shortage(Insufficient(resource="cpu", requested=64000, free=1, offered=2, largest=31500))
     'no node is large enough: needs 64 CPUs; the largest node has 31.5 (32.5 short)'
@@ -92,7 +102,11 @@ def _describe_shortage(fact: Insufficient, doubted: bool = False) -> str:
 
 
 def _explain_no_preemption(search: RemedySearch) -> Iterator[str]:
-    """Yield why no other PriorityClass helps, if the cluster's PriorityClasses were read."""
+    """Yield a line that says why no higher PriorityClass helps.
+
+    There is none if the PriorityClasses were not read, the pod can already preempt, or the user excluded this kind of
+    fix.
+    """
     unread = search.trials.scheduler.cluster.gap("PriorityClass") is not None
     if unread or search.trials.can_preempt(()) or not search.wishes.considers(FixKind.USE_PRIORITY_CLASS, "author"):
         return

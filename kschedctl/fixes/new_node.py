@@ -37,16 +37,17 @@ def explain_new_node(
     types: Sequence[JsonObject] | None = None,
     settings: JsonObject | None = None,
 ) -> NewNode | None:
-    """Predict whether a node would be added for a pod when all waiting pods compete. Raises InputError.
+    """Predict whether a node would be added for a pod, and whether the pod gets it when all waiting pods compete.
 
     The result is None if no autoscaler is known. `user_groups` holds the node groups that the user names. `types` are
-    Karpenter's instance types, or None for those of the nodes. `settings` are Karpenter's options.
+    Karpenter's instance types, or None for the types of the existing nodes. `settings` are Karpenter's options. Raises
+    InputError.
     """
     answer = explain_new_node_for_pod(target_pod, now, user_groups, types, settings)
     if answer is None:
         return None
     if not answer.would_launch and not any(pool.would_take for pool in answer.pools):
-        return answer  # no pool adds nodes for the pod, so other pods do not matter
+        return answer  # no pool would add a node even without its limits, so other pods do not matter
 
     cluster = target_pod.scheduler.cluster
 
@@ -67,8 +68,9 @@ def explain_new_node_for_pod(
 ) -> NewNode | None:
     """Predict whether a node would be added for a pod, without regard to other waiting pods.
 
-    The result is None if no autoscaler is known. `user_groups`, `types` and `settings` are described in
-    `explain_new_node`. Raises InputError.
+    The Cluster Autoscaler decides if there are node groups, and Karpenter if there are only NodePools. The result is
+    None if there are neither. `user_groups`, `types` and `settings` are described in `explain_new_node`. Raises
+    InputError.
     """
     cluster = target_pod.scheduler.cluster
     if has_any_node_groups(cluster, user_groups):
@@ -91,10 +93,10 @@ def find_autoscaler_fixes(
     types: Sequence[JsonObject] | None = None,
     settings: JsonObject | None = None,
 ) -> tuple[Remedy, ...]:
-    """Return verified changes that would make the autoscaler add a node for the pod, or () if it adds one anyway.
+    """Return verified changes that would make the autoscaler add a node for the pod.
 
-    `current_answer` is the autoscaler's answer for the unchanged cluster. Node groups are changed if there are any,
-    otherwise Karpenter's NodePools. Raises InputError.
+    Node groups are changed if there are any, and Karpenter's NodePools otherwise. The result is empty if the autoscaler
+    adds a node anyway, as `current_answer` says, or if there are neither groups nor pools. Raises InputError.
     """
     cluster = target_pod.scheduler.cluster
     if current_answer.would_launch:
@@ -132,7 +134,7 @@ def choose_autoscaler(
     *,
     limited: bool = True,
 ) -> Autoscaler:
-    """Return the autoscaler of the cluster, to be run loop after loop.
+    """Return the cluster's autoscaler, to be run loop after loop: Karpenter if there are NodePools but no node groups.
 
     If `limited` is False, maximum sizes of node groups and limits of NodePools are ignored. `user_groups`, `types` and
     `settings` are described in `explain_new_node`. Raises InputError, and UsageError if no autoscaler is known.
@@ -153,9 +155,10 @@ def simulate_node_growth(
     types: Sequence[JsonObject] | None = None,
     settings: JsonObject | None = None,
 ) -> NodeGrowth | None:
-    """Simulate the nodes that are added for all waiting pods, or return None if no autoscaler is known.
+    """Simulate which nodes the autoscaler adds for all waiting pods, and explain why it adds none for the rest.
 
-    `user_groups`, `types` and `settings` are described in `explain_new_node`. Raises InputError.
+    The result is None if no autoscaler is known. `user_groups`, `types` and `settings` are described in
+    `explain_new_node`. Raises InputError.
     """
     if not (cluster.karpenter_node_pools or has_any_node_groups(cluster, user_groups)):
         return None
@@ -164,14 +167,14 @@ def simulate_node_growth(
 
 
 def has_any_node_groups(cluster: Cluster, user_groups: UserGroups) -> bool:
-    """Return whether the user or the cluster names node groups that can grow."""
+    """Return whether the user or the cluster's objects name node groups that can grow."""
     return bool(user_groups.groups or user_groups.label) or has_node_groups(cluster)
 
 
 def get_node_groups(cluster: Cluster, user_groups: UserGroups) -> NodeGroups:
-    """Return the node groups with the autoscaler's options.
+    """Return the node groups with the Cluster Autoscaler's options.
 
-    Raises InputError, and UsageError if no group is named.
+    Raises InputError if the groups are invalid, and UsageError if there are none.
     """
     groups = find_node_groups(cluster, user_groups)
     if not groups.groups and not groups.faults:
@@ -188,11 +191,11 @@ MOST_WAITING = 300
 def add_queue_share(
     new_node: NewNode, cluster: Cluster, pod: Pod, autoscaler: Autoscaler, without_limits: Callable[[], Autoscaler]
 ) -> NewNode:
-    """Return the answer for a pod, extended by its share of the new nodes when all waiting pods compete.
+    """Return the autoscaler's answer for a pod, extended by whether the pod gets a node when all waiting pods compete.
 
     The autoscaler adds nodes for all waiting pods, and kube-scheduler places the pods in the order of its queue. If
-    other pods take all nodes that may come, the autoscaler `without_limits` shows how many would be enough. The answer
-    stays as it is if no other pod waits, if more than `MOST_WAITING` do, or if no nodes are added.
+    other pods take all nodes that may come, `without_limits` builds an autoscaler that shows how many would be enough.
+    The answer stays as it is if no other pod waits, if more than `MOST_WAITING` pods wait, or if no nodes are added.
     """
     waiting_count = sum(other.key != pod.key and not other.terminated for other in cluster.unbound_pods())
     if not 0 < waiting_count <= MOST_WAITING:
@@ -203,14 +206,12 @@ def add_queue_share(
     growth = simulate_growth(cluster, autoscaler, max_loops=MOST_LOOPS_FOR_POD)
     if not growth.nodes:
         return new_node
-    rivals = _find_rivals(cluster, pod, growth)
-    enough: int | None
+    rivals = _find_other_pods_on_new_nodes(cluster, pod, growth)
     gets_node = pod.key in growth.placements
-    if gets_node:
-        enough = growth.nodes
-    else:
-        unlimited_growth = simulate_growth(cluster, without_limits(), max_loops=MOST_LOOPS_FOR_POD)
-        enough = unlimited_growth.nodes if pod.key in unlimited_growth.placements else None
+    sufficient_growth = growth
+    if not gets_node:
+        sufficient_growth = simulate_growth(cluster, without_limits(), max_loops=MOST_LOOPS_FOR_POD)
+    enough = sufficient_growth.nodes if pod.key in sufficient_growth.placements else None
     return replace(new_node, queue=QueueShare(growth.nodes, rivals, gets_node, enough, growth.sentence))
 
 
@@ -228,9 +229,10 @@ class QueueAfterGrowth(NamedTuple):
 def replay_queue_with_new_nodes(
     cluster: Cluster, new: NewNodes, helped_pods: Sequence[str], autoscaler: Autoscaler
 ) -> QueueAfterGrowth:
-    """Replay the queue with the new nodes, and report which of the helped pods still wait.
+    """Replay the queue with the new nodes, and report which of the pods that they were added for still wait.
 
-    If the new nodes are not enough, the autoscaler continues. Raises InputError.
+    `helped_pods` are the keys of these pods. If some of them still wait, the autoscaler continues, to find out how many
+    nodes would be enough. Raises InputError.
     """
     from kschedctl.replay.settling import settle  # noqa: PLC0415 - few clusters tell who makes their nodes
 
@@ -239,16 +241,16 @@ def replay_queue_with_new_nodes(
     still_pending = {key: settled.waiting[key] for key in sorted(helped_pods) if key in settled.waiting}
     if not still_pending:
         return QueueAfterGrowth({}, (), None)
-    waiting_before = {pod.key for pod in cluster.unbound_pods()}
-    helped = frozenset(helped_pods)
+
+    # Find the other waiting pods that took the new nodes.
+    other_waiting_pods = {pod.key for pod in cluster.unbound_pods()}.difference(helped_pods)
     rivals = tuple(
         pod.key
         for pod in settled.cluster.pods
-        if pod.key in waiting_before
-        and pod.key not in helped
-        and pod.spec.node_name
-        and pod.spec.node_name not in old_nodes
+        if pod.key in other_waiting_pods and pod.spec.node_name and pod.spec.node_name not in old_nodes
     )
+
+    # Find out how many nodes would be enough.
     further_growth = simulate_growth(settled.cluster, autoscaler, max_loops=MOST_LOOPS_FOR_POD)
     enough = None
     if still_pending.keys() <= further_growth.placements.keys():
@@ -256,8 +258,8 @@ def replay_queue_with_new_nodes(
     return QueueAfterGrowth(still_pending, rivals, enough)
 
 
-def _find_rivals(cluster: Cluster, pod: Pod, growth: NodeGrowth) -> tuple[str, ...]:
-    """Return the keys of the other pods that get a new node."""
+def _find_other_pods_on_new_nodes(cluster: Cluster, pod: Pod, growth: NodeGrowth) -> tuple[str, ...]:
+    """Return the keys of the pods, other than the given pod, that are placed on a new node."""
     old_nodes = {node.metadata.name for node in cluster.nodes}
     return tuple(key for key, node in growth.placements.items() if node not in old_nodes and key != pod.key)
 
@@ -276,26 +278,28 @@ def simulate_growth(
     explains: bool = False,
     max_loops: int | None = None,
 ) -> NodeGrowth:
-    """Let an autoscaler add nodes for the pending pods until it adds no more. Raises InputError.
+    """Let an autoscaler add nodes for the pending pods until it adds no more, and report the new nodes and placements.
 
-    It is stopped after `max_loops` loops, by default `MAX_LOOPS`. With `explains`, the autoscaler is asked why its
-    groups or pools add no nodes for the pods that never get one.
+    The pods are settled on the nodes after each loop. The autoscaler is stopped after `max_loops` loops, by default
+    `MAX_LOOPS`, which the report mentions as a doubt. With `explains`, the autoscaler is asked why its groups or pools
+    add no nodes for the pods that never get one. Raises InputError.
     """
     from kschedctl.replay.settling import settle  # noqa: PLC0415 - few clusters tell who makes their nodes
 
     if max_loops is None:
         max_loops = MAX_LOOPS
     settled = settle(cluster, call_extender=call_extender)
-    new_nodes = autoscaler.grow(settled.cluster)
-    pools: dict[str, str] = {}  # name of a new node -> its pool
+    new_nodes = autoscaler.grow_for_pending_pods(settled.cluster)
+    pool_by_node: dict[str, str] = {}
     loops = evicted = 0
     while new_nodes.nodes and loops < max_loops:
         loops += 1
-        pools |= {node.metadata.name: pool for pool, nodes in new_nodes.nodes.items() for node in nodes}
+        pool_by_node |= {node.metadata.name: pool for pool, nodes in new_nodes.nodes.items() for node in nodes}
         settled = settle(add_new_nodes(settled.cluster, new_nodes), call_extender=call_extender)
         evicted += settled.evicted
-        new_nodes = autoscaler.grow(settled.cluster)
+        new_nodes = autoscaler.grow_for_pending_pods(settled.cluster)
 
+    # Report where the pending pods are now, and why the remaining ones get no node.
     pending_keys = {pod.key for pod in cluster.unbound_pods()}
     causes = autoscaler.find_obstacles(settled.cluster) if explains and settled.waiting else {}
     unfinished = [UNFINISHED.format(counted(loops, "loop"))] if new_nodes.nodes else []
@@ -305,8 +309,8 @@ def simulate_growth(
     return NodeGrowth(
         autoscaler.name,
         loops=loops,
-        nodes=len(pools),
-        pools=tuple(_report_pools(settled.cluster, pools)),
+        nodes=len(pool_by_node),
+        pools=tuple(_report_new_nodes_of_pools(settled.cluster, pool_by_node)),
         never=tuple(_report_never_scheduled(settled, new_nodes.reasons, causes)),
         placements=placements,
         evicted=evicted,
@@ -316,21 +320,24 @@ def simulate_growth(
 
 
 def add_new_nodes(cluster: Cluster, new: NewNodes) -> Cluster:
-    """Return the cluster with new nodes and their DaemonSet pods."""
+    """Return the cluster with the new nodes of all pools and their DaemonSet pods added."""
     nodes = (*cluster.nodes, *(node for nodes in new.nodes.values() for node in nodes))
     return add_pods(replace(cluster, nodes=nodes), new.daemons)
 
 
-def _report_pools(cluster: Cluster, pools: Mapping[str, str]) -> Iterator[NewPoolNodes]:
-    """Yield the number of new nodes of each pool in each zone. `pools` maps new nodes to their pools."""
-    new_nodes = [node for node in cluster.nodes if node.metadata.name in pools]
-    pods = Counter(pod.spec.node_name for pod in cluster.pods)
-    nodes_by_place: dict[tuple[str, str], list[Node]] = {}
-    for node in new_nodes:
-        place = pools[node.metadata.name], node.metadata.labels.get(ZONE, "")
-        nodes_by_place.setdefault(place, []).append(node)
-    for (pool, zone), nodes in sorted(nodes_by_place.items()):
-        pod_count = sum(pods[node.metadata.name] for node in nodes)
+def _report_new_nodes_of_pools(cluster: Cluster, pool_by_node: Mapping[str, str]) -> Iterator[NewPoolNodes]:
+    """Yield the number of new nodes of each pool in each zone, with the number of their pods.
+
+    `pool_by_node` maps the names of the new nodes to their pools.
+    """
+    pod_count_by_node = Counter(pod.spec.node_name for pod in cluster.pods)
+    nodes_by_pool_and_zone: dict[tuple[str, str], list[Node]] = {}
+    for node in cluster.nodes:
+        if node.metadata.name in pool_by_node:
+            pool_and_zone = pool_by_node[node.metadata.name], node.metadata.labels.get(ZONE, "")
+            nodes_by_pool_and_zone.setdefault(pool_and_zone, []).append(node)
+    for (pool, zone), nodes in sorted(nodes_by_pool_and_zone.items()):
+        pod_count = sum(pod_count_by_node[node.metadata.name] for node in nodes)
         yield NewPoolNodes(pool, zone, len(nodes), pod_count)
 
 
@@ -339,7 +346,8 @@ def _report_never_scheduled(
 ) -> Iterator[NeverScheduled]:
     """Yield the pods that still wait, grouped by the messages of kube-scheduler and of the autoscaler.
 
-    `autoscaler_reasons` and `causes` map pods to why the autoscaler adds no nodes for them, if that is known.
+    `autoscaler_reasons` maps pods to why the autoscaler adds no nodes for them, and `causes` maps pods to what keeps
+    each group or pool from adding nodes. Both may lack pods.
     """
     keys_by_messages: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for key, message in settled.waiting.items():

@@ -50,9 +50,10 @@ class GroupChange(NamedTuple):
 def find_node_group_fixes(
     cluster: Cluster, pod: Pod, groups: Sequence[JsonObject], current_answer: NewNode, replay: Replay
 ) -> tuple[Remedy, ...]:
-    """Return verified changes of node groups after which a group grows for the pod.
+    """Return changes of node groups after which, in a replay of the autoscaler, a group grows for the pod.
 
-    `current_answer` is the autoscaler's answer for the unchanged groups.
+    At most MOST_TRIED changes are replayed, preferably of groups that look as if they were meant for the pod. The
+    result is empty if the pod gets a node anyway, as `current_answer` for the unchanged groups says.
     """
     if current_answer.would_launch or current_answer.existing_node:
         return ()
@@ -86,7 +87,7 @@ class _GroupFix:
         change = self.change
         commands: tuple[str, ...] = ()
         if change.maximum:
-            commands = tuple(_iter_resize_commands(cluster, self.id, change.maximum))
+            commands = tuple(_iter_resize_command(cluster, self.id, change.maximum))
         if not commands:
             if change.tags:
                 instruction = f"add the tags {', '.join(change.tags)}"
@@ -106,7 +107,10 @@ class _GroupFix:
 
 
 def _iter_group_changes(group: JsonObject, pod: Pod, verdicts: Mapping[str, PoolVerdict]) -> Iterator[GroupChange]:
-    """Yield changes of a group that may each be enough for the pod."""
+    """Yield changes of a group that may each be enough for the pod: a higher maximum, or a completed template.
+
+    The maximum is only raised if it is reached and a new node of the group would help the pod.
+    """
     id = str(group["id"])
     verdict = verdicts.get(id, PoolVerdict(id, False, ""))
     target = int(str(group.get("target") or 0))
@@ -121,18 +125,20 @@ def _iter_group_changes(group: JsonObject, pod: Pod, verdicts: Mapping[str, Pool
 
 
 def _iter_completed_templates(id: str, template: JsonObject, pod: Pod) -> Iterator[GroupChange]:
-    """Yield the template completed with the labels and extended resources that the pod asks for.
+    """Yield changes that complete the template with the labels and extended resources that the pod asks for.
 
-    Labels of Kubernetes' domains and labels with another value are not added, nor are devices that nothing hints at. A
-    template for another operating system or architecture than that of the pod's image stays as it is.
+    There is one change for each required affinity term. Labels of Kubernetes' domains and labels with another value are
+    not added. Nothing is yielded for a template of another platform than that of the pod's image, or if nothing hints
+    that the group's machines have the requested devices.
     """
     labels = {key: str(value) for key, value in object_at(object_at(template, "metadata"), "labels").items()}
     platform = find_image_platform(pod)
-    if any(labels.get(key, value) != value for key, value in platform.items()):
+    has_other_platform = any(labels.get(key, value) != value for key, value in platform.items())
+    if has_other_platform:
         return
     devices = _find_missing_devices(id, template, labels, pod)
     if devices is None:
-        return
+        return  # the group's machines may not have the devices
     for missing_labels in _iter_missing_labels(labels, pod):
         if missing_labels or devices:
             changed = _complete_template(template, {**labels, **missing_labels}, devices)
@@ -143,7 +149,7 @@ def _iter_completed_templates(id: str, template: JsonObject, pod: Pod) -> Iterat
 
 
 def _complete_template(template: JsonObject, labels: Mapping[str, str], devices: Mapping[str, str]) -> JsonObject:
-    """Return the template with these labels, and with the devices among its resources."""
+    """Return the template with its labels replaced, and with the devices added to its allocatable and capacity."""
     metadata = {**object_at(template, "metadata"), "labels": dict(labels)}
     status = dict(object_at(template, "status"))
     for key in ("allocatable", "capacity"):
@@ -153,7 +159,7 @@ def _complete_template(template: JsonObject, labels: Mapping[str, str], devices:
 
 
 def _describe_template_additions(id: str, labels: Mapping[str, str], devices: Mapping[str, str]) -> str:
-    """Describe the change that adds labels and devices to the template of a node group."""
+    """Describe the change that adds labels and devices to the template of a node group, as an instruction."""
     additions = [f"label {key}={value}" for key, value in labels.items()]
     additions += [f"resource {name}={amount}" for name, amount in devices.items()]
     tag_noun, pronoun = ("tag", "it") if len(additions) == 1 else ("tags", "them")
@@ -162,9 +168,10 @@ def _describe_template_additions(id: str, labels: Mapping[str, str], devices: Ma
 
 
 def _iter_missing_labels(labels: Mapping[str, str], pod: Pod) -> Iterator[dict[str, str]]:
-    """Yield, for each required term, the role labels that the template lacks to satisfy it and the nodeSelector.
+    """Yield, for each required node affinity term, the labels to add so that the template matches it and nodeSelector.
 
-    Terms for which a label would have to be changed or describes a node are left out.
+    Terms are left out if the template has a label with another value, if a label that Kubernetes defines is missing, or
+    if the term accepts no value of a label.
     """
     for wanted in iter_wanted_labels(pod):
         missing = {key: values for key, values in wanted.items() if labels.get(key) not in values}
@@ -174,9 +181,10 @@ def _iter_missing_labels(labels: Mapping[str, str], pod: Pod) -> Iterator[dict[s
 
 
 def iter_wanted_labels(pod: Pod) -> Iterator[dict[str, tuple[str, ...]]]:
-    """Yield, for each required node affinity term, its labels and those of the nodeSelector, with accepted values.
+    """Yield the labels that the pod requires of a node, with their accepted values, for each node affinity term.
 
-    Terms with operators other than In are left out.
+    Each mapping contains the labels of the nodeSelector and of one term. A pod without terms has a single mapping.
+    Terms with operators other than In or with match fields are left out.
     """
     selector_labels: dict[str, tuple[str, ...]] = {key: (value,) for key, value in pod.spec.node_selector.items()}
     terms = find_required_terms(pod)
@@ -190,12 +198,16 @@ def iter_wanted_labels(pod: Pod) -> Iterator[dict[str, tuple[str, ...]]]:
 
 
 def is_kubernetes_label(key: str) -> bool:
-    """Return whether the label is in one of Kubernetes' own domains."""
+    """Return whether the prefix of the label is one of Kubernetes' domains, such as node.kubernetes.io."""
     return key.partition("/")[0].endswith(KUBERNETES)
 
 
 def _find_missing_devices(id: str, template: JsonObject, labels: Mapping[str, str], pod: Pod) -> dict[str, str] | None:
-    """Return the requested extended resources that the template lacks, or None if nothing hints at one of them."""
+    """Return the amounts of the requested extended resources that the template lacks.
+
+    The result is None if no label or taint of the template and no word in the group's id hints that its machines have
+    one of these resources.
+    """
     offered = object_at(object_at(template, "status"), "allocatable")
     requests = {name: amount.value() for name, amount in compute_pod_requests(pod).items() if is_extended(name)}
     missing = {name: str(amount) for name, amount in requests.items() if amount and name not in offered}
@@ -208,7 +220,7 @@ def _find_missing_devices(id: str, template: JsonObject, labels: Mapping[str, st
 
 
 def resembles_pod_request(pod: Pod, group: JsonObject) -> bool:
-    """Return whether the group's name, labels or taints share a word with the labels and devices that the pod needs."""
+    """Return whether the group's id, labels or taints share a word with the labels and devices that the pod needs."""
     template = object_at(group, "template")
     labels = object_at(object_at(template, "metadata"), "labels")
     taints = objects_at(template, "spec", "taints")
@@ -225,8 +237,11 @@ def resembles_pod_request(pod: Pod, group: JsonObject) -> bool:
     return any(group_word in pod_word or pod_word in group_word for group_word, pod_word in pairs)
 
 
-def _iter_resize_commands(cluster: Cluster, id: str, max_size: str) -> Iterator[str]:
-    """Yield the command that sets the group's maximum, if the group is an object of the Cluster API in the cluster."""
+def _iter_resize_command(cluster: Cluster, id: str, max_size: str) -> Iterator[str]:
+    """Yield the command that sets the group's maximum, if the group is an object of the Cluster API in the cluster.
+
+    The id of such a group is KIND/NAMESPACE/NAME. Nothing is yielded for other groups.
+    """
     kind, _, namespaced_name = id.partition("/")
     namespace, _, name = namespaced_name.partition("/")
     kinds: dict[str, tuple[tuple[str, str, Sequence[MachineTemplateOwner | MachinePool]], ...]] = {

@@ -1,6 +1,6 @@
 """Choose the nodes at which fixes are tried, and propose the fixes that plugins know for their rejections.
 
-Nodes that are rejected for the same reasons are one case, represented by its nearest nodes.
+Nodes that are rejected for the same reasons form a group, of which only the nodes nearest to having room are tried.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def get_plugin_remedies(plugin: str) -> PluginRemedies:
 
 
 def iter_fixes_at_node(tried: TriedNode) -> Iterator[Fix]:
-    """Yield fixes for the first rejection of the node, or for all of them if the pod may preempt.
+    """Yield fixes for the node's first rejection, or for all its rejections if the trial raises the pod's priority.
 
-    Later rejections are fixed once the first one is cleared. If the pod may preempt, any of them may go away with the
-    victims.
+    Normally, later rejections are fixed once the first one is cleared. If the pod may preempt at its new priority, any
+    rejection may go away with the victims.
     """
     rejections = tried.find_rejections()
     for rejection in rejections if tried.trial.raises_priority else rejections[:1]:
@@ -48,7 +48,10 @@ def iter_fixes_at_node(tried: TriedNode) -> Iterator[Fix]:
 
 
 def iter_fixes_anywhere(tried: TriedNode) -> Iterator[Fix]:
-    """Yield fixes that do not depend on a particular node."""
+    """Yield fixes that do not depend on a particular node: of PreFilter's rejection, of the pod, or a new node.
+
+    If no cycle was replayed, only other scheduler names are proposed.
+    """
     yield from iter_fixes_at_node(tried)
     yield from scheduling.iter_scheduler_name_fixes(tried)
     if tried.trial.cycle is not None:
@@ -57,15 +60,16 @@ def iter_fixes_anywhere(tried: TriedNode) -> Iterator[Fix]:
 
 
 MOST_NODES_OF_TRIAL = 60
-"""The most nodes to look at in a trial, unless there are more cases."""
+"""The most nodes to look at in a trial, unless there are more groups of equivalent nodes."""
 MOST_LABEL_VALUES = 40
-"""Labels with more values, such as host names, do not separate cases."""
+"""Labels with more values, such as host names, do not make nodes differ."""
 
 
 def count_least_changes(rejections: list[NodeRejection]) -> int:
-    """Return the least number of changes that can clear the rejections.
+    """Return the least number of changes that can clear the rejections, at least 1.
 
-    One removed pod may free several resources at once.
+    Plugins whose rejections one change may clear together are counted once, and plugins whose rejections may go away
+    with changes for other plugins are not counted.
     """
     plugins = {rejection.plugin for rejection in rejections}
     clearing_groups: set[str] = set()
@@ -77,7 +81,7 @@ def count_least_changes(rejections: list[NodeRejection]) -> int:
 
 
 def _build_difficulty_key(tried: TriedNode) -> tuple[int, int]:
-    """Return the sort key of a node: the least number of changes, then the number of insufficient resources."""
+    """Return the sort key of a node: the least number of changes it needs, then how many resources are insufficient."""
     rejections = tried.find_rejections()
     facts = [rejection.fact for rejection in rejections]
     insufficient_resources = {fact.resource for fact in facts if isinstance(fact, Insufficient)}
@@ -85,47 +89,60 @@ def _build_difficulty_key(tried: TriedNode) -> tuple[int, int]:
 
 
 def iter_nodes_to_try(trial: RemedyTrial) -> Iterator[TriedNode]:
-    """Yield nodes of each case, the easiest first. If there are too many, yield only the nearest of each case."""
+    """Yield nodes of each group of equivalent nodes, those that need the fewest changes first.
+
+    If there are too many nodes, only those nearest to having room are taken from each group. If no cycle was replayed
+    or PreFilter rejected all nodes, the trial without a particular node is yielded instead.
+    """
     cycle = trial.cycle
     if cycle is None or (cycle.pre_filter.status.rejected and cycle.pre_filter.plugin):
         yield TriedNode(trial, None)
         return
-    cases = [_sort_nearest_rows(cycle, rows) for rows in _group_equivalent_nodes(cycle)]
-    interleaved_rows = (row for turn in zip_longest(*cases) for row in turn if row is not None)
-    tried_nodes = [TriedNode(trial, Row(row)) for row in islice(interleaved_rows, max(MOST_NODES_OF_TRIAL, len(cases)))]
+    groups = [_sort_nearest_rows(cycle, rows) for rows in _group_equivalent_nodes(cycle)]
+    # The best node of each group, then the second best of each group, and so on.
+    interleaved_rows = (row for turn in zip_longest(*groups) for row in turn if row is not None)
+    most_nodes = max(MOST_NODES_OF_TRIAL, len(groups))
+    tried_nodes = [TriedNode(trial, Row(row)) for row in islice(interleaved_rows, most_nodes)]
     yield from sorted(tried_nodes, key=_build_difficulty_key)
 
 
 def _group_equivalent_nodes(cycle: Cycle) -> list[Ints]:
-    """Group the node rows by their rejections, taints, and the labels, volumes and devices that matter to the pod."""
+    """Group the node rows by their rejections, taints, and the labels, volumes and devices that matter to the pod.
+
+    Return the rows of each group in ascending order, or no groups if there are no nodes.
+    """
     nodes, outcome = cycle.view.nodes, cycle.filter
-    group_numbers = np.zeros(len(nodes), np.int64)
-    columns: list[Ints | Bools] = [nodes.taint_sets[1], *_iter_label_columns(cycle), *_iter_plugin_columns(cycle)]
+    _, taint_set_numbers = nodes.taint_sets
+    columns: list[Ints | Bools] = [taint_set_numbers, *_iter_label_columns(cycle), *_iter_plugin_columns(cycle)]
     for plugin, verdict in outcome.verdicts.items():
         rejections = list(verdict.rejections)
         if plugin in outcome.with_nominated:
             rejections += outcome.with_nominated[plugin].rejections
         columns += [rejection.mask for rejection in rejections if rejection.mask.any()]
+
+    # Start with a single group, and split the groups by the values of each column.
+    group_numbers = np.zeros(len(nodes), np.int64)
     for column in columns:
-        # Combine the group number and the column's value, which is at least -1, into one code, and number the codes.
-        value_count = int(column.max(initial=0)) + 2
-        _, group_numbers = np.unique(group_numbers * value_count + column + 1, return_inverse=True)
+        digits = column + 1  # a missing label has the code -1
+        combined_codes = group_numbers * (int(column.max(initial=0)) + 2) + digits
+        _, group_numbers = np.unique(combined_codes, return_inverse=True)
+
     order = np.argsort(group_numbers, kind="stable")
     starts = np.flatnonzero(np.diff(group_numbers[order], prepend=-1))
     return np.split(order, starts[1:]) if len(order) else []
 
 
 def _iter_plugin_columns(cycle: Cycle) -> Iterator[Ints]:
-    """Yield columns (N,), one value per node, by which the plugins that reject nodes distinguish them."""
+    """Yield the columns (N,), one value per node, by which each plugin that rejects nodes tells its nodes apart."""
     for name, verdict in cycle.filter.verdicts.items():
         if verdict.rejected.any():
             yield from get_plugin_remedies(name).columns(cycle)
 
 
 def _iter_label_columns(cycle: Cycle) -> Iterator[Ints]:
-    """Yield, for each label that the pod's constraints name, the code (N,) of each node's value.
+    """Yield a column (N,) for each node label that the pod's constraints name: the code of each node's value.
 
-    Labels with many values are skipped.
+    Labels with more than MOST_LABEL_VALUES values are skipped.
     """
     for key in sorted(collect_label_keys(cycle)):
         column = cycle.view.nodes.label(key)
@@ -134,18 +151,22 @@ def _iter_label_columns(cycle: Cycle) -> Iterator[Ints]:
 
 
 def _sort_nearest_rows(cycle: Cycle, rows: Ints) -> list[int]:
-    """Return the rows of a case, at most about MOST_NODES_OF_TRIAL of them, the nearest to having room first.
+    """Return the rows (K,) of a group of nodes, about MOST_NODES_OF_TRIAL at most, the nearest to having room first.
 
-    The nodes with most of each requested resource free come before all others, followed by the case's first node. If
+    The nodes with most of each requested resource free come before all others, followed by the group's first node. If
     the pod requests nothing, the order stays as it is.
     """
     view = cycle.view
-    requested = {view.resources[name]: n for name, n in cycle.info.incoming_requests.items() if name in view.resources}
-    columns = list(requested)
+    amounts_by_column = {
+        view.resources[name]: amount for name, amount in cycle.info.incoming_requests.items() if name in view.resources
+    }
+    columns = list(amounts_by_column)
     if not columns:
         return [int(row) for row in rows[:MOST_NODES_OF_TRIAL]]
+
     free = (view.allocatable - view.requested)[rows][:, columns].astype(np.float64)
-    best = [int(row) for row in rows[free.argmax(axis=0)]]
-    satisfied_share = (free / np.maximum(list(requested.values()), 1)).min(axis=1)
-    order = rows[np.argsort(-np.minimum(satisfied_share, 1), kind="stable")[:MOST_NODES_OF_TRIAL]]
-    return list(dict.fromkeys([*best, int(rows[0]), *order.tolist()]))
+    rows_with_most_free = [int(row) for row in rows[free.argmax(axis=0)]]
+    # The share of its request that the pod would get of its scarcest resource. Nodes with enough room are equal.
+    satisfied_share = (free / np.maximum(list(amounts_by_column.values()), 1)).min(axis=1)
+    nearest_first = rows[np.argsort(-np.minimum(satisfied_share, 1), kind="stable")[:MOST_NODES_OF_TRIAL]]
+    return list(dict.fromkeys([*rows_with_most_free, int(rows[0]), *nearest_first.tolist()]))

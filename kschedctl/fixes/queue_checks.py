@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from kschedctl.api.arrays import Ints, Position
 from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Node, Pod
+from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.fixes.ranking import CheckedFix, QueueResult, RankedFix
 from kschedctl.fixes.trial.changes import Fix, is_valid_update
 from kschedctl.fixes.trial.trials import RemedyTrial, Trials, apply_edits_to_cluster
@@ -38,8 +40,6 @@ MOST_VARIANTS = 3
 """The number of variants of a fix that are tried, and of alternatives that are kept."""
 MOST_NODES = 64
 """The number of nodes that a fix adds at most."""
-
-
 HOLDS = QueueResult(True)
 """The result of a fix with which no other pod can interfere."""
 
@@ -56,10 +56,11 @@ class QueueChecks:
     """The number of times that the queue was replayed."""
     _results: dict[frozenset[Fix], QueueResult | None] = field(default_factory=dict)
 
-    def check(self, trial: RemedyTrial) -> QueueResult | None:
-        """Return the outcome of the fix in the queue, cached, or None if the queue was not replayed.
+    def check_in_queue(self, trial: RemedyTrial) -> QueueResult | None:
+        """Return the outcome of the trial's fix when all waiting pods are tried, or None if this was not replayed.
 
-        It is not replayed if extenders would have to be asked about all pods, or after `MOST_RUNS` replays.
+        The queue is not replayed if extenders would have to be asked about all pods, or after `MOST_RUNS` replays.
+        Outcomes are cached.
         """
         name = frozenset(trial.changes)
         if name not in self._results:
@@ -67,7 +68,10 @@ class QueueChecks:
         return self._results[name]
 
     def _replay_queue(self, trial: RemedyTrial) -> QueueResult | None:
-        """Replay the queue with the fix, unless other pods cannot interfere or the replay is too expensive."""
+        """Replay the queue with the fix. Return `HOLDS` without a replay if no other pod waits.
+
+        The result is None if the replay would be too expensive.
+        """
         scheduler = self.trials.scheduler
         if scheduler.call_extender is not None and scheduler.extenders:
             return None
@@ -79,31 +83,32 @@ class QueueChecks:
         return _replay_queue_with_fix(trial)
 
     def find_best_variant(self, candidate: RankedFix) -> CheckedFix:
-        """Return the first variant of a fix that holds in the queue, with alternatives that also hold.
+        """Return the first variant of a fix that holds in the queue, with those of its alternatives that also hold.
 
-        If the first few variants do not hold and the fix adds a node, more nodes are added until it holds. If it never
-        holds, or the queue was not replayed, the fix itself is returned with its result.
+        If none of the first `MOST_VARIANTS` variants holds and the fix adds a node, more nodes are added until the fix
+        holds. If no variant holds, the fix is returned with its own result and without alternatives. If the queue was
+        not replayed, the fix is returned as it is.
         """
         variants = (candidate.trial, *candidate.others[: MOST_VARIANTS - 1])
-        result = self.check(candidate.trial)
+        result = self.check_in_queue(candidate.trial)
         if result is None or (result.holds and not candidate.others):
             return CheckedFix(candidate, result)
         for trial in variants:
-            variant_result = self.check(trial)
+            variant_result = self.check_in_queue(trial)
             if variant_result is not None and variant_result.holds:
                 others = (other for other in candidate.others if other is not trial)
                 return CheckedFix(RankedFix(trial, tuple(self._iter_holding_trials(others))), variant_result)
         return self._find_sufficient_node_count(candidate.trial) or CheckedFix(RankedFix(candidate.trial), result)
 
     def _iter_holding_trials(self, trials: Iterator[RemedyTrial]) -> Iterator[RemedyTrial]:
-        """Yield those of the first few trials that hold in the queue."""
-        for _, trial in zip(range(MOST_VARIANTS), trials, strict=False):
-            result = self.check(trial)
+        """Yield the trials that hold in the queue, among the first `MOST_VARIANTS` of them."""
+        for trial in islice(trials, MOST_VARIANTS):
+            result = self.check_in_queue(trial)
             if result is not None and result.holds:
                 yield trial
 
     def _find_sufficient_node_count(self, trial: RemedyTrial) -> CheckedFix | None:
-        """Return the fix with the smallest number of added nodes that holds in the queue.
+        """Return the fix with the smallest number of added nodes, from 2 to `MOST_NODES`, that holds in the queue.
 
         The result is None if the fix adds no node, or if it does not hold with any number of nodes that was tried.
         """
@@ -111,22 +116,23 @@ class QueueChecks:
         if adding is None or adding.with_node_count is None:
             return None
         best: CheckedFix | None = None
-        too_few = 1
-        enough = MOST_NODES + 1
+        too_few = 1  # the largest count that is known not to be enough
+        enough = MOST_NODES + 1  # the smallest count that is known or assumed to be enough
         # Move away from the estimate in growing steps until one count is too few and one is enough, then bisect.
         step = 1
         count = min(max(estimate_nodes_needed(trial), 2), MOST_NODES)
         while enough - too_few > 1:
             multiplied_fix = adding.with_node_count(count)
             multiplied_trial = self.trials.replay(multiplied_fix if fix is adding else fix for fix in trial.changes)
-            result = self.check(multiplied_trial)
+            result = self.check_in_queue(multiplied_trial)
             if result is None:
-                break
+                break  # too many replays
             if result.holds:
                 best = CheckedFix(RankedFix(multiplied_trial), result)
                 enough = count
             else:
                 too_few = count
+
             if best is not None and too_few > 1:
                 count = (too_few + enough) // 2
             elif best is not None:
@@ -148,13 +154,13 @@ class RunWithoutFix(NamedTuple):
 
 
 def replay_queue_without_fix(scheduler: Scheduler) -> RunWithoutFix:
-    """Try all waiting pods of the unchanged cluster. The result is cached with the scheduler's view."""
+    """Try all waiting pods of the unchanged cluster, once for each view of a scheduler, and return the result."""
     run: RunWithoutFix = scheduler.view.memo(replay_queue_without_fix, lambda: _compute_run_without_fix(scheduler))
     return run
 
 
 def _compute_run_without_fix(scheduler: Scheduler) -> RunWithoutFix:
-    """Try all waiting pods of the unchanged cluster, and return which of them get a node."""
+    """Try all waiting pods of the unchanged cluster, and return which pods get a node and whether anything moves."""
     simulation = recreate_evicted(Simulation(scheduler))
     waiting = find_pending(simulation)
     _try_until_stable(simulation, waiting)
@@ -164,15 +170,19 @@ def _compute_run_without_fix(scheduler: Scheduler) -> RunWithoutFix:
 
 
 def _has_other_waiting_pods(scheduler: Scheduler, trial: RemedyTrial) -> bool:
-    """Return whether a pod other than the trial's waits for a node."""
+    """Return whether a pod other than the trial's target pod waits for a node."""
     return any(is_pending(pod) and pod.key != trial.own.key for pod in scheduler.cluster.unbound_pods())
 
 
 def _replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
-    """Apply the fix, try all waiting pods in the queue's order, and report whether the target pod gets a node."""
+    """Apply the fix, try all waiting pods in the queue's order, and report whether the target pod gets a node.
+
+    The result also names the other pods that get a node thanks to the fix, or that take the room that the fix makes.
+    """
+    # Build the changed cluster with the target pod, which may be new.
     target_key = ObjectKey.of(trial.own)
     edits = {key: edit for key, edit in trial.edits.items() if key != target_key}
-    cluster = apply_edits_to_cluster(trial.scheduler.cluster, edits, whole=True)
+    cluster = apply_edits_to_cluster(trial.scheduler.cluster, edits, with_pods_and_nodes=True)
     if target_key in trial.edits or not _is_in_cluster(trial):
         cluster = add_pods(cluster, [trial.own if trial.created else trial.pod])
     simulation, outcomes = _try_concerned_pods(Scheduler(cluster, trial.scheduler.call_extender), trial, target_key)
@@ -185,12 +195,14 @@ def _replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
         for outcome in outcomes
         if node[outcome.position] >= 0
     }
+
+    # Tell pods that gain from the fix and pods that take the room it makes.
     placed_without_fix = replay_queue_without_fix(trial.scheduler).placed
     other_pods = [key for key in node_by_pod if key != trial.own.key]
     gaining_pods = tuple(
         key for key in other_pods if key not in placed_without_fix and _is_waiting_without_fix(trial.scheduler, key)
     )
-    nodes_with_room = frozenset(trial.opens)
+    nodes_with_room = frozenset(trial.opened_nodes)
     pods_in_new_room = [key for key in other_pods if node_by_pod[key] in nodes_with_room]
 
     if trial.own.key not in node_by_pod:
@@ -198,15 +210,29 @@ def _replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
     placed_pods = list(node_by_pod)
     pods_ahead = frozenset(placed_pods[: placed_pods.index(trial.own.key)])
     ahead_in_new_room = tuple(key for key in pods_in_new_room if key in pods_ahead)
-    return QueueResult(True, ahead=ahead_in_new_room, also_places=gaining_pods)
+    return QueueResult(
+        True,
+        ahead=ahead_in_new_room,
+        also_places=gaining_pods,
+        waiting_siblings=_count_waiting_siblings(simulation, find_owner(trial.own)),
+    )
+
+
+def _count_waiting_siblings(simulation: Simulation, owner: Owner) -> int:
+    """Return how many pods of a workload have no node after the run. Bare pods have no siblings."""
+    if owner.kind == "Pod":
+        return 0
+    pods = simulation.view.pods.objects
+    return sum(find_owner(pods[position]) == owner for position in find_pending(simulation))
 
 
 def _try_concerned_pods(
     scheduler: Scheduler, trial: RemedyTrial, target_key: ObjectKey
 ) -> tuple[Simulation, list[Outcome]]:
-    """Try only the pods that the fix may concern, if these are known and no pod is evicted. Try all otherwise.
+    """Try the waiting pods that the fix may concern, and return the simulation and the outcomes in their order.
 
-    Return the simulation and the outcomes in the order in which the pods were tried.
+    All waiting pods are tried if it is unknown which pods the fix concerns, if pods get a node or are evicted without
+    the fix, or if trying only some of the pods evicts any.
     """
     nodes_with_new_room = None
     if replay_queue_without_fix(trial.scheduler).nothing_moves:
@@ -227,7 +253,10 @@ def _try_concerned_pods(
 
 
 def _try_until_stable(simulation: Simulation, waiting: Collection[Position]) -> list[Outcome]:
-    """Try the pods until no further pod is placed or evicted. Raises KeyboardInterrupt if the user interrupts."""
+    """Schedule the waiting pods, and then evicted pods, until nothing changes any more, and return the outcomes.
+
+    Raises KeyboardInterrupt if the user interrupts.
+    """
     outcomes = schedule_victims(simulation, simulation.schedule(waiting))
     if simulation.interrupted:
         raise KeyboardInterrupt
@@ -242,7 +271,7 @@ def _is_waiting_without_fix(scheduler: Scheduler, key: str) -> bool:
 
 
 def _is_in_cluster(trial: RemedyTrial) -> bool:
-    """Return whether the cluster has the target pod, which a pod from a manifest may not be despite its UID."""
+    """Return whether the cluster has the target pod. A UID does not prove this, as a manifest may contain one."""
     return trial.scheduler.cluster.pod(trial.own.metadata.namespace, trial.own.metadata.name) is not None
 
 
@@ -259,7 +288,11 @@ PER_NODE_PLUGINS = frozenset({NodeAffinity.name, NodeResourcesFit.name, TaintTol
 
 
 def find_nodes_with_new_room(trial: RemedyTrial, target_key: ObjectKey) -> frozenset[str] | None:
-    """Return the names of the nodes on which the fix makes room, or None if it may make room elsewhere."""
+    """Return the names of the nodes on which the fix makes room, or None if it may make room on other nodes, too.
+
+    Edits of the target pod itself are ignored. Only edits of nodes, and of pods that cannot block other nodes, make
+    room on a single node.
+    """
     names: set[str] = set()
     for key, edit in trial.edits.items():
         if key == target_key:
@@ -279,7 +312,7 @@ def find_nodes_with_new_room(trial: RemedyTrial, target_key: ObjectKey) -> froze
 
 
 def _may_block_other_nodes(pod: Pod) -> bool:
-    """Return whether a running pod may keep other pods from nodes other than its own."""
+    """Return whether a running pod may keep pods off other nodes: it uses claims or has pod anti-affinity."""
     uses_claims = any(volume.persistent_volume_claim or volume.ephemeral for volume in pod.spec.volumes)
     return uses_claims or bool(pod.spec.affinity and pod.spec.affinity.pod_anti_affinity)
 
@@ -287,7 +320,11 @@ def _may_block_other_nodes(pod: Pod) -> bool:
 def find_concerned_pods(
     simulation: Simulation, waiting: Sequence[Position], nodes: frozenset[str], target_position: Position
 ) -> list[Position]:
-    """Return those of the `waiting` pods that may get a node with the fix, including the target pod, in their order."""
+    """Return the positions of the waiting pods that may get a node with the fix, in the order of `waiting`.
+
+    `nodes` are the names of the nodes on which the fix makes room. The target pod always counts, and all waiting pods
+    do if some are nominated.
+    """
     view = simulation.view
     rows_of_nominees, _ = view.nominations
     if len(rows_of_nominees):
@@ -297,10 +334,10 @@ def find_concerned_pods(
     may_get_node_by_info: dict[int, bool] = {}
 
     def may_get_node(position: Position) -> bool:
-        """Return whether the pod shares a claim, depends on other pods, or may fit on a changed node."""
+        """Return whether the pod shares a claim with a waiting pod, depends on other pods, or may fit on a node."""
         if any(claim_users[claim] > 1 for claim in _iter_shared_claims(view.pods.objects[position])):
             return True
-        number = int(view.pods.info[position])
+        number = int(view.pods.info[position])  # pods that are alike share an info
         if number not in may_get_node_by_info:
             info = view.pods.infos[number]
             may_get_node_by_info[number] = _depends_on_other_pods(info) or _may_fit_on_empty_node(
@@ -314,7 +351,7 @@ def find_concerned_pods(
 def estimate_nodes_needed(trial: RemedyTrial) -> int:
     """Estimate how many copies of the added node the target pod and the pods ahead of it in the queue need.
 
-    Each pod takes the first node that has room for its requests.
+    Each pod takes the first copy that has room for its requests. Pods ahead that cannot use such a node are left out.
     """
     assert trial.cycle is not None
     view = trial.cycle.view
@@ -329,6 +366,7 @@ def estimate_nodes_needed(trial: RemedyTrial) -> int:
     }
     pods_ahead = sorted((position for position in turns if turns[position] < target_turn), key=turns.__getitem__)
 
+    # Fill copies of the added node with these pods, and then with the target pod.
     added_row = len(trial.scheduler.view.nodes)  # added nodes come after the existing ones
     added_rows = np.array([added_row], np.int32)
     free_on_new_node = view.allocatable[added_row] - view.requested[added_row]
@@ -344,7 +382,10 @@ def estimate_nodes_needed(trial: RemedyTrial) -> int:
 
 
 def _reserve_on_first_fit(nodes: Iterable[Ints], requests: Ints) -> bool:
-    """Subtract the requests (R,) from the first node's free amounts that cover them, and return whether one does."""
+    """Reserve the requests (R,) on the first node that has room for them, and return whether there is such a node.
+
+    `nodes` are the free amounts (R,) of each node. The amounts of the chosen node are reduced in place.
+    """
     free = next((free for free in nodes if (requests <= free).all()), None)
     if free is None:
         return False
@@ -353,7 +394,10 @@ def _reserve_on_first_fit(nodes: Iterable[Ints], requests: Ints) -> bool:
 
 
 def _depends_on_other_pods(info: PodInfo) -> bool:
-    """Return whether placing other pods may make a node feasible for the pod."""
+    """Return whether placing other pods may make a node feasible for the pod.
+
+    This is so for pods with pod affinity or anti-affinity, with a hard spread constraint, or in a group.
+    """
     affinity = info.spec.affinity and (info.spec.affinity.pod_affinity or info.spec.affinity.pod_anti_affinity)
     constraints = info.spec.topology_spread_constraints
     spread = any(constraint.when_unsatisfiable == "DoNotSchedule" for constraint in constraints)
@@ -361,7 +405,7 @@ def _depends_on_other_pods(info: PodInfo) -> bool:
 
 
 def _iter_shared_claims(pod: Pod) -> Iterator[tuple[str, str, str]]:
-    """Yield the kind, namespace and name of each claim that the pod may share with other pods."""
+    """Yield the kind, namespace and name of each claim that the pod names, and may therefore share with other pods."""
     namespace = pod.metadata.namespace
     for volume in pod.spec.volumes:
         if volume.persistent_volume_claim:
@@ -372,9 +416,10 @@ def _iter_shared_claims(pod: Pod) -> Iterator[tuple[str, str, str]]:
 
 
 def _may_fit_on_empty_node(simulation: Simulation, position: Position, info: PodInfo, rows: Ints) -> bool:
-    """Return whether one of the nodes in these rows (K,) might accept the pod if it ran no other pods.
+    """Return whether one of the nodes in these rows (K,) might accept the pod if the node ran no other pods.
 
-    Only node affinity, taints and requests are checked. The result is True if they do not decide alone.
+    Only node affinity, taints and requests are checked. The result is True if the pod's profile does not run all of the
+    filters for these.
     """
     framework = simulation.framework(position)
     if framework is None or not {plugin.name for plugin in framework.plugins_at("filter")} >= PER_NODE_PLUGINS:

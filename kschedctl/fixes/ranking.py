@@ -23,7 +23,7 @@ class RankedFix(NamedTuple):
 
     @property
     def alternatives(self) -> tuple[str, ...]:
-        """Names of other nodes or pods with which the same changes would help."""
+        """The other nodes or pods at which the variants make the same changes, without duplicates."""
         own_places = {fix.where for fix in self.trial.changes}
         other_places = [
             " and ".join(fix.where for fix in other.changes if fix.where not in own_places) for other in self.others
@@ -32,7 +32,10 @@ class RankedFix(NamedTuple):
 
 
 def rank_trials(trials: Iterable[RemedyTrial]) -> list[RankedFix]:
-    """Rank the trials, best first. Variants of the same changes become alternatives of the best variant."""
+    """Rank the trials, best first, with trials that make the same changes elsewhere as variants of the best of them.
+
+    Trials are variants if their fixes have the same families: kinds of fixes that pursue the same idea.
+    """
     trials_by_family: dict[Hashable, list[RemedyTrial]] = {}
     for trial in sorted(trials, key=_build_rank_key):
         families = frozenset(fix.family for fix in trial.changes)
@@ -40,17 +43,36 @@ def rank_trials(trials: Iterable[RemedyTrial]) -> list[RankedFix]:
     return [RankedFix(first, tuple(others)) for first, *others in trials_by_family.values()]
 
 
+class _RankKey(NamedTuple):
+    """The sort key of a trial, smallest for the best. Earlier fields decide before later ones."""
+
+    needs_values: bool
+    """Whether the user has to fill in values before a fix can be applied."""
+    prices: tuple[Price, ...]
+    """The prices of the fixes in descending order, preceded by LOSS if the evictions lose something."""
+    cost: float
+    """The sum of the fixes' costs plus the number of evicted pods."""
+    needs_operator: bool
+    """Whether a fix can only be made by the cluster's operator."""
+    fewer_nodes: int
+    """Minus the number of nodes that are feasible after the fixes."""
+    text: str
+    """The fixes in words, to break ties."""
+
+
 class QueueResult(NamedTuple):
     """The outcome of a fix once all waiting pods are tried in the queue's order."""
 
     holds: bool
-    """Whether the pod has a node in the end."""
+    """Whether the target pod has a node in the end."""
     rivals: tuple[str, ...] = ()
     """The pods that take the room that the fix makes, if the pod has no node in the end."""
     ahead: tuple[str, ...] = ()
     """The pods ahead in the queue that take part of the room, if the fix makes enough for all of them."""
     also_places: tuple[str, ...] = ()
     """The other waiting pods that get a node only with the fix."""
+    waiting_siblings: int = 0
+    """The number of the workload's other pods that still have no node, if the pod has one."""
 
 
 class CheckedFix(NamedTuple):
@@ -66,28 +88,32 @@ class CheckedFix(NamedTuple):
         return self.result is not None and not self.result.holds
 
 
-def sort_holding_first(fixes: Iterable[CheckedFix]) -> list[CheckedFix]:
-    """Sort fixes that hold in the queue before those that do not, unless they are worse in another way."""
+def move_holding_fixes_forward(ranked_fixes: Iterable[CheckedFix]) -> list[CheckedFix]:
+    """Return the fixes with each fix that holds in the queue moved before better ranked fixes that fail there.
+
+    A fix stays behind a failing fix if it is much more expensive or harms other pods.
+    """
     ordered: list[CheckedFix] = []
-    for fix in fixes:
-        index = next((i for i, other in enumerate(ordered) if _goes_before(fix, other)), len(ordered))
+    for fix in ranked_fixes:
+        index = next((i for i, better in enumerate(ordered) if _overtakes_failing_fix(fix, better)), len(ordered))
         ordered.insert(index, fix)
     return ordered
 
 
-def _goes_before(fix: CheckedFix, other: CheckedFix) -> bool:
-    """Return whether a fix is moved before a better ranked one because the better one fails in the queue.
+def _overtakes_failing_fix(fix: CheckedFix, better_ranked: CheckedFix) -> bool:
+    """Return whether a fix is moved before a better ranked fix because the better ranked fix fails in the queue.
 
     The fix has to hold in the queue and harm no other pods. Besides, it has to cost at most `Price.ROOM`, or have no
-    more changes than the other fix and a price that is at most one step higher.
+    more changes than the better ranked fix and a price that is at most one step higher.
     """
-    if not other.fails or fix.result is None or not fix.result.holds or not harms_nobody(fix.ranked.trial):
+    holds = fix.result is not None and fix.result.holds
+    if not better_ranked.fails or not holds or not harms_nobody(fix.ranked.trial):
         return False
     price = _get_highest_price(fix)
     if price <= Price.ROOM:
         return True
-    has_no_more_changes = len(fix.ranked.trial.changes) <= len(other.ranked.trial.changes)
-    return has_no_more_changes and price <= _get_highest_price(other) + 1
+    has_no_more_changes = len(fix.ranked.trial.changes) <= len(better_ranked.ranked.trial.changes)
+    return has_no_more_changes and price <= _get_highest_price(better_ranked) + 1
 
 
 def _get_highest_price(fix: CheckedFix) -> Price:
@@ -107,40 +133,45 @@ def build_cost_key(changes: Iterable[Fix]) -> tuple[tuple[Price, ...], float]:
 
 
 def get_trial_price(trial: RemedyTrial) -> Price:
-    """Return the price of the trial's most expensive change, or LOSS if evictions lose something."""
+    """Return the price of the trial's most expensive change, or LOSS if its evictions lose something."""
     prices, _ = build_cost_key(trial.changes)
     return Price.LOSS if trial.harm else prices[0]
 
 
 def insert_autoscaler_fixes(remedies: Sequence[Remedy], fixes: Sequence[Remedy]) -> tuple[Remedy, ...]:
-    """Insert autoscaler fixes among a pod's fixes, each before the first fix of a higher price.
+    """Return a pod's `remedies` with the autoscaler fixes inserted, each before the first remedy of a higher price.
 
-    Fixes that add nodes by hand are dropped, as a corrected autoscaler adds them itself.
+    Remedies that add nodes by hand are dropped if there are autoscaler fixes, since a corrected autoscaler adds the
+    nodes itself.
     """
     if not fixes:
         return tuple(remedies)
     merged = [remedy for remedy in remedies if FixKind.ADD_NODE not in remedy.kinds]
     for fix in fixes:
-        price = _PRICES_BY_STEP[fix.step]
-        dearer_indexes = (i for i, remedy in enumerate(merged) if _PRICES_BY_STEP.get(remedy.step, 0) > price)
+        price = _get_remedy_price(fix)
+        dearer_indexes = (i for i, remedy in enumerate(merged) if _get_remedy_price(remedy) > price)
         merged.insert(next(dearer_indexes, len(merged)), fix)
     return tuple(merged)
 
 
-def _build_rank_key(trial: RemedyTrial) -> tuple[bool, tuple[Price, ...], float, bool, int, str]:
+def _get_remedy_price(remedy: Remedy) -> Price:
+    """Return the price that the remedy's `step` names, or the lowest price if the step is empty."""
+    return _PRICES_BY_STEP.get(remedy.step, Price.PATIENCE)
+
+
+def _build_rank_key(trial: RemedyTrial) -> _RankKey:
     """Return the sort key of a trial, smallest for the best.
 
-    Complete changes come before those that need values. Then prices, costs, the person, and the number of nodes decide.
+    Fixes that need no values from the user come first. Then lower prices decide, where evictions that lose something
+    count as a loss, then lower costs, fixes that need no operator, and finally more feasible nodes.
     """
     fixes = trial.changes
     prices, cost = build_cost_key(fixes)
-    if trial.harm:
-        prices = (Price.LOSS, *prices)
-    return (
-        any(fix.needs_values for fix in fixes),
-        prices,
-        cost + len(trial.victims),
-        any(fix.by == "operator" for fix in fixes),
-        -len(trial.opens),
-        " ".join(fix.text for fix in fixes),
+    return _RankKey(
+        needs_values=any(fix.needs_values for fix in fixes),
+        prices=(Price.LOSS, *prices) if trial.harm else prices,
+        cost=cost + len(trial.victims),
+        needs_operator=any(fix.by == "operator" for fix in fixes),
+        fewer_nodes=-len(trial.opened_nodes),
+        text=" ".join(fix.text for fix in fixes),
     )

@@ -64,6 +64,8 @@ class RolloutResult(NamedTuple):
     owner: Owner
     restarted: int = 0
     """The number of running pods of the owner that were restarted."""
+    waiting: int | None = None
+    """The number of the workload's pods without a node after the rollout, or None if there was only a preemption."""
     victims: tuple[str, ...] = ()
     """Evicted pods of other owners."""
     harm: str = ""
@@ -81,9 +83,9 @@ class Rollouts:
         self._results: dict[int, tuple[RemedyTrial, RolloutResult | None]] = {}
 
     def replay(self, trial: RemedyTrial) -> RolloutResult | None:
-        """Return the result of rolling out the trial's changes, cached.
+        """Return the result of rolling out the trial's changes, which is cached.
 
-        It is None if no other pod has the changed template and no pod is evicted.
+        The result is None if no other pod has the changed template and no pod is evicted.
         """
         if id(trial) not in self._results:
             self._results[id(trial)] = trial, _replay_rollout(trial, self._manifest)
@@ -102,9 +104,9 @@ class Rollouts:
             yield f"{' and '.join(fix.text for fix in trial.changes)}: {harm}"
 
     def iter_harmless(self, best: Iterable[RankedFix]) -> Iterator[RankedFix]:
-        """Yield the ranked fixes with only those variants that do no harm, or leave a fix out if all do.
+        """Yield each ranked fix with its harmless variants only, and leave out a fix if all its variants do harm.
 
-        The rollouts are replayed when the next fix is requested.
+        The rollouts of a fix are replayed only when the fix is requested from the iterator.
         """
         for candidate in best:
             harmless_trials = [trial for trial in (candidate.trial, *candidate.others) if self.is_harmless(trial)]
@@ -120,9 +122,10 @@ def changes_template(trial: RemedyTrial) -> bool:
 
 
 def _replay_rollout(trial: RemedyTrial, manifest: Struct | None) -> RolloutResult | None:
-    """Roll out the trial's changes, or return None if only the pod itself changes and no pod is evicted.
+    """Roll out the trial's changes, and return the result, which names a harm if the new pods cannot be created.
 
-    If no other pod has the changed template, only the preemption is replayed.
+    If no other pod has the changed template, only the target pod's preemption is replayed. The result is None if there
+    is no preemption either.
     """
     owner = find_owner(trial.own)
     pod_key = ObjectKey.of(trial.own)
@@ -130,7 +133,7 @@ def _replay_rollout(trial: RemedyTrial, manifest: Struct | None) -> RolloutResul
     if concerns_pod_alone and not trial.victims:
         return None
     edits = {key: edit for key, edit in trial.edits.items() if key != pod_key}
-    cluster = apply_edits_to_cluster(trial.scheduler.cluster, edits, whole=True)
+    cluster = apply_edits_to_cluster(trial.scheduler.cluster, edits, with_pods_and_nodes=True)
     old_pods = [] if concerns_pod_alone else ExistingPods(cluster).find_pods_of(*owner)
     if not any(pod.key != trial.own.key for pod in old_pods):
         return _replay_single_preemption(owner, trial, cluster) if trial.victims else None
@@ -144,7 +147,7 @@ def _replay_rollout(trial: RemedyTrial, manifest: Struct | None) -> RolloutResul
 
 
 def _replay_single_preemption(owner: Owner, trial: RemedyTrial, cluster: Cluster) -> RolloutResult:
-    """Let the pod preempt in the changed cluster, and return the evictions and where the replacements end up.
+    """Let the trial's pod preempt in the changed cluster, and return what becomes of the evicted pods.
 
     The result names a harm if the pod has no node in the end.
     """
@@ -156,18 +159,18 @@ def _replay_single_preemption(owner: Owner, trial: RemedyTrial, cluster: Cluster
     simulation = recreate_evicted(Simulation(Scheduler(cluster, trial.scheduler.call_extender)))
     position = _get_position(simulation.view, pod)
     simulation.schedule([position])
-    rolled_out = _with_evictions(RolloutResult(owner), simulation, [position])
+    rolled_out = _add_evictions(RolloutResult(owner), simulation, [position])
     if simulation.view.node[position] >= 0:
         return rolled_out
     return rolled_out._replace(harm=_explain_vain_eviction(rolled_out))
 
 
-def _with_evictions(
+def _add_evictions(
     rolled_out: RolloutResult, simulation: Simulation, own_positions: Sequence[Position]
 ) -> RolloutResult:
-    """Return the result with the evicted pods and a summary of where they end up.
+    """Return the result with the simulation's evicted pods and a summary of where their replacements end up.
 
-    The rollout's pods, at `own_positions`, are not among the victims.
+    The rollout's own pods, at `own_positions`, are not listed as victims.
     """
     evicted = report_evictions(simulation)
     keys = {simulation.view.pods.objects[position].key for position in own_positions}
@@ -176,7 +179,7 @@ def _with_evictions(
 
 
 def _explain_vain_eviction(rolled_out: RolloutResult) -> str:
-    """Explain that a pod still has no node after its preemption."""
+    """Explain that a pod still has no node after it evicted pods, and whether their replacements took the room."""
     victims, chain = rolled_out.victims, rolled_out.chain
     evicts = f"it evicts {first_few(victims)}" if victims else "it evicts no pods"
     if chain is not None and chain.outrun:
@@ -187,7 +190,10 @@ def _explain_vain_eviction(rolled_out: RolloutResult) -> str:
 def _plan_rollout(
     owner: Owner, trial: RemedyTrial, old_pods: Sequence[Pod], cluster: Cluster, manifest: Struct | None
 ) -> tuple[WorkloadChange, Cluster]:
-    """Return the planned rollout, and the cluster with the old and the new pods. Raises InputError."""
+    """Plan the rollout of the trial's pod template, and return it with the cluster that has the old and new pods.
+
+    `old_pods` are the owner's current pods. Raises InputError if the new pods cannot be created.
+    """
     target_pod = trial.own
     before = trial.edits[ObjectKey.of(trial.own)].before
     assert isinstance(before, Pod)
@@ -215,9 +221,10 @@ def _plan_rollout(
 
 
 def _find_workload(owner: Owner, cluster: Cluster, manifest: Struct | None) -> Struct | None:
-    """Return the workload as its manifest or its ReplicaSets' annotations describe it, or with default values.
+    """Return the workload whose rollout strategy and replicas apply: its manifest, if that is known.
 
-    It is None for kinds whose controllers do not roll out changes.
+    Without a manifest, a Deployment is reconstructed from the annotations of its ReplicaSets, and a StatefulSet or
+    DaemonSet has default values. The result is None for kinds whose controllers do not roll out changes.
     """
     if isinstance(manifest, Deployment | StatefulSet | DaemonSet):
         return manifest
@@ -227,6 +234,14 @@ def _find_workload(owner: Owner, cluster: Cluster, manifest: Struct | None) -> S
         return StatefulSet()
     if owner.kind == "DaemonSet":
         return DaemonSet()
+    return _reconstruct_deployment(owner, cluster)
+
+
+def _reconstruct_deployment(owner: Owner, cluster: Cluster) -> Deployment:
+    """Return a Deployment with the replicas and maxSurge that the Deployment controller noted on its ReplicaSets.
+
+    The annotations of the newest revision count. The Deployment has default values if there are no annotations.
+    """
     annotation_sets = [
         replica_set.metadata.annotations for replica_set in cluster.replica_sets if is_controlled_by(owner, replica_set)
     ]
@@ -243,12 +258,12 @@ def _find_workload(owner: Owner, cluster: Cluster, manifest: Struct | None) -> S
 
 
 def _get_replicas(workload: Struct | None) -> int | None:
-    """Return spec.replicas of a Deployment or StatefulSet, or None."""
+    """Return spec.replicas of a Deployment or StatefulSet, or None for any other workload or if it is not set."""
     return workload.spec.replicas if isinstance(workload, Deployment | StatefulSet) else None
 
 
 def _parse_revision(annotations: Mapping[str, str]) -> int:
-    """Return the Deployment's revision number in the annotations, or 0."""
+    """Return the Deployment's revision number in a ReplicaSet's annotations, or 0 if they have no valid number."""
     text = annotations.get(REVISION_NUMBER, "")
     return int(text) if text.isdigit() else 0
 
@@ -256,8 +271,9 @@ def _parse_revision(annotations: Mapping[str, str]) -> int:
 def _set_rollout_pace(change: WorkloadChange, workload: Struct | None) -> None:
     """Set in `change` how many pods the rollout replaces at the same time, and whether it proceeds in order.
 
-    The rollout of a StatefulSet proceeds in order unless pods are managed in parallel. It also does not if a waiting
-    pod is removed: the user has to delete such a pod, because the controller would wait for it forever.
+    Only a StatefulSet is rolled out in order, unless its pods are managed in parallel or a waiting pod is removed. The
+    user has to delete such a waiting pod, because the controller would wait for it forever. Nothing is set without a
+    workload.
     """
     if workload is None:
         return
@@ -268,9 +284,10 @@ def _set_rollout_pace(change: WorkloadChange, workload: Struct | None) -> None:
 
 
 def _build_new_pod(template: Pod, old: Pod, number: int) -> Pod:
-    """Build the pod with the new template that the controller creates to replace an old pod.
+    """Build the pod that the controller creates from the new template to replace an old pod.
 
-    `number` makes its name unique. A pod of a StatefulSet keeps the old pod's name and ordinal.
+    `template` is a pod with the new template. `number` makes the new name unique, except that a pod of a StatefulSet
+    keeps the old pod's name and ordinal.
     """
     owner = find_owner(template)
     meta = old.metadata
@@ -288,14 +305,15 @@ def _build_new_pod(template: Pod, old: Pod, number: int) -> Pod:
 
 
 def _rename_to_new_replica_set(reference: OwnerReference, owner: Owner) -> OwnerReference:
-    """Return the owner reference, which names the new ReplicaSet if a Deployment is the owner."""
+    """Return the reference to the new ReplicaSet if the owner is a Deployment, or the reference as it is."""
     return replace(reference, name=f"{owner.name}-{NEW_TEMPLATE_HASH}") if owner.kind == "Deployment" else reference
 
 
 def _build_new_spec(spec: PodSpec, owner: Owner, template: Pod, old: Pod) -> PodSpec:
-    """Build the spec of a new pod, without a node and without defaults from admission.
+    """Build the spec of the pod that replaces `old`, without a node and without the priority from admission.
 
-    A pod of a DaemonSet is pinned to the node of the old one, and a pod of a StatefulSet gets its own claims.
+    `spec` is the template pod's spec as written. A pod of a DaemonSet is pinned to the old pod's node, and a pod of a
+    StatefulSet gets the old pod's claims instead of the template pod's.
     """
     spec = replace(spec, node_name="", priority=None, preemption_policy=None)
     if owner.kind == "DaemonSet":
@@ -312,7 +330,7 @@ def _build_new_spec(spec: PodSpec, owner: Owner, template: Pod, old: Pod) -> Pod
 
 
 def _fill_in_priority(pod: Pod, target_pod: Pod) -> Pod:
-    """Return the pod with the target's priority if admission did not know its PriorityClass."""
+    """Return the pod with the target's priority and preemption policy if admission set none for lack of the class."""
     if pod.spec.priority is not None:
         return pod
     spec = replace(pod.spec, priority=target_pod.spec.priority, preemption_policy=target_pod.spec.preemption_policy)
@@ -322,8 +340,8 @@ def _fill_in_priority(pod: Pod, target_pod: Pod) -> Pod:
 def _run_rollout(owner: Owner, change: WorkloadChange, scheduler: Scheduler, deleted: Sequence[Pod]) -> RolloutResult:
     """Run the rollout and return its result, which names the first harm, if any.
 
-    `deleted` are pods that the user deletes before the rollout. It is harmless if more pods of the workload have a node
-    than before, or all.
+    `deleted` are pods that the user deletes before the rollout. The rollout is harmless if it completes without
+    evicting its own pods, and if then more pods of the workload have a node than before, or all.
     """
     simulation = Simulation(scheduler)
     view = simulation.view
@@ -335,21 +353,24 @@ def _run_rollout(owner: Owner, change: WorkloadChange, scheduler: Scheduler, del
     recreate_evicted(simulation, frozenset(rollout.old))
     roll_out([rollout], simulation)
 
-    placed = int((view.node[own_positions] >= 0).sum())
+    placed_after = int((view.node[own_positions] >= 0).sum())
     restarted = sum(bool(pod.spec.node_name) for pod in change.removed)
-    rolled_out = _with_evictions(RolloutResult(owner, restarted), simulation, own_positions)
+    waiting = max(change.desired - placed_after, 0)
+    rolled_out = _add_evictions(RolloutResult(owner, restarted, waiting), simulation, own_positions)
     if any(eviction.victim in own_positions for eviction in simulation.evictions):
         return rolled_out._replace(harm="its rollout would evict its own pods")
     if rollout.denied is not None:
         return rolled_out._replace(harm=f"its pods cannot be created: {shorten_api_message(creation.denials[0])}")
-    if rollout.old or rollout.coming:
+    is_stuck = bool(rollout.old or rollout.coming)
+    if is_stuck:
         return rolled_out._replace(harm=f"its rollout gets {rollout.status}")
-    if placed >= min(placed_before + 1, change.desired):
+
+    if placed_after >= min(placed_before + 1, change.desired):
         return rolled_out
     if rolled_out.chain and rolled_out.chain.outrun:
         return rolled_out._replace(harm=_explain_vain_eviction(rolled_out))
     pods = agreeing(placed_before, "pod has", "pods have")
-    return rolled_out._replace(harm=f"{placed_before} of its {pods} a node now, {placed} afterwards")
+    return rolled_out._replace(harm=f"{placed_before} of its {pods} a node now, {placed_after} afterwards")
 
 
 def _get_position(view: Fork, pod: Pod) -> Position:

@@ -54,7 +54,7 @@ class RemedyWishes:
         return self.considers(fix.kind, fix.by)
 
     def considers(self, kind: str, by: str) -> bool:
-        """Return whether the search considers changes of this kind, made by this person."""
+        """Return whether the search considers changes of this kind that `by`, the author or the operator, can make."""
         return self.by in ("", by) and kind not in self.without and (not self.only or kind in self.only)
 
 
@@ -84,22 +84,28 @@ class RemedySearch:
     _nodes_to_try: dict[frozenset[Fix], tuple[TriedNode, ...]] = field(default_factory=dict)
 
     def run(self) -> list[RemedyTrial]:
-        """Run the search, and return the trials of all minimal sets of changes that help, the smallest sets first."""
+        """Run the search, and return the trials of all minimal sets of changes that help, the smallest sets first.
+
+        The search stops early at its limits, or at the smallest size that the wishes ask for. `exhausted` says whether
+        it is complete.
+        """
         self._deadline = time.monotonic() + self.seconds
         for size in range(1, self.wishes.max_changes + 1):
-            if self.wishes.smallest and any(map(harms_nobody, self.working_trials)):
+            is_small_enough = self.wishes.smallest and any(map(harms_nobody, self.working_trials))
+            if is_small_enough:
                 if any(map(keeps_workload, self.working_trials)):
                     break
-                self._only_corrections = True
+                self._only_corrections = True  # a larger set may still correct the manifest
             self._tried_places: set[TriedPlace] = set()
             for tried in self._iter_starting_points(self.trials.base, size):
                 self._try_changes(tried, size)
         return self.working_trials
 
     def _iter_starting_points(self, trial: RemedyTrial, remaining_changes: int) -> Iterator[TriedNode]:
-        """Yield the nodes that the remaining changes may clear, and the starting point without a node.
+        """Yield the nodes whose rejections the remaining changes may clear, and the trial without a particular node.
 
-        The latter comes first if one change remains, and last otherwise.
+        The trial without a node comes first if one change remains, and last otherwise. At most `MOST_NODES_OF_TRIAL`
+        nodes are yielded. If there are more, the search is no longer exhaustive.
         """
         if remaining_changes == 1:
             yield TriedNode(trial, None)
@@ -116,16 +122,17 @@ class RemedySearch:
             yield TriedNode(trial, None)
 
     def _get_nodes_to_try(self, trial: RemedyTrial) -> tuple[TriedNode, ...]:
-        """Return the nodes to try in the trial, cached by the changes."""
+        """Return the nodes at which to try further changes after the trial's changes, cached by these changes."""
         change_set = frozenset(trial.changes)
         if change_set not in self._nodes_to_try:
             self._nodes_to_try[change_set] = tuple(iter_nodes_to_try(trial))
         return self._nodes_to_try[change_set]
 
     def _try_changes(self, tried: TriedNode, remaining_changes: int) -> None:
-        """Try each change proposed at the node, and continue with the remaining changes if it does not suffice.
+        """Try each change that is proposed at the node, and recurse with one remaining change less if it is not enough.
 
-        Sets that help are added to `self.working_trials`. A node is tried once with the same changes.
+        Sets that help are added to `self.working_trials`. Nothing is done if the node was already tried with the same
+        changes.
         """
         place = frozenset(tried.trial.changes), tried.row
         if place in self._tried_places:
@@ -133,39 +140,40 @@ class RemedySearch:
         self._tried_places.add(place)
         for change in self._get_proposals(tried, place):
             changes = (*tried.trial.changes, change)
-            contains_working_set = any(
-                frozenset(working.changes) <= frozenset(changes) for working in self.working_trials
-            )
-            if contains_working_set:
+            if self._contains_working_set(changes) or not _may_change_help(change, tried, remaining_changes):
                 continue
-            if not _may_help(change, tried, remaining_changes):
-                continue
-            if self._stop_at_limit():
+            if self._has_reached_limit():
                 return
             if self._only_corrections and not self._may_become_correction(changes):
                 continue
+
             trial = self.trials.replay(changes)
             self.progress(1)
             if is_manifest_correction(change):
                 self._has_tried_correction = True
             if trial.works:
                 if not self._only_corrections or any(map(is_manifest_correction, changes)):
-                    self._add_if_minimal(trial)
+                    self._add_trial_if_minimal(trial)
             elif remaining_changes > 1 and trial.cycle is not None:
                 for next_node in self._find_next_nodes(tried, trial, remaining_changes - 1):
                     self._try_changes(next_node, remaining_changes - 1)
 
-    def _may_become_correction(self, changes: tuple[Fix, ...]) -> bool:
-        """Return whether the set may still become a correction of the manifest that otherwise only makes room.
+    def _contains_working_set(self, changes: tuple[Fix, ...]) -> bool:
+        """Return whether some of these changes are already a set that helps, so that they are not minimal."""
+        return any(frozenset(working.changes) <= frozenset(changes) for working in self.working_trials)
 
-        A new node is useful to a correction only if there is something to correct.
+    def _may_become_correction(self, changes: tuple[Fix, ...]) -> bool:
+        """Return whether further changes may turn the set into a correction of the manifest that only makes room.
+
+        A set that starts with a new node may do so only if a correction was already tried, since otherwise there is
+        nothing to correct.
         """
         if any(change.effective_price > Price.ROOM for change in changes):
             return False
         return changes[0].kind != FixKind.ADD_NODE or self._has_tried_correction
 
     def _get_proposals(self, tried: TriedNode, place: TriedPlace) -> tuple[Fix, ...]:
-        """Return the proposed changes that are wanted and compatible with the trial's changes, cached."""
+        """Return the changes proposed at the node that the wishes allow and that fit the trial's changes, cached."""
         if place not in self._proposals:
             fixes = self.propose_anywhere(tried) if tried.row is None else self.propose_at_node(tried)
             earlier_changes = tried.trial.changes
@@ -173,7 +181,7 @@ class RemedySearch:
                 fix
                 for fix in fixes
                 if fix not in earlier_changes
-                and _is_compatible(fix, tried.trial)
+                and _is_compatible_with_trial(fix, tried.trial)
                 and not self._refers_to_added_node(fix, tried.trial)
                 and self._is_wanted(fix)
             ]
@@ -183,24 +191,27 @@ class RemedySearch:
     def _refers_to_added_node(self, change: Fix, trial: RemedyTrial) -> bool:
         """Return whether the change writes the name of a node that the trial adds into another object.
 
-        Nobody knows the name of such a node before it exists.
+        Nobody could make such a change, since the name of the node is unknown before it exists.
         """
-        names = [key.name.encode() for key, edit in trial.edits.items() if key.kind == "Node" and edit.before is None]
-        if not names:
+        added_names = [
+            key.name.encode() for key, edit in trial.edits.items() if key.kind == "Node" and edit.before is None
+        ]
+        if not added_names:
             return False
         for key, change_object, _ in change.edits:
             earlier_edit = trial.edits.get(key)
             before = self.trials.read(key) if earlier_edit is None else earlier_edit.after
             encoded_object = msgspec.json.encode((key, change_object(before)))
-            if key.kind != "Node" and any(name in encoded_object for name in names):
+            if key.kind != "Node" and any(name in encoded_object for name in added_names):
                 return True
         return False
 
     def _find_next_nodes(self, tried: TriedNode, trial: RemedyTrial, remaining_changes: int) -> Iterable[TriedNode]:
-        """Return the nodes at which to continue after the last change of the trial.
+        """Return the nodes of the trial at which to continue after its last change, which was made at `tried`.
 
-        After a change at a node, this is the same node if its rejection changed. After a change without a node, these
-        are the added nodes, or all nodes if none was added. Nodes that the remaining changes cannot clear are left out.
+        After a change at a node, the search continues at the same node if its rejection changed. After a change without
+        a node, it continues at the added nodes, or at all nodes if the change added none. Nodes that the remaining
+        changes cannot clear are left out.
         """
         assert trial.cycle is not None
         if tried.row is not None:
@@ -220,7 +231,7 @@ class RemedySearch:
             and (before is None or _build_first_rejection_key(next_node) != before)
         ]
 
-    def _add_if_minimal(self, trial: RemedyTrial) -> None:
+    def _add_trial_if_minimal(self, trial: RemedyTrial) -> None:
         """Add the trial to `self.working_trials` if its set of changes is minimal, new and plausible.
 
         A set is dropped if it would work without one of its changes, if another set changes the same objects, or if no
@@ -245,11 +256,8 @@ class RemedySearch:
         """
         return self.wishes.allows(fix) and not (fix.kind == FixKind.USE_PRIORITY_CLASS and self.trials.can_preempt(()))
 
-    def _stop_at_limit(self) -> bool:
-        """Return whether to stop because the time or the number of trials is used up.
-
-        If so, record that the search is incomplete.
-        """
+    def _has_reached_limit(self) -> bool:
+        """Return whether the time or the number of trials is used up, and record that the search is then incomplete."""
         must_stop = time.monotonic() > self._deadline or self.trials.replayed > MOST_TRIALS
         if must_stop:
             self.exhausted = False
@@ -257,19 +265,20 @@ class RemedySearch:
 
 
 def keeps_workload(trial: RemedyTrial) -> bool:
-    """Return whether the changes only correct the manifest, wait or make room."""
+    """Return whether the trial's changes ask for nothing less than before: they correct mistakes, wait or make room."""
     return all(fix.effective_price <= Price.ROOM for fix in trial.changes)
 
 
 def is_manifest_correction(fix: Fix) -> bool:
-    """Return whether the fix corrects the author's manifest to what it probably means."""
+    """Return whether the fix is a correction that the workload's author makes in the manifest."""
     return fix.effective_price == Price.CORRECTION and fix.by == "author"
 
 
-def _is_compatible(change: Fix, trial: RemedyTrial) -> bool:
+def _is_compatible_with_trial(change: Fix, trial: RemedyTrial) -> bool:
     """Return whether the change can be combined with the trial's changes.
 
-    A change of an object that the trial creates is incompatible, and a new node is incompatible with a higher priority.
+    A change of an object that the trial creates is incompatible. A new node is also incompatible with a higher
+    priority, because each of them is meant to be enough.
     """
     created_keys = {key for key, edit in trial.edits.items() if edit.before is None}
     if not created_keys.isdisjoint(edit.key for edit in change.edits):
@@ -279,31 +288,36 @@ def _is_compatible(change: Fix, trial: RemedyTrial) -> bool:
 
 
 def _can_be_cleared(tried: TriedNode, remaining_changes: int) -> bool:
-    """Return whether the remaining changes may clear the node's rejections or the pod may preempt."""
+    """Return whether the remaining changes may be enough to clear the node's rejections.
+
+    They always may if the trial raises the pod's priority, since preemption may clear rejections, too.
+    """
     return tried.trial.raises_priority or count_least_changes(tried.find_rejections()) <= remaining_changes
 
 
-def _may_help(change: Fix, tried: TriedNode, remaining_changes: int) -> bool:
+def _may_change_help(change: Fix, tried: TriedNode, remaining_changes: int) -> bool:
     """Return whether the change can still help at the node with the remaining changes.
 
     Lowering one resource as the last change does not help if another resource is insufficient, too.
     """
     if change.kind not in REQUEST_KINDS or tried.row is None or tried.trial.raises_priority:
         return True
+    # The change was proposed for the first rejection. Further rejections may be about other resources.
     first, *later = tried.find_rejections()
     other_shortages = [r for r in later if isinstance(r.fact, Insufficient) and r.fact != first.fact]
     return remaining_changes > 1 or not other_shortages
 
 
 def _get_changed_objects(trial: RemedyTrial) -> dict[ObjectKey, Struct | None]:
-    """Return the edited objects as they are after the trial's changes."""
+    """Return the edited objects as they are after the trial's changes, by key. Deleted objects are None."""
     return {key: edit.after for key, edit in trial.edits.items()}
 
 
 def _build_first_rejection_key(tried: TriedNode) -> tuple[str, str, AnyFact | None] | None:
-    """Return the plugin, reason and fact of the node's first rejection, equal only if a change had no effect on it.
+    """Return the plugin, reason and fact of the node's first rejection, to compare it before and after a change.
 
-    The key is None if there is no node or no rejection, or if the plugin's facts do not reveal every effect.
+    Equal keys mean that the change had no effect on the rejection. The key is None if there is no node or no rejection,
+    or if the plugin's facts do not reveal every effect.
     """
     if tried.row is None:
         return None

@@ -20,11 +20,11 @@ SUPPOSABLE = "priority=NUMBER class=NAME cpu=500m memory=1Gi tolerate=KEY[=VALUE
 
 
 def apply_suppositions(target: TargetPod, words: str) -> TargetPod:
-    """Apply the changes in `words`, written as in `SUPPOSABLE`, to the pod and its cluster.
+    """Return the target with the changes in `words` applied to the pod and its cluster. See `SUPPOSABLE` for the words.
 
-    Raises UsageError and InputError.
+    Raises UsageError if a word is not understood, and InputError if a value is invalid.
     """
-    pairs = [_parse_pair(word) for word in words.split()]
+    pairs = [_parse_supposition(word) for word in words.split()]
     # Nodes come first, since they replace the cluster in which the pod is changed.
     for name, value in pairs:
         if name == "node":
@@ -35,8 +35,8 @@ def apply_suppositions(target: TargetPod, words: str) -> TargetPod:
     return target
 
 
-def _parse_pair(word: str) -> tuple[str, str]:
-    """Split a word of the form NAME=VALUE. Raises UsageError."""
+def _parse_supposition(word: str) -> tuple[str, str]:
+    """Split a word of the form NAME=VALUE into both. Raises UsageError if the name or the value is missing."""
     name, equals, value = word.partition("=")
     if not (name and equals and value):
         raise UsageError(f'"{word}" is not NAME=VALUE', where=WHERE, hint=SUPPOSABLE)
@@ -44,7 +44,7 @@ def _parse_pair(word: str) -> tuple[str, str]:
 
 
 def _change_pod_property(target: TargetPod, name: str, value: str) -> Pod:
-    """Return the pod with its priority, PriorityClass, tolerations or, for any other name, a request changed.
+    """Return the pod with the property of this name set: `priority`, `class`, `tolerate`, or a resource to request.
 
     Raises UsageError and InputError.
     """
@@ -55,11 +55,11 @@ def _change_pod_property(target: TargetPod, name: str, value: str) -> Pod:
             return change_priority(target, as_if_priority_class=value)
         case "tolerate":
             return _add_toleration(target.pod, parse_toleration(value))
-    return _set_request(target.pod, name, value)
+    return _set_first_container_request(target.pod, name, value)
 
 
 def _parse_priority(text: str) -> int:
-    """Parse a priority, which is a 32-bit integer. Raises UsageError."""
+    """Parse a priority. Raises UsageError if the text is not a 32-bit integer."""
     try:
         number = int(text[:20])  # longer texts are out of range anyway, and slow to parse
     except ValueError:
@@ -72,7 +72,7 @@ def _parse_priority(text: str) -> int:
 def parse_toleration(text: str) -> Toleration:
     """Parse a toleration that is written like a taint for `kubectl taint`. Raises UsageError.
 
-    If no value is given, any value is tolerated. If no effect is given, all effects are.
+    Without a value, any value is tolerated, and without an effect, all effects are tolerated.
 
     >>> parse_toleration("gpu=a100:NoSchedule")
     Toleration(key='gpu', operator='Equal', value='a100', effect='NoSchedule', toleration_seconds=None)
@@ -89,7 +89,7 @@ def _add_toleration(pod: Pod, added: Toleration) -> Pod:
     return replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, added)))
 
 
-def _set_request(pod: Pod, resource: str, amount: str) -> Pod:
+def _set_first_container_request(pod: Pod, resource: str, amount: str) -> Pod:
     """Return the pod with another request in its first container, and without a limit for that resource.
 
     Raises UsageError and InputError.
@@ -111,7 +111,10 @@ def _set_request(pod: Pod, resource: str, amount: str) -> Pod:
 
 
 def _add_node_like(target: TargetPod, model_name: str) -> TargetPod:
-    """Return the target in a cluster with one more node like the named one. Raises UsageError if it is unknown."""
+    """Return the target with a scheduler whose cluster has one more node like the named node.
+
+    Raises UsageError if the named node does not exist.
+    """
     from kschedctl.fixes.trial.changes import apply_fixes, build_object_reader  # noqa: PLC0415 - little else needs remedies
     from kschedctl.fixes.trial.trials import apply_edits_to_cluster, fork_with_edits  # noqa: PLC0415
     from kschedctl.fixes.ways.new_nodes import build_added_nodes_fix  # noqa: PLC0415
@@ -120,6 +123,7 @@ def _add_node_like(target: TargetPod, model_name: str) -> TargetPod:
     (name,) = find_nodes(scheduler.cluster, (model_name,))
     fix = build_added_nodes_fix(view, view.nodes.objects[view.nodes.index[name]])
     edits = apply_fixes([fix], build_object_reader(scheduler.cluster))
-    changed_scheduler = Scheduler(apply_edits_to_cluster(scheduler.cluster, edits, whole=True), scheduler.call_extender)
+    changed_cluster = apply_edits_to_cluster(scheduler.cluster, edits, with_pods_and_nodes=True)
+    changed_scheduler = Scheduler(changed_cluster, scheduler.call_extender)
     changed_scheduler.view = fork_with_edits(view, edits)  # saves the seconds that building all columns again takes
     return target._replace(scheduler=changed_scheduler)

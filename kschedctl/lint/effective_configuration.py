@@ -79,7 +79,6 @@ class EffectiveConfiguration(Report, frozen=True):
     """The version of kube-scheduler that reads the configuration."""
     ignored: tuple[str, ...] = ()
     """Settings that this version does not know and ignores, with the versions that have them."""
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "EffectiveConfiguration"
 
     def build_first_line(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from kschedctl.render.page import UNFOLDED, Heading, Paragraph, Style, count, de
 from kschedctl.render.renderers import build_page, kind_of
 from kschedctl.reports.document import Document
 from kschedctl.reports.report import Report
-from kschedctl.reports.summary import CostKind, ShortFix, Summary
+from kschedctl.reports.summary import CostKind, ShortFix, ShortPods, Summary
 from kschedctl.text.counts import counted
 from kschedctl.text.printable import printable, rewrite_fit_error
 
@@ -41,7 +41,8 @@ def to_brief(document: Document, style: Style) -> str:
     out.
     """
     summary = build_summary(document, style)
-    parts = list(_iter_parts(summary))
+    lists_causes = isinstance(document, Report) and document.headline_lists_causes
+    parts = list(_iter_parts(summary, headline_lists_causes=lists_causes))
     wrapped = [_wrap_part(part, style.width) for part in parts]
     shown: set[int] = set()
     for index in sorted(range(len(parts)), key=lambda index: parts[index].rank):
@@ -78,9 +79,21 @@ def _list_entries(summary: Summary) -> tuple[str, ...]:
     if _get_list_field(summary) == "advice":
         return summary.advice
     return tuple(
-        f"{pods.pods:,} {pods.workload or pods.such_as}: {describe_verdict(rewrite_fit_error(pods.why))}"
-        for pods in summary.pods
+        f"{_describe_pods(summary, pods)}: {describe_verdict(rewrite_fit_error(pods.why))}" for pods in summary.pods
     )
+
+
+def _describe_pods(summary: Summary, pods: ShortPods) -> str:
+    """Describe whom an entry is about: a pod, the pods of a workload, or what a plugin or a shape stands for."""
+    if summary.summarizes == "Capacity":
+        return f"{pods.workload}: {pods.pods:,} more, then"
+    if summary.summarizes == "Rebalancing":
+        return f"{counted(pods.pods, 'eviction')} of {pods.workload} held back"
+    of_workload = pods.workload[:1].isupper() and not pods.workload.startswith("Pod ")
+    if not of_workload:
+        others = f" and {counted(pods.pods - 1, 'other pod')}" if pods.pods > 1 else ""
+        return f"{pods.such_as or pods.workload}{others}"
+    return f"{counted(pods.pods, 'pod')} of {pods.workload}" if pods.pods else pods.workload
 
 
 def build_summary(document: Document, style: Style) -> Summary:
@@ -97,18 +110,23 @@ def build_summary(document: Document, style: Style) -> Summary:
     return Summary(summarizes=kind_of(document), subject="", verdict="", headline=headline).shorten()
 
 
-def _iter_parts(summary: Summary) -> Iterator[BriefText]:
+def _iter_parts(summary: Summary, *, headline_lists_causes: bool) -> Iterator[BriefText]:
     """Yield the parts of the brief form from top to bottom.
 
-    These are the verdict, causes, doubts, the first fix with its commands, and the rest.
+    These are the verdict, causes, doubts, warnings, the first fix with its commands, and the rest.
+    `headline_lists_causes` says whether the headline of an Explanation repeats its causes.
     """
     if summary.summarizes == "Explanation":
         yield BriefText(_describe_result(summary), 3)
-        yield from _iter_causes(summary)
+        yield from _iter_causes(summary, headline_lists_causes=headline_lists_causes)
     else:
         yield BriefText(summary.headline, 3)
     if summary.undecided:
         yield BriefText(f"not certain: {'; '.join(summary.doubts)}" if summary.doubts else "not certain", 2)
+    elif summary.doubts:
+        yield BriefText(f"with limits: {'; '.join(summary.doubts)}", 2)
+    for warning in summary.warnings[:MAX_WARNINGS]:
+        yield BriefText(warning, 2)
     if summary.preemption:
         yield BriefText(summary.preemption, 2, 2)
     if summary.fixes:
@@ -140,6 +158,8 @@ def _describe_fix(fix: ShortFix) -> str:
 
 MAX_ENTRIES = 4
 """Number of entries of the list that are shown."""
+MAX_WARNINGS = 3
+"""Number of warnings that are shown."""
 MAX_COMMAND_LENGTH = 100
 """Longest command that is shown."""
 
@@ -157,11 +177,11 @@ def _has_node(summary: Summary) -> bool:
     return bool(summary.best) and summary.verdict != "Gated"
 
 
-def _iter_causes(summary: Summary) -> Iterator[BriefText]:
+def _iter_causes(summary: Summary, *, headline_lists_causes: bool) -> Iterator[BriefText]:
     """Yield the two most important causes in plain words, unless the pod fits.
 
-    A conflict between demands, or a headline that does not begin with the first cause, comes before the causes. A pod
-    that is gated or has no causes only has its headline.
+    A conflict between demands comes before the causes, and so does a headline that is not just the list of causes. For
+    a pod that is gated or has no causes, only the headline is yielded.
     """
     if _has_node(summary):
         return
@@ -169,9 +189,8 @@ def _iter_causes(summary: Summary) -> Iterator[BriefText]:
     if not summary.causes or summary.verdict == "Gated":
         yield BriefText(headline, 3)
         return
-    first = summary.causes[0]
-    introduction = first.conflict
-    if not introduction and not headline.startswith(first.plain or first.reason):
+    introduction = summary.causes[0].conflict
+    if not introduction and not headline_lists_causes:
         introduction = headline
     if introduction:
         yield BriefText(introduction, 3)

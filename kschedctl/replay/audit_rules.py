@@ -78,15 +78,15 @@ def build_verdict(
     merged_unknown = merge_unknown_kinds([unknown])
     violated_ids = {finding.rule for finding in worst_first}
     return {
-        "state": _decide_state(worst_first, is_undecided(merged_unknown)),
+        "state": _decide_section_state(worst_first, is_undecided(merged_unknown)),
         "findings": tuple(worst_first),
         "rules": tuple(rule.describe() for rule in rules if rule.id in violated_ids),
         **build_unknown_fields(merged_unknown),
     }
 
 
-def _decide_state(findings: Iterable[Finding], is_undecided: bool) -> str:
-    """Return the section's state: findings, unless all are only notes, then unknown if undecided, otherwise sound."""
+def _decide_section_state(findings: Iterable[Finding], is_undecided: bool) -> str:
+    """Return the section's state: "findings" if one is more than a note, else "unknown" if undecided, else "sound"."""
     if any(finding.severity != NOTE for finding in findings):
         return FINDINGS
     return UNKNOWN if is_undecided else SOUND

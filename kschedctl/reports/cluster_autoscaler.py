@@ -142,7 +142,6 @@ class ScaleUp(Report, frozen=True):
     faults: tuple[str, ...] = ()
     """Invalid node groups and options, which are ignored."""
     undecided: bool = False
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "ScaleUp"
 
     @property
@@ -267,7 +266,6 @@ class ScaleDown(Report, frozen=True):
     faults: tuple[str, ...] = ()
     """Invalid node groups and options, which are ignored."""
     undecided: bool = False
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "ScaleDown"
 
     def build_first_line(self) -> tuple[str, ...]:

@@ -6,6 +6,8 @@ from typing import Protocol
 
 import msgspec
 
+from kschedctl.text.version import VERSION
+
 
 class Document(msgspec.Struct, frozen=True, rename="camel"):
     """Base of all report structs: immutable, with camelCase keys in JSON."""
@@ -14,6 +16,14 @@ class Document(msgspec.Struct, frozen=True, rename="camel"):
         """Return the document as dicts, lists and plain values."""
         plain: dict[str, object] = msgspec.json.decode(msgspec.json.encode(self))
         return plain
+
+
+class RootDocument(Document, frozen=True, kw_only=True):
+    """Base of the documents that are printed as a whole. Each subclass adds its `kind`."""
+
+    api_version: str = "kschedctl.dev/v1"
+    tool_version: str = VERSION
+    """The version of kschedctl that made the document."""
 
 
 class RunReport(Protocol):

@@ -8,7 +8,7 @@ from typing import Annotated, Protocol, Self, runtime_checkable
 from msgspec.structs import replace
 
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.document import Document
+from kschedctl.reports.document import Document, RootDocument
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import Summary
 from kschedctl.reports.unknown import UnknownKind
@@ -107,10 +107,8 @@ class Findings(Report, frozen=True):
     """Content of the files that was not linted."""
     fixed: tuple[Finding, ...] = ()
     """The findings that --fix corrected."""
-    tool_version: str = ""
     command: str = "lint"
     """The command that found them."""
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "Findings"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -157,7 +155,7 @@ class WithFindings(Protocol):
         """Return all findings of the document."""
 
 
-class RuleReport(Document, frozen=True):
+class RuleReport(RootDocument, frozen=True):
     """A rule with its documentation."""
 
     id: Annotated[str, Column("rule", keep=True, place=-2)]
@@ -177,7 +175,6 @@ class RuleReport(Document, frozen=True):
     """The smallest profile that contains the rule."""
     once: bool = False
     """Whether the rule reports once per namespace, except in the profile `all`."""
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "LintRule"
 
 
@@ -188,9 +185,8 @@ class RuleFamily(Document, frozen=True):
     rules: tuple[RuleReport, ...]
 
 
-class RuleList(Document, frozen=True):
+class RuleList(RootDocument, frozen=True):
     """All rules, by family."""
 
     families: tuple[RuleFamily, ...]
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "LintRules"

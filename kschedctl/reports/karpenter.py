@@ -177,7 +177,6 @@ class Provisioning(Report, frozen=True):
     """NodePool -> why its node class is not ready or was not read. Its zones, pod limit and disk are then not known."""
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "Provisioning"
 
     @property
@@ -188,7 +187,10 @@ class Provisioning(Report, frozen=True):
 
     def build_first_line(self) -> tuple[str, ...]:
         """Return the number of new nodes, of pods for which they are launched, and of pods that get none of them."""
-        pods = counted(len(self.pending) + len({event.name for event in self.rejected}), "pending pod")
+        pod_count = len(self.pending) + len({event.name for event in self.rejected})
+        if not pod_count:
+            return ("No pending pods: Karpenter would launch no node", "", "")
+        pods = counted(pod_count, "pending pod")
         node_count = len(self.new_node_claims)
         if not node_count:
             return ("Karpenter would launch no node", f"for {pods}", "")
@@ -303,7 +305,6 @@ class Disruption(Report, frozen=True):
     """The fate of each node that Karpenter manages."""
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "Disruption"
 
     @property

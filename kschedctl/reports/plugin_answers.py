@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kschedctl.reports.document import Document
+from kschedctl.reports.document import Document, RootDocument
 
 EXTENDER_INPUT_NOTE = "extenders got of pods what kube-scheduler's plugins read: no annotations, no environment"
 
@@ -85,9 +85,8 @@ class ExtenderAnswer(Document, frozen=True):
     """Whether the pod was sent with its annotations and volumes, which are not recorded."""
 
 
-class ExtenderAnswers(Document, frozen=True):
+class ExtenderAnswers(RootDocument, frozen=True):
     """Recorded answers, in the order of the calls."""
 
     answers: tuple[ExtenderAnswer, ...] = ()
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "ExtenderAnswers"

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from kschedctl.reports.columns import CsvTable
-from kschedctl.reports.document import Document
+from kschedctl.reports.document import Document, RootDocument
 from kschedctl.reports.summary import MOST_COMMANDS, Summary
 from kschedctl.reports.unknown import describe_unread
 from kschedctl.text.counts import counted
@@ -47,12 +47,17 @@ def _render(report: Report, form: str) -> object:
     return render(report, style)
 
 
-class Report(Document, frozen=True):
+class Report(RootDocument, frozen=True):
     """A document that answers a question."""
 
     def build_first_line(self) -> tuple[str, ...]:
         """Return the answer in one line, in parts that a page may show in different tones."""
         return (str(getattr(self, "headline", "")),)
+
+    @property
+    def headline_lists_causes(self) -> bool:
+        """Whether the headline is the list of causes, so that a form that shows the causes may leave it out."""
+        return False
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Extend the summary by the decisive facts of this kind of answer, and return it."""
@@ -126,7 +131,10 @@ class Report(Document, frozen=True):
             yield "interrupted: a partial result"
         if unknown := describe_unread(getattr(self, "unknown", ())):
             yield unknown
+        yield from getattr(self, "doubts", ())
         yield from (f"not replayed: {what}" for what in getattr(self, "not_replayed", ()))
+        if ignored := getattr(self, "ignored", ()):
+            yield f"ignored by the replayed version: {'; '.join(ignored)}"
         yield from (f"a bug of kube-scheduler decides: {what}" for what in getattr(self, "upstream_faults", ()))
 
 
@@ -155,7 +163,6 @@ class Answers(Report, frozen=True):
     """The number of clusters that were named."""
     interrupted: bool = False
     """Whether the user interrupted the command, so that the remaining clusters are missing."""
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "Answers"
 
     @property

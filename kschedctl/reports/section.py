@@ -33,8 +33,6 @@ class Section(Report, frozen=True, kw_only=True, tag_field="name"):
     """What could change the answer and is not replayed."""
     undecided: bool = False
     """Whether what was not read could change the state, also where something was found."""
-    tool_version: str = ""
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "AuditSection"
 
     @property
@@ -58,10 +56,10 @@ class Section(Report, frozen=True, kw_only=True, tag_field="name"):
 
     def as_findings(self) -> Findings:
         """Return the findings for the formats of CI systems."""
-        return collect_findings((self,), 0, self.tool_version)
+        return collect_findings((self,), 0)
 
 
-def collect_findings(sections: Iterable[Section], checked: int, tool_version: str) -> Findings:
+def collect_findings(sections: Iterable[Section], checked: int) -> Findings:
     """Collect the findings of sections, the most severe first, then in the order of the sections.
 
     A section without an answer, because its data is missing, becomes a finding too, since those formats know nothing
@@ -77,7 +75,6 @@ def collect_findings(sections: Iterable[Section], checked: int, tool_version: st
         findings=tuple(sorted(findings, key=lambda finding: SEVERITIES_BY_GRAVITY.index(finding.severity))),
         rules=tuple(rules.values()),
         unknown=tuple(dict.fromkeys(unknown for section in sections for unknown in section.unknown)),
-        tool_version=tool_version,
         command=COMMAND,
     )
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 import msgspec
 from msgspec.structs import replace
 
-from kschedctl.reports.document import Document
+from kschedctl.reports.document import Document, RootDocument
 from kschedctl.text.counts import counted
 
 MOST_BYTES = 12_000
@@ -19,7 +19,7 @@ LONGEST = 400
 """The maximum number of characters of a text."""
 MOST_COMMANDS = 3
 """The maximum number of commands to continue with."""
-SHORTENED_LISTS = ("pods", "closest", "causes", "fixes", "victims", "advice", "doubts")
+SHORTENED_LISTS = ("pods", "closest", "causes", "fixes", "victims", "warnings", "advice", "doubts")
 """The lists that are shortened if a summary is too long."""
 
 
@@ -110,7 +110,7 @@ class ShortPods(Document, frozen=True):
     why: str
 
 
-class Summary(Document, frozen=True):
+class Summary(RootDocument, frozen=True):
     """The decisive facts of an answer."""
 
     summarizes: str
@@ -130,7 +130,9 @@ class Summary(Document, frozen=True):
     nominated: str = ""
     """The node on which preemption would make room."""
     victims: tuple[str, ...] = ()
-    """The pods that preemption would evict there."""
+    """The pods that are evicted, in an explanation those that preemption would evict there."""
+    warnings: tuple[str, ...] = ()
+    """What the answer costs: which pods are evicted, which data is lost, which budgets are violated."""
     pods: tuple[ShortPods, ...] = ()
     fixes: tuple[ShortFix, ...] = ()
     advice: tuple[str, ...] = ()
@@ -144,7 +146,6 @@ class Summary(Document, frozen=True):
     """Command lines to continue with."""
     left_out: dict[str, int] = {}
     """List -> the number of entries that did not fit in."""
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "Summary"
 
     def shorten(self) -> Summary:
@@ -190,6 +191,8 @@ class CostKind(StrEnum):
 
     STILL_WAITS = "StillWaits"
     """Other pods take the room first, so that the pod still waits."""
+    PARTIAL = "Partial"
+    """Some of the workload's pods still wait."""
     NEEDS_VALUES = "NeedsValues"
     """The fix is not verified until somebody fills in values."""
     CHECK_FIRST = "CheckFirst"

@@ -84,7 +84,10 @@ class EventHandlers:
         self.pre_checked = list_pre_checked_resources(gates)
 
     def list_occurrences(self, change: ChangedObject) -> list[Occurrence]:
-        """Return the events made of a change, or an empty list if no plugin registered for such changes."""
+        """Return the events made of a change, or an empty list if no plugin registered for such changes.
+
+        A changed DeviceTaintRule becomes the events of the ResourceSlices whose devices it taints.
+        """
         if change.kind == POD:
             return list(self._iter_pod_events(change))
         if change.kind == NODE:
@@ -101,20 +104,23 @@ class EventHandlers:
         return [Occurrence(self._build_event(RESOURCES[change.kind], action), change)]
 
     def _build_event(self, resource: str, action: ActionType, name: str = "") -> ClusterEvent:
-        """Build an event with the label that it has in the replayed version."""
+        """Build an event with the label that it has in the replayed version. `name` is a special label."""
         return with_version_label(ClusterEvent(resource, action), self.gates.release, name)
 
     def _is_irrelevant_storage_class(self, change: ChangedObject) -> bool:
-        """Return whether the change is a new StorageClass that does not wait for the first consumer.
+        """Return whether the change adds a StorageClass that does not wait for the first consumer.
 
-        Only versions with pre-checks ignore these.
+        Only versions with pre-checks ignore such StorageClasses.
         """
         is_pre_checked = change.kind == "StorageClass" and change.kind in self.pre_checked
         is_added = change.new is not None and change.old is None
         return is_pre_checked and is_added and change.new.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER
 
     def _iter_tainted_slices(self, change: ChangedObject) -> Iterator[ChangedObject]:
-        """Yield a change for each slice of which a rule changes taints, like upstream's resourceslice/tracker."""
+        """Yield a change for each ResourceSlice whose taints differ because of the changed rule.
+
+        Upstream: resourceslice/tracker.
+        """
         from kschedctl.scheduler.plugins.dynamic_resources.devices import TaintRules  # noqa: PLC0415 - behind a gate
 
         features = Features.from_gates(self.gates)
@@ -123,7 +129,8 @@ class EventHandlers:
         before_change = TaintRules(old_rules, self.classes, features)
         after_change = TaintRules(new_rules, self.classes, features)
         for resource_slice in self.slices:
-            before, after = before_change.apply(resource_slice), after_change.apply(resource_slice)
+            before = before_change.apply_to_slice(resource_slice)
+            after = after_change.apply_to_slice(resource_slice)
             if before is not None and after is not None and before != after:
                 yield ChangedObject("ResourceSlice", before, after)
 
@@ -138,14 +145,14 @@ class EventHandlers:
             return
         for action, differs in NODE_CHANGES:
             gate = GATES.get(action)
-            if (gate is None or self.gates.enabled(gate)) and differs(change):
+            if (gate is None or self.gates.enabled(gate)) and differs(change):  # one update may cause several events
                 name = UNCORDONED if differs is _is_uncordoned else ""
                 yield self._build_event(NODE, action, name)
 
     # -- pods ------------------------------------------------------------------------------------------------------
 
     def _iter_pod_events(self, change: ChangedObject) -> Iterator[Occurrence]:
-        """Yield the events of an added, updated or deleted pod. A terminated pod counts as deleted."""
+        """Yield the events of an added, updated or deleted pod. A pod that has terminated counts as deleted."""
         old = None if change.old is None or change.old.terminated else change.old
         new = None if change.new is None or change.new.terminated else change.new
         change = ChangedObject(POD, old, new, change.documents)
@@ -197,7 +204,10 @@ class EventHandlers:
         return pod.spec.scheduler_name in self.served
 
     def list_pod_actions(self, change: ChangedObject) -> list[ActionType]:
-        """Return the kinds of updates that a pod underwent, or just `UPDATE` if no specific one applies."""
+        """Return the kinds of updates that a pod underwent and for which plugins can register in this version.
+
+        If there are none, the update counts as the general `UPDATE`.
+        """
         known_labels = UPDATES_OF_PODS.at(self.gates.release)
         action_types = [
             action
@@ -245,7 +255,7 @@ def _does_allocatable_differ(change: ChangedObject) -> bool:
 
 
 def _is_uncordoned(change: ChangedObject) -> bool:
-    """Return whether the node was uncordoned."""
+    """Return whether the node was cordoned before the change and is not afterwards."""
     return bool(change.old.spec.unschedulable) and not change.new.spec.unschedulable
 
 
@@ -283,7 +293,7 @@ def _are_gates_removed(change: ChangedObject, options: Options) -> bool:
 
 
 def _are_claims_generated(change: ChangedObject, options: Options) -> bool:
-    """Return whether the pod's status names new generated resource claims."""
+    """Return whether the claims in the pod's status changed, because claims were generated for the pod."""
     old, new = change.old.status, change.new.status
     if old.resource_claim_statuses != new.resource_claim_statuses:
         return True
@@ -325,7 +335,7 @@ _SHORT = {"PersistentVolume": "Pv", "PersistentVolumeClaim": "Pvc"}
 def with_version_label(event: ClusterEvent, release: KubeVersion, name: str = "") -> ClusterEvent:
     """Return the event with the label that it has in this version.
 
-    `name` is a special label that distinguishes the event from others with the same resource and action.
+    `name` is a special label, which distinguishes the event from others with the same resource and action.
 
     >>> with_version_label(ClusterEvent("storage.k8s.io/CSINode", ActionType.ADD), KubeVersion.parse("1.31")).label
     'CSINodeAdd'
@@ -339,7 +349,7 @@ def with_version_label(event: ClusterEvent, release: KubeVersion, name: str = ""
 
 
 def _shorten_resource(resource: str) -> str:
-    """Return the resource without its API group.
+    """Return the name of a resource without its API group, as labels of old versions have it.
 
     Resources of unknown kinds, such as `noderesourcetopologies.v1alpha1.example.com`, keep their plural, capitalized.
     """
@@ -412,7 +422,7 @@ class Registrations:
             yield ClusterEventWithHint(NODE, ActionType.UPDATE_NODE_TAINT)
 
     def find_hints(self, plugin: str, event: ClusterEvent) -> tuple[HintFunction | None, ...]:
-        """Return a plugin's hint functions for an event. None among them stands for a hint that is always Queue.
+        """Return a plugin's hint functions for an event, with None in place of a hint that is always Queue.
 
         The result is empty if the plugin did not register for the event.
         """
@@ -425,7 +435,7 @@ class Registrations:
         return self._hints[key]
 
     def do_all_hints_skip(self, info: PodInfo, event: ClusterEvent, view: Fork) -> bool:
-        """Return whether the hints of all plugins are Skip for the pod and every change with such an event."""
+        """Return whether the hints of all plugins are Skip for the pod after every change with such an event."""
         if event not in self._skip_predicates:
             self._skip_predicates[event] = self._find_skip_predicates(event)
         predicates = self._skip_predicates[event]
@@ -443,7 +453,7 @@ class Registrations:
         return tuple(predicates)
 
     def find_registered_plugins(self, event: ClusterEvent) -> frozenset[str]:
-        """Return the names of the plugins that asked to have rejected pods retried on the event. Results are cached."""
+        """Return the names of the plugins that registered for the event, from a cache if possible."""
         if event not in self._plugins_by_event:
             registered = frozenset(plugin for plugin in self.by_plugin if self.find_hints(plugin, event))
             self._plugins_by_event[event] = registered
@@ -451,7 +461,7 @@ class Registrations:
 
 
 def collect_actions(registrations_by_profile: Iterable[Registrations]) -> Mapping[str, ActionType]:
-    """Return, by kind, all actions for which some plugin registered. Upstream: unionedGVKs."""
+    """Return, by kind, all actions for which some plugin of any profile registered. Upstream: unionedGVKs."""
     action_types: dict[str, ActionType] = {}
     for registrations in registrations_by_profile:
         for event in chain.from_iterable(registrations.by_plugin.values()):
@@ -460,7 +470,10 @@ def collect_actions(registrations_by_profile: Iterable[Registrations]) -> Mappin
 
 
 def iter_wildcard_events(gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-    """Yield the events of a wildcard registration. Upstream: UnrollWildCardResource."""
+    """Yield the events of a wildcard registration: all actions of all kinds, without kinds that need a feature gate.
+
+    Upstream: UnrollWildCardResource.
+    """
     for kind in RESOURCES:
         if kind in NOT_IN_WILDCARD:
             gate = NOT_IN_WILDCARD[kind]

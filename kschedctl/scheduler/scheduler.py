@@ -99,7 +99,7 @@ class Framework:
                     yield f"{name} at {point}"
 
     def without_plugins(self, names: frozenset[str]) -> Framework:
-        """Return the framework without these plugins, or itself if there are none to leave out. Results are cached."""
+        """Return the framework without these plugins, or itself if no plugin is named. Results are cached."""
         if not names:
             return self
         if names not in self._reduced_frameworks:
@@ -109,7 +109,7 @@ class Framework:
         return self._reduced_frameworks[names]
 
     def with_plugin(self, plugin: Plugin) -> Framework:
-        """Return the framework with this plugin in place of the one of the same name."""
+        """Return a copy of the framework with this plugin in place of the plugin of the same name."""
         framework = self._copy()
         framework.plugins = {**self.plugins, plugin.name: plugin}
         return framework
@@ -123,7 +123,7 @@ class Framework:
         return framework
 
     def _copy(self) -> Framework:
-        """Return a copy whose plugins or extenders the caller replaces, with empty caches."""
+        """Return a copy with empty caches, of which the caller replaces plugins or extenders."""
         framework = copy(self)
         framework._reduced_frameworks = {}
         framework._plugins_by_point = {}
@@ -139,7 +139,7 @@ class Framework:
 
     @property
     def rejecting_plugins(self) -> tuple[Plugin, ...]:
-        """The plugins that can reject a pod, each once."""
+        """The plugins that can reject a pod. A plugin that runs at several extension points occurs once."""
         return tuple({plugin.name: plugin for point in REJECTING_POINTS for plugin in self.plugins_at(point)}.values())
 
 
@@ -189,7 +189,7 @@ class Scheduler:
     def view(self) -> Fork:
         """The fork of the cluster's snapshot that the plugins run on, built with the scheduler's settings."""
         settings = build_settings(self.gates, frozenset(self.configuration.profiles))
-        # Older versions ignore the nominations of gated pods, which therefore must be recognized
+        # Older versions ignore the nominations of gated pods, so these pods have to be recognized.
         if COUNTED.at(self.gates.release) != ALL_COUNT:
             settings = settings._replace(held_back=self._is_rejected_by_pre_enqueue)
         return Fork.from_cluster(self.cluster, settings)
@@ -201,7 +201,7 @@ class Scheduler:
         return any(p.pre_enqueue(info, view).rejected for p in plugins if offers(p, PreEnqueuePlugin))
 
     def list_ignored_fields(self, specs: Iterable[PodSpec]) -> tuple[str, ...]:
-        """Return a line for each field that the version does not store, of these pods and of all other objects."""
+        """Return a line for each field that these pods or other objects use but that the version does not store."""
         specs = tuple(specs)
         return (
             *iter_ignored_pod_fields(specs, self.gates),
@@ -215,7 +215,10 @@ class Scheduler:
         return tuple(iter_ignored_cluster_fields(self.cluster, self.gates))
 
     def framework(self, scheduler_name: str) -> Framework | None:
-        """Return the framework of the profile with this schedulerName, or None. It is built on first use."""
+        """Return the framework of the profile with this schedulerName, or None if there is no such profile.
+
+        It is built on first use.
+        """
         if scheduler_name not in self._frameworks and scheduler_name in self.configuration.profiles:
             profile = self.configuration.profiles[scheduler_name]
             self._frameworks[scheduler_name] = Framework(profile, self.gates, self._declared, self.extenders)
@@ -232,7 +235,7 @@ class Scheduler:
         return next((plugin for plugin in plugins if offers(plugin, QueueSortPlugin)), None)
 
     def get_registrations(self, scheduler_name: str) -> Registrations:
-        """Return the events for which the plugins of a profile registered, none if there is no such profile."""
+        """Return the events for which the plugins of a profile registered. Without such a profile, there are none."""
         if scheduler_name not in self._registrations:
             framework = self.framework(scheduler_name)
             plugins = framework.rejecting_plugins if framework else ()
@@ -282,7 +285,10 @@ class Scheduler:
 
 
 def _iter_noted_changes(plugins: Iterable[Plugin], gates: FeatureGates) -> Iterator[NotedChange]:
-    """Yield the plugins' changes that are known only from release notes; none in a version that is verified."""
+    """Yield the plugins' changes that are known only from release notes and apply to this version.
+
+    A version whose source was read has no such changes.
+    """
     if gates.minor > VERIFIED_MINOR:
         declared = (plugin for plugin in plugins if isinstance(plugin, DeclaredPlugin))
         yield from (change for plugin in declared for change in plugin.noted_changes() if change.applies(gates))
@@ -301,7 +307,7 @@ def _find_registered_plugins(cluster: Cluster) -> Mapping[str, Declaration]:
 
 
 def build_settings(gates: FeatureGates, served: frozenset[str]) -> Settings:
-    """Build the snapshot's settings from the feature gates and the names of the profiles."""
+    """Build the settings of a snapshot from the feature gates and the names of the profiles."""
     return Settings(
         served,
         Options(

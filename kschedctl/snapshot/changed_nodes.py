@@ -50,7 +50,7 @@ class ChangedNodes(NodeColumns):
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The names of the nodes. A changed node keeps its name."""
+        """The names of the nodes. A changed node keeps its name, and added nodes come last."""
         names_before = self._of.names
         if not self._more:
             return names_before
@@ -78,9 +78,9 @@ class ChangedNodes(NodeColumns):
         changed = {row: node.status.declared_features for row, node in self._new.items()}
         return self._with_changed_values(sets, set_of_node, changed)
 
-    def images(self, names: Collection[str]) -> list[ImageState | None]:
+    def find_image_states(self, names: Collection[str]) -> list[ImageState | None]:
         """Return the nodes that have each of the images, or None for an image on no node."""
-        return self._of.images(names)
+        return self._of.find_image_states(names)
 
     @cached_property
     def has_same_labels(self) -> bool:
@@ -95,7 +95,7 @@ class ChangedNodes(NodeColumns):
         return True
 
     def label(self, key: str) -> LabelColumn:
-        """Return the column of one label key."""
+        """Return the column of one label key, in which changed nodes have their new values."""
         if self.has_same_labels:
             return self._of.label(key)
         if key not in self._labels:
@@ -114,9 +114,9 @@ class ChangedNodes(NodeColumns):
         return self._labels[key]
 
     def _with_changed_values(self, values: Sequence[T], codes: Ints, changed: Mapping[Row, T]) -> tuple[list[T], Ints]:
-        """Return the distinct values and each node's index after some nodes got other values.
+        """Return the distinct values and each node's index among them, after the nodes in `changed` got other values.
 
-        New values come last. An added node without a changed value gets index 0.
+        New values come last. An added node that is not in `changed` gets index 0.
         """
         code_by_value = {value: code for code, value in enumerate(values)}
         extended = np.append(codes, np.zeros(self._more, codes.dtype))
@@ -141,7 +141,7 @@ class NodeSubset(NodeColumns):
 
     @property
     def rows(self) -> Rows:
-        """All rows of the subset in order."""
+        """All rows of the subset, which are numbered from 0, in order."""
         return self._all
 
     @cached_property
@@ -171,15 +171,15 @@ class NodeSubset(NodeColumns):
         sets, of_node = self._of.declared_features
         return sets, of_node[self._rows]
 
-    def images(self, names: Collection[str]) -> list[ImageState | None]:
+    def find_image_states(self, names: Collection[str]) -> list[ImageState | None]:
         """Return the nodes that have each of the images, or None for an image on no node."""
-        for name, state in zip(names, self._of.images(names), strict=True):
+        for name, state in zip(names, self._of.find_image_states(names), strict=True):
             if name not in self._images:
                 self._images[name] = None if state is None else self._restrict_image_to_subset(state)
         return [self._images[name] for name in names]
 
     def _restrict_image_to_subset(self, state: ImageState) -> ImageState | None:
-        """Return the nodes of the subset that have an image, or None if there are none."""
+        """Return the nodes of the subset that have an image, or None if none of them has it."""
         rows = self._row_in_subset[state.rows]
         is_in_subset = rows >= 0
         if not is_in_subset.any():
@@ -194,7 +194,7 @@ class NodeSubset(NodeColumns):
         return row_in_subset
 
     def label(self, key: str) -> LabelColumn:
-        """Return the column of one label key."""
+        """Return the column of one label key for the nodes of the subset."""
         if key not in self._labels:
             column = self._of.label(key)
             self._labels[key] = LabelColumn(column.codes[self._rows], column.values)
@@ -213,11 +213,11 @@ class ClosedNodes:
         self.cordoned: dict[Row, Node] = {}
 
     def close(self, row: Row, cordoned: Node) -> None:
-        """Keep further pods off the node on this row. `cordoned` is the same node with a cordon."""
+        """Keep further pods off the node on this row. `cordoned` is the same node as if it were cordoned."""
         self.mask[row] = True
         self.cordoned[row] = cordoned
 
     def open(self, row: Row) -> None:
-        """Let pods come to the node again."""
+        """Let pods come to the node on this row again."""
         self.mask[row] = False
         self.cordoned.pop(row, None)

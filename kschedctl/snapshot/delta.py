@@ -45,9 +45,9 @@ class Delta(msgspec.Struct, frozen=True):
         return total
 
     def apply_to_sums(self, sums: npt.NDArray[np.int64], values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return a copy of the per-node sums (N, ...) with added pods' values added and removed pods' subtracted.
+        """Return a copy of the sums of each node's pods, (N, ...), after the changes.
 
-        `values` (T, ...) has one entry per PodInfo.
+        `values` (T, ...) has one entry per PodInfo, which is added for an added pod and subtracted for a removed one.
         """
         total = sums.copy()
         if self:
@@ -55,21 +55,26 @@ class Delta(msgspec.Struct, frozen=True):
         return total
 
     def _add_changes(self, values: npt.NDArray[np.int64], total: npt.NDArray[np.int64]) -> None:
-        """Add the changes of the values to `total` in place. There must be at least one change."""
+        """Add the changes of the values, (K, ...), to the nodes' sums in `total` in place. There must be a change."""
         changes = values.take(self.info, axis=0)
         changes *= self.sign.reshape(-1, *[1] * (values.ndim - 1))
         starts = find_run_starts(self.node)
         total[self.node[starts]] += np.add.reduceat(changes, starts, axis=0)
 
     def count_changes(self, selected: npt.NDArray[np.bool_], nodes: int) -> npt.NDArray[np.int64]:
-        """Return by how much the number of selected pods changes on each node, (N,). `selected` (T,) marks PodInfos."""
+        """Return by how much the number of selected pods changes on each node, (N,).
+
+        `selected` (T,) marks the PodInfos of the pods to count.
+        """
         return self.sum_changes(selected.astype(np.int64), nodes)
 
     def restrict_to(self, rows: Rows) -> Delta:
-        """Return the changes on these rows only, with each node numbered by its place among the rows."""
+        """Return only the changes on these rows. In the result, a node is numbered by its place among the rows."""
+        # The changes on each row are a range, since changes are sorted by node.
         starts = np.searchsorted(self.node, rows)
         ends = np.searchsorted(self.node, rows, "right")
         counts = ends - starts
+
         # Concatenate the ranges from each start to its end.
         first_places = np.cumsum(counts) - counts
         change_indexes = np.repeat(starts - first_places, counts) + np.arange(counts.sum())
@@ -97,7 +102,7 @@ class Delta(msgspec.Struct, frozen=True):
         return differing
 
     def then(self, later: Delta) -> Delta:
-        """Return the changes followed by later ones."""
+        """Return these changes followed by later changes."""
         if not (self and later):
             return self or later
         return Delta.from_changes(

@@ -80,7 +80,7 @@ class Fork:
         return cls(Snapshot.from_cluster(cluster, settings))
 
     def fork(self) -> Fork:
-        """Return an independent copy that shares the results that plugins cached."""
+        """Return an independent copy, which shares the results that plugins cached."""
         # These properties are computed before copying, so that both forks share the work.
         requested = self.requested
         nonzero_requested = self.nonzero_requested
@@ -118,7 +118,7 @@ class Fork:
     ) -> Fork:
         """Return a fork with the objects of another cluster that has the same pods.
 
-        `nodes` are changed nodes by row, and `more` has new nodes, each with the row of a similar node.
+        `nodes` are changed nodes by row. `more` has new nodes, each with the row of an existing node that it resembles.
         """
         fork = Fork(self.snapshot.with_changes(cluster, self.node, nodes, more))
         fork.pods = self.pods
@@ -219,12 +219,15 @@ class Fork:
         return self.snapshot.demands.build_matrix(rows)
 
     def stored(self, pod: Pod) -> Pod:
-        """Return a pod of the cluster's documents as the API server would store it. Raises InputError."""
+        """Return a pod of the cluster's documents as the API server would store it.
+
+        Raises InputError for an invalid amount.
+        """
         return self.settings.stored(pod, self.cluster)
 
-    def admitted(self, pod: Pod) -> Pod:
-        """Return the pod as it is after its creation, with its label keys merged into its selectors."""
-        return self.settings.admitted(pod)
+    def merge_label_keys(self, pod: Pod) -> Pod:
+        """Return the pod as it is after its creation, which merges its label keys into its selectors."""
+        return self.settings.merge_label_keys(pod)
 
     # -- sums ----------------------------------------------------------------------------------------------------
 
@@ -239,12 +242,15 @@ class Fork:
         return self.sum_by_node(self.nonzero_requests)
 
     def sum_by_node(self, values: Counts) -> Counts:
-        """Return the sums (N, ...) over the pods of each node of values (T, ...) with one entry per distinct pod."""
+        """Return the sums over the pods of each node, (N, ...), of values with one entry per distinct pod, (T, ...)."""
+        # Only placed pods with a value other than 0 count.
+        has_value = np.asarray(values.any(axis=tuple(range(1, values.ndim))))
+        positions = self.pods.find_positions(has_value)
+        placed = positions[self.node[positions] >= 0]
+        node = self.node[placed]
+        info = self.pods.info[placed]
+
         total = np.zeros((len(self.nodes), *values.shape[1:]), np.int64)
-        counted = self.pods.find_positions(np.asarray(values.any(axis=tuple(range(1, values.ndim)))))
-        counted = counted[self.node[counted] >= 0]
-        node = self.node[counted]
-        info = self.pods.info[counted]
         if values.ndim == 1:
             np.add.at(total, node, values[info])
             return total
@@ -259,10 +265,11 @@ class Fork:
     def tally(
         self, key: Hashable, weights: Weigh, domains: Domains | None = None, info: PodInfo | None = None
     ) -> Counts:
-        """Sum weights of distinct pods, (T,), over the pods of each node, (N,), or of each domain.
+        """Return the sums of weights of distinct pods, (T,), over the pods of each node, (N,), or of each domain.
 
         `key` identifies the weights and domains, for pods like `info` if it is given, as in `memo`. Weights are
-        computed once, and their sums are maintained as pods move. The sums are read-only and valid until the next move.
+        computed once, and their sums are kept up to date as pods move. The sums are read-only and valid until the next
+        move.
         """
         return self.find_tally(key, weights, domains, info).bring_up_to_date(self.trail)
 
@@ -274,10 +281,10 @@ class Fork:
         info: PodInfo | None = None,
         by_node: Hashable = None,
     ) -> Tally:
-        """Return the maintained sums of `tally` themselves, for repeated use.
+        """Return the object that maintains the sums of `tally`, for repeated use.
 
-        The caller must bring them up to date with the trail. Without a key for pods like `info`, they are not cached.
-        `by_node` is the key of a tally with the same weights by node, from which sums by domain follow if it exists.
+        The caller must bring it up to date with the trail. If `info` has no number, it is not cached. `by_node` is the
+        key of a tally with the same weights by node, from which the sums by domain follow if it exists.
         """
         pod_key = _build_pod_key(key, info)
         tally = self._tallies.get(pod_key)
@@ -304,15 +311,15 @@ class Fork:
     def memo(self, key: Hashable, make: Callable[[], V], info: PodInfo | None = None) -> V:
         """Return a cached result that depends on nodes and distinct pods, but not on where pods are.
 
-        `key` identifies the result, for pods like `info` if that is given. The result is not cached if no other pod is
-        known to be equal to `info`. Forks share the cache.
+        `key` identifies the result, for pods like `info` if it is given. If `info` has no number, the result is
+        computed anew each time. Forks share the cache.
         """
         return _get_or_make(self._memo, _build_pod_key(key, info), make, MAX_MEMOS)
 
     def memo_of_pods(self, key: Hashable, make: Callable[[], V], info: PodInfo | None = None) -> V:
         """Return a cached result that depends on distinct pods and SELECTING_FIELDS but on no node.
 
-        It is kept even if nodes change.
+        It is like `memo`, but is kept even if nodes change.
         """
         return _get_or_make(self._memo_of_pods, _build_pod_key(key, info), make, MAX_MEMOS_OF_PODS)
 
@@ -322,7 +329,7 @@ class Fork:
 
     # -- moving pods ---------------------------------------------------------------------------------------------
 
-    def clone(self, position: Position, count: int) -> list[Position]:
+    def add_clones(self, position: Position, count: int) -> list[Position]:
         """Add `count` copies of a pod, all under its name, and return their positions."""
         first = len(self.pods)
         self.pods = self.pods.with_clones(position, count)
@@ -332,7 +339,7 @@ class Fork:
         return [Position(number) for number in range(first, first + count)]
 
     def with_clone_name(self, position: Position, pod: Pod) -> Pod:
-        """Return the pod of a position, with a name and a UID of its own if it is a clone."""
+        """Return the pod of a position. If it is a clone, the pod gets a name and a UID that no other pod has."""
         if position < len(self.snapshot.pods):
             return pod
         metadata = pod.metadata
@@ -340,11 +347,11 @@ class Fork:
         return replace(pod, metadata=replace(metadata, name=f"{metadata.name}-{position}", uid=uid))
 
     def assume(self, position: Position, row: Row) -> None:
-        """Put a pod on a node."""
+        """Put a pod on a node. Its sums and caches follow."""
         self._record_move(position, row, 1)
 
     def forget(self, position: Position) -> None:
-        """Take a pod off its node."""
+        """Take a pod off its node. Its sums and caches follow."""
         self._record_move(position, Row(int(self.node[position])), -1)
 
     def _record_move(self, position: Position, row: Row, sign: int) -> None:
@@ -385,7 +392,7 @@ class Fork:
     # -- nominated pods ------------------------------------------------------------------------------------------
 
     def nominate(self, position: Position, row: Row) -> None:
-        """Nominate a node for a pod in place of an earlier one, or clear its nomination if the row is NO_ROW."""
+        """Nominate a node for a pod, which replaces an earlier nomination. NO_ROW clears the pod's nomination."""
         rows, positions = self.nominations
         is_other = positions != position
         rows, positions = rows[is_other], positions[is_other]
@@ -397,14 +404,17 @@ class Fork:
             self._nominated_rows[position] = row
 
     def get_nominated_row(self, position: Position) -> Row:
-        """Return the row nominated for a pod, or NO_ROW."""
+        """Return the row nominated for a pod, or NO_ROW if the pod is not nominated."""
         if self._nominated_rows is None:
             rows, positions = self.nominations
             self._nominated_rows = dict(zip(positions.tolist(), rows.tolist(), strict=True))
         return Row(self._nominated_rows.get(position, NO_ROW))
 
     def get_nominated_delta(self, priority: int) -> Delta:
-        """Return a delta that adds the nominated pods of at least this priority that have no node, from a cache."""
+        """Return a delta that adds the nominated pods of at least this priority that have no node.
+
+        It is cached until nominations change.
+        """
         if priority not in self._nominated_by_priority:
             _, positions = self.nominations
             every_nomination = np.ones(len(positions), np.bool_)
@@ -412,12 +422,18 @@ class Fork:
         return self._nominated_by_priority[priority]
 
     def build_nominated_delta_besides(self, position: Position, priority: int) -> Delta:
-        """Return a delta that adds the nominated pods of at least this priority that have no node, except one pod."""
+        """Return a delta that adds the nominated pods of at least this priority that have no node, without one pod.
+
+        `position` is the pod to leave out.
+        """
         _, positions = self.nominations
         return self._build_nominated_delta(positions != position, priority)
 
     def _build_nominated_delta(self, selected: Bools, priority: int) -> Delta:
-        """Build a delta that adds the pods of the selected nominations (M,) with at least this priority and no node."""
+        """Build a delta that adds the pods of the selected nominations (M,).
+
+        Pods that have a node or a lower priority are left out.
+        """
         rows, positions = self.nominations
         infos = self.pods.info[positions]
         counted = selected & (self.node[positions] < 0) & (self.pods.priority[infos] >= priority)
@@ -425,7 +441,10 @@ class Fork:
         return Delta.from_changes(rows[counted].astype(np.int32), infos[counted], ones)
 
     def build_nominated_delta_against(self, info: PodInfo) -> Delta:
-        """Return a delta that adds the nominated pods to which a pod must yield, without the pod itself."""
+        """Return a delta that adds the nominated pods to which a pod must yield, without the pod itself.
+
+        These are the nominated pods without a node that have at least the pod's priority.
+        """
         delta = self.get_nominated_delta(info.priority)
         if not delta:
             return delta
@@ -467,14 +486,20 @@ class PartOfFork(NamedTuple):
 
 
 def _build_pod_key(key: Hashable, info: PodInfo | None) -> Hashable:
-    """Return the cache key for all pods like `info`: `key` itself without `info`, or None if the pod has no number."""
+    """Return the cache key for all pods like `info`, which is `key` itself if no `info` is given.
+
+    Return None, which means that nothing is cached, if the pod has no number.
+    """
     if info is None:
         return key
     return None if info.number is None else (key, info.number)
 
 
 def _get_or_make(memo: Memo, key: Hashable, make: Callable[[], V], max_memos: int) -> V:
-    """Return the cached result of a key, or compute it and cache it among at most `max_memos` results."""
+    """Return the cached result of a key, or compute it.
+
+    It is cached among at most `max_memos` results, unless the key is None.
+    """
     if key in memo:
         cached: V = memo[key]
         return cached
@@ -486,7 +511,7 @@ def _get_or_make(memo: Memo, key: Hashable, make: Callable[[], V], max_memos: in
 
 
 def drop_oldest_if_full(cache: dict[K, V], max_entries: int) -> None:
-    """Drop the oldest entry of a cache that has `max_entries` entries."""
+    """Drop the oldest entry of a cache that has reached `max_entries` entries."""
     if len(cache) >= max_entries:
         del cache[next(iter(cache))]
 
@@ -516,7 +541,10 @@ class OwnRows:
             self.nonzero_requested += more[:, None] * of.nonzero_requests[info]
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Raise AttributeError for attributes of a Fork that such a plugin must not read."""
+        """Raise AttributeError for attributes of a Fork that are not offered here.
+
+        A plugin that declares to read only a node's own row must not read them.
+        """
         raise AttributeError(f"a plugin that declares Reads.OWN_ROW cannot read {name}: it judges each node by itself")
 
     def build_matrix(self, rows: Sequence[Mapping[str, int]]) -> Amounts:
@@ -533,5 +561,5 @@ NodeView = Fork | OwnRows
 
 
 def get_whole_fork(view: NodeView) -> Fork:
-    """Return the fork of which the view shows some rows, or the view itself if it is a fork."""
+    """Return the whole fork behind a view, which is the view itself unless it shows only some rows."""
     return view.fork if isinstance(view, OwnRows) else view

@@ -39,33 +39,39 @@ class GangHistory:
             self._backoff_ends[key] = self.clock.time + seconds * NANOSECONDS
 
     def is_backing_off(self, key: GangKey) -> bool:
-        """Return whether pods of the gang are not tried now."""
+        """Return whether the gang backs off, so that its pods are not tried now."""
         return key in self._backoff_ends and self.clock.time <= self._backoff_ends[key]
 
-    def note_move(self) -> None:
-        """Record that a pod was bound or evicted, which gangs that back off cannot use before their time."""
+    def record_move(self) -> None:
+        """Record that a pod was bound or evicted.
+
+        Gangs that back off now can use the change only after their backoff.
+        """
         self._missed_moves = {key: end for key, end in self._backoff_ends.items() if self.clock.time <= end}
 
     def find_next_return(self) -> int | None:
-        """Return the first end of a backoff during which a pod was bound or evicted, or None."""
+        """Return the first end of a backoff during which a pod was bound or evicted, or None if there is none."""
         return min(self._missed_moves.values(), default=None)
 
     def forget_ended_backoffs(self) -> None:
-        """Forget the backoffs that have ended, since all pods are tried again now."""
+        """Forget that pods moved during backoffs which have ended, since all pods are tried again now."""
         self._missed_moves = {key: end for key, end in self._missed_moves.items() if self.clock.time <= end}
 
-    def grant(self, key: GangKey, seconds: int) -> None:
-        """Assume for some seconds that the minimum resources of the gang are available."""
-        if not self.is_granted(key):
+    def grant_resources(self, key: GangKey, seconds: int) -> None:
+        """Assume for some seconds that the minimum resources of the gang are available.
+
+        A running assumption is not prolonged.
+        """
+        if not self.has_granted_resources(key):
             self._granted[key] = self.clock.time + seconds * NANOSECONDS
 
-    def is_granted(self, key: GangKey) -> bool:
-        """Return whether the minimum resources of the gang are assumed to be available."""
+    def has_granted_resources(self, key: GangKey) -> bool:
+        """Return whether the minimum resources of the gang are assumed to be available now."""
         return key in self._granted and self.clock.time <= self._granted[key]
 
     def get_state(self, key: GangKey) -> tuple[bool, bool]:
         """Return whether the gang backs off, and whether its minimum resources are assumed to be available."""
-        return self.is_backing_off(key), self.is_granted(key)
+        return self.is_backing_off(key), self.has_granted_resources(key)
 
     def record_failure(self, key: GangKey) -> None:
         """Record that a pod of the gang fits nowhere or had to leave its node."""

@@ -33,7 +33,10 @@ class Indexes:
         self._versions: dict[Hashable, list[_Version]] = {}
 
     def get_or_make(self, key: Hashable, sources: tuple[object, ...], make: Callable[[], V]) -> V:
-        """Return the value derived from these very objects, computing it if there is none."""
+        """Return the value derived from these very objects, or derive and store it.
+
+        Only the MAX_VERSIONS latest values of a key are kept.
+        """
         versions = self._versions.setdefault(key, [])
         for place, version in enumerate(versions):
             if all(map(is_, version.sources, sources)):
@@ -103,14 +106,14 @@ class ClusterObjects:
         return self.index(("by namespace", kind), _group_by_namespace, kind).get(namespace, ())
 
     def find(self, kind: str, namespace: str, name: str) -> AnyObject | None:
-        """Return the object of a kind, namespace and name, or None."""
+        """Return the object of a kind with this namespace and name, or None if it does not exist."""
         return self.index(("by name", kind), _index_by_name, kind).get((namespace, name))
 
     def gap(self, kind: str, namespace: str = "") -> Gap | None:
-        """Return why a kind is not covered, or None if it is."""
+        """Return why objects of a kind were not all read, or None if they were."""
         return self._cluster.gap(kind, namespace)
 
-    def follow(self, key: Hashable, make: Callable[[], F], *kinds: str) -> F:
+    def get_follower(self, key: Hashable, make: Callable[[], F], *kinds: str) -> F:
         """Return the value that `make` derives from the objects, building it on first use.
 
         Its `replace_object` is called whenever an object of these kinds is replaced.
@@ -123,7 +126,10 @@ class ClusterObjects:
         return follower
 
     def replace(self, objects: Mapping[str, Sequence[Struct]]) -> None:
-        """Replace objects by those of the same kind and name, and add objects with new names."""
+        """Replace objects by objects of the same kind and name, and add objects whose names are new.
+
+        Followers of their kinds are told about each of them.
+        """
         for kind, replacements in objects.items():
             self._replaced.setdefault(kind, []).extend(replacements)
             self.replaced_count += len(replacements)

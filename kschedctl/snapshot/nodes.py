@@ -36,7 +36,10 @@ def get_region_and_zone(node: Node) -> tuple[str, str]:
 
 
 def interleave_zones(nodes: Iterable[Node]) -> list[Node]:
-    """Return the nodes in the scheduler's order. They must be in the order in which they joined."""
+    """Return the nodes in the scheduler's order: the first node of each zone, then the second of each zone, and so on.
+
+    The given nodes must be in the order in which they joined the cluster.
+    """
     zones: dict[tuple[str, str], list[Node]] = {}
     for node in nodes:
         zones.setdefault(get_region_and_zone(node), []).append(node)
@@ -65,7 +68,7 @@ class Domains:
 
     @cached_property
     def occupied(self) -> int:
-        """Number of domains with nodes."""
+        """Number of domains that have at least one node."""
         return int(np.count_nonzero(self.count_rows(slice(None))))
 
     @cached_property
@@ -74,16 +77,19 @@ class Domains:
         return self._is_identity or bool((self.count_rows(self.present.nonzero()[0]) <= 1).all())
 
     def count_rows(self, rows: Rows | slice) -> Rows:
-        """Return the number of the rows in each domain, (size,). All rows must be in domains."""
+        """Return how many of the rows are in each domain, (size,). All rows must be in domains."""
         return np.bincount(self._index[rows], minlength=self.size)
 
     def sum_nodes(self, by_node: Rows) -> Rows:
-        """Return the sum in each domain, (size,), of values of the nodes (N,). Nodes in no domain do not count."""
+        """Return, by domain (size,), the sum of the values of its nodes (N,). Nodes in no domain do not count."""
         counted = np.flatnonzero((by_node != 0) & self.present)
         return np.bincount(self._index[counted], by_node[counted], self.size).astype(np.int64)
 
     def map_to_nodes(self, values: npt.NDArray[V]) -> npt.NDArray[V]:
-        """Return the value of each node's domain, (N,). The last of `values` (size + 1,) is for nodes in no domain."""
+        """Return the value of each node's domain, (N,).
+
+        `values` (size + 1,) has an additional last value, which is for nodes in no domain.
+        """
         if self._is_identity:
             return values[: len(self.codes)]
         return values.take(self._index, axis=0)  # the index -1 of nodes in no domain takes the last value
@@ -166,14 +172,14 @@ class NodeColumns(ABC):
         """The distinct lists of declared features, and the index of each node's list."""
 
     @abstractmethod
-    def images(self, names: Collection[str]) -> list[ImageState | None]:
+    def find_image_states(self, names: Collection[str]) -> list[ImageState | None]:
         """Return the nodes that have each of the images, or None for an image on no node."""
 
     @abstractmethod
     def label(self, key: str) -> LabelColumn:
-        """Return the column of one label key."""
+        """Return the column of one label key, which has each node's value of the label."""
 
-    def evaluate(
+    def evaluate_per_node(
         self,
         function: Callable[[Mapping[str, str], str], T],
         keys: frozenset[str],
@@ -198,7 +204,7 @@ class NodeColumns(ABC):
         return answers
 
     def _group_by_labels(self, keys: frozenset[str]) -> tuple[Ints, Ints]:
-        """Return the first row of each group of nodes that have equal labels of these keys, and each node's group."""
+        """Return the first row of each group of nodes with equal labels of these keys, and the group of each node."""
         if keys not in self._groups:
             group = np.zeros(len(self), np.int64)
             for key in sorted(keys):
@@ -236,13 +242,15 @@ class ListedImages:
                 self._numbers_by_name.setdefault(name, []).append(number)
 
     def find(self, name: str) -> ImageState | None:
-        """Return the nodes that have the image, or None. If a node lists it several times, the first size counts."""
+        """Return the nodes that have the image of this name, or None if there are none.
+
+        If a node lists the image several times, the first size counts.
+        """
         numbers = self._numbers_by_name.get(name)
         if numbers is None:
             return None
-        places = np.sort(
-            np.concatenate([self._order[self._starts[number] : self._starts[number + 1]] for number in numbers])
-        )
+        places_by_image = [self._order[self._starts[number] : self._starts[number + 1]] for number in numbers]
+        places = np.sort(np.concatenate(places_by_image))
         rows = self._rows[places]
         is_first_of_node = np.diff(rows, prepend=-1) != 0
         return ImageState(rows[is_first_of_node], self._sizes[places][is_first_of_node])
@@ -272,7 +280,7 @@ class AllNodes(NodeColumns):
         """The distinct lists of declared features, and the index of each node's list."""
         return _encode_distinct(node.status.declared_features for node in self.objects)
 
-    def images(self, names: Collection[str]) -> list[ImageState | None]:
+    def find_image_states(self, names: Collection[str]) -> list[ImageState | None]:
         """Return the nodes that have each of the images, or None for an image on no node."""
         for name in names:
             if name not in self._images:
@@ -287,7 +295,7 @@ class AllNodes(NodeColumns):
         return ListedImages(rows_in_joining_order, [self.objects[row].status.images for row in rows_in_joining_order])
 
     def label(self, key: str) -> LabelColumn:
-        """Return the column of one label key."""
+        """Return the column of one label key, in which values are numbered in the order of their first nodes."""
         if key not in self._labels:
             code_by_value: dict[str | None, int] = {None: -1}
             values = (node.metadata.labels.get(key) for node in self.objects)
@@ -298,7 +306,7 @@ class AllNodes(NodeColumns):
 
 
 def _encode_distinct(values: Iterable[tuple[T, ...]]) -> tuple[list[tuple[T, ...]], Ints]:
-    """Return the distinct values, and the index of each value among them."""
+    """Return the distinct values in the order in which they first occur, and the index of each value among them."""
     code_by_value: dict[tuple[T, ...], int] = {}
     codes = [code_by_value.setdefault(value, len(code_by_value)) for value in values]
     return list(code_by_value), np.array(codes, np.int32)
@@ -306,7 +314,7 @@ def _encode_distinct(values: Iterable[tuple[T, ...]]) -> tuple[list[tuple[T, ...
 
 def match_node_selector(nodes: NodeColumns, selector: CompiledNodeSelector) -> Bools:
     """Return a mask (N,) of the nodes that a node selector matches. Raises NodeSelectorError."""
-    return nodes.evaluate(selector.match, selector.keys, selector.names).astype(np.bool_)
+    return nodes.evaluate_per_node(selector.match, selector.keys, selector.names).astype(np.bool_)
 
 
 def match_required_affinity(nodes: NodeColumns, required: RequiredNodeAffinity) -> Bools:
@@ -314,15 +322,15 @@ def match_required_affinity(nodes: NodeColumns, required: RequiredNodeAffinity) 
 
     Invalid terms match no nodes.
     """
-    return nodes.evaluate(required.allows, required.keys, required.names).astype(np.bool_)
+    return nodes.evaluate_per_node(required.allows, required.keys, required.names).astype(np.bool_)
 
 
 def find_untolerated_taints(
     nodes: NodeColumns, tolerations: Iterable[Toleration], comparison_operators: bool = False
 ) -> tuple[list[Taint | None], Ints]:
-    """Return the first untolerated NoSchedule or NoExecute taint of each taint set, and the index of each node's set.
+    """Return the first untolerated taint of each taint set, and the index of each node's set.
 
-    The taint is None if the set is tolerated.
+    Only NoSchedule and NoExecute taints count. None in place of a taint means that the set is tolerated.
     """
     taint_sets, set_of_node = nodes.taint_sets
     all_tolerations = tuple(tolerations)

@@ -59,7 +59,7 @@ class AffinityTerm(NamedTuple):
     def with_selected_namespaces(
         self, namespaces: Mapping[str, Mapping[str, str]], replaced: bool = False
     ) -> AffinityTerm:
-        """Return the term with the names of the namespaces that its namespace selector selects.
+        """Return the term with the names of the namespaces that its namespace selector selects added.
 
         `namespaces` has the labels of each namespace. With `replaced`, the names take the place of the selector, as
         documented. Upstream since 1.34 keeps the selector and matches it against no labels. A term that selects all
@@ -138,7 +138,7 @@ class PodInfo:
 
     @cached_property
     def host_ports(self) -> tuple[HostPort, ...]:
-        """The ports that the pod takes on its node."""
+        """The host ports of the pod's containers and, in newer versions, of its sidecars."""
         containers = self.spec.containers
         if self.options.sidecar_ports:
             containers = (*filter(is_sidecar, self.spec.init_containers), *containers)
@@ -151,23 +151,23 @@ class PodInfo:
 
     @cached_property
     def required_affinity(self) -> tuple[AffinityTerm, ...]:
-        """The required pod affinity terms, none if one of them is invalid. The next three properties are alike."""
-        return self._parse_or_drop(_list_required_terms(self._pod_affinity))
+        """The required pod affinity terms, or none if one of them is invalid."""
+        return self._parse_terms_if_valid(_list_required_terms(self._pod_affinity))
 
     @cached_property
     def required_anti_affinity(self) -> tuple[AffinityTerm, ...]:
-        """The required pod anti-affinity terms."""
-        return self._parse_or_drop(_list_required_terms(self._pod_anti_affinity))
+        """The required pod anti-affinity terms, or none if one of them is invalid."""
+        return self._parse_terms_if_valid(_list_required_terms(self._pod_anti_affinity))
 
     @cached_property
     def preferred_affinity(self) -> tuple[AffinityTerm, ...]:
-        """The preferred pod affinity terms with their weights."""
-        return self._parse_or_drop(_list_preferred_terms(self._pod_affinity))
+        """The preferred pod affinity terms with their weights, or none if one of them is invalid."""
+        return self._parse_terms_if_valid(_list_preferred_terms(self._pod_affinity))
 
     @cached_property
     def preferred_anti_affinity(self) -> tuple[AffinityTerm, ...]:
-        """The preferred pod anti-affinity terms with their weights."""
-        return self._parse_or_drop(_list_preferred_terms(self._pod_anti_affinity))
+        """The preferred pod anti-affinity terms with their weights, or none if one of them is invalid."""
+        return self._parse_terms_if_valid(_list_preferred_terms(self._pod_anti_affinity))
 
     @cached_property
     def affinity_errors(self) -> list[str]:
@@ -196,15 +196,18 @@ class PodInfo:
         """The pod anti-affinity, or None."""
         return self.spec.affinity.pod_anti_affinity if self.spec.affinity else None
 
-    def _parse_or_drop(self, terms: Iterable[tuple[PodAffinityTerm, int]]) -> tuple[AffinityTerm, ...]:
-        """Parse terms, or return none if one of them is invalid, as upstream does for running pods."""
+    def _parse_terms_if_valid(self, terms: Iterable[tuple[PodAffinityTerm, int]]) -> tuple[AffinityTerm, ...]:
+        """Parse terms, or return no terms if one of them is invalid, as upstream does for running pods."""
         try:
             return self._parse_terms(terms)
         except SelectorError:
             return ()
 
     def _parse_terms(self, terms: Iterable[tuple[PodAffinityTerm, int]]) -> tuple[AffinityTerm, ...]:
-        """Parse pod affinity terms with their weights. Raises SelectorError if a selector is invalid."""
+        """Parse pod affinity terms with their weights. A term without namespaces is about the pod's own namespace.
+
+        Raises SelectorError if a selector is invalid.
+        """
         parsed = []
         for term, weight in terms:
             is_in_own_namespace = not term.namespaces and term.namespace_selector is None
@@ -221,7 +224,7 @@ class PodInfo:
 
 
 def to_amounts(requests: Quantities) -> dict[str, int]:
-    """Convert requests to integers: CPU in millicores, other counted resources in units, rounded up.
+    """Convert requests to integers, rounded up: CPU in millicores, and all other counted resources in units.
 
     Resources that the scheduler does not count are left out. Beyond 64 bits, an amount becomes 0 or wraps around like
     upstream's (see Quantity). Raises QuantityError for negative amounts.
@@ -238,12 +241,12 @@ def to_amounts(requests: Quantities) -> dict[str, int]:
 
 
 def _list_required_terms(affinity: PodAffinity | None) -> list[tuple[PodAffinityTerm, int]]:
-    """Return the required terms, each with weight 0."""
+    """Return the required terms, each with weight 0. Without affinity, there are none."""
     terms = affinity.required_during_scheduling_ignored_during_execution if affinity else ()
     return [(term, 0) for term in terms]
 
 
 def _list_preferred_terms(affinity: PodAffinity | None) -> list[tuple[PodAffinityTerm, int]]:
-    """Return the preferred terms with their weights."""
+    """Return the preferred terms with their weights. Without affinity, there are none."""
     terms = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
     return [(term.pod_affinity_term, term.weight) for term in terms]

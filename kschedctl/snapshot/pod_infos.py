@@ -46,7 +46,7 @@ class PodInfos:
     @cached_property
     def terminating(self) -> Bools:
         """(T,): whether the pods are being deleted."""
-        return self.where_template(lambda pod: pod.metadata.deletion_timestamp is not None)
+        return self.mask_templates(lambda pod: pod.metadata.deletion_timestamp is not None)
 
     @cached_property
     def priority(self) -> npt.NDArray[np.int64]:
@@ -77,17 +77,20 @@ class PodInfos:
             infos_with_numbers.append((self.infos[first], numbers))
         return infos_with_numbers
 
-    def with_terms(self, *kinds: str) -> Bools:
-        """Return a mask (T,) of the infos that have any of these terms, such as `required_anti_affinity`."""
+    def mask_with_terms(self, *kinds: str) -> Bools:
+        """Return a mask (T,) of the infos that have terms of at least one of these kinds.
+
+        A kind is the name of a property of PodInfo, such as `required_anti_affinity`.
+        """
         has_terms = np.zeros(len(self.infos), np.bool_)
         for info, numbers in self._infos_with_affinity:
             has_terms[numbers] = any(getattr(info, name) for name in kinds)
         return has_terms
 
-    def affinity_terms(self, of: str, namespace: str) -> list[tuple[AffinityTerm, int]]:
-        """Return the terms that may match pods of a namespace, each with the number of its info.
+    def list_affinity_terms(self, of: str, namespace: str) -> list[tuple[AffinityTerm, int]]:
+        """Return the terms that may match pods of a namespace, each with the number of the info that has it.
 
-        `of` names the terms as in PodInfo, such as `required_anti_affinity`.
+        `of` names the kind of terms as in PodInfo, such as `required_anti_affinity`.
         """
         if of not in self._terms:
             self._terms[of] = self._group_terms_by_namespace(of)
@@ -95,7 +98,7 @@ class PodInfos:
         return by_namespace.get(namespace, []) + by_namespace.get(None, [])
 
     def _group_terms_by_namespace(self, of: str) -> dict[str | None, list[tuple[AffinityTerm, int]]]:
-        """Return the terms by the namespaces that they name, sorted by the numbers of their infos.
+        """Return the terms of a kind by the namespaces that they name, sorted by the numbers of their infos.
 
         Terms with a namespace selector may match pods of any namespace and are under None.
         """
@@ -115,7 +118,7 @@ class PodInfos:
     ) -> list[tuple[AffinityTerm, int]]:
         """Return the terms that match a pod in a namespace with these labels, each with the number of its info.
 
-        `of` names the terms as in PodInfo. The result is cached for all pods with equal labels.
+        `of` names the kind of terms as in PodInfo. The result is cached for all pods with equal labels.
         """
         key = of, info.namespace, frozenset(info.labels.items()), frozenset(namespace_labels.items())
         if key not in self._matching_terms:
@@ -127,28 +130,28 @@ class PodInfos:
         return self._matching_terms[key]
 
     def _index_terms(self, of: str, namespace: str) -> TermsByLabel:
-        """Return the terms of `affinity_terms` by the labels that they require. Cached."""
+        """Return the terms of `list_affinity_terms` by the labels that they require, from a cache if possible."""
         key = of, namespace
         if key not in self._terms_by_label:
-            self._terms_by_label[key] = TermsByLabel(self.affinity_terms(of, namespace))
+            self._terms_by_label[key] = TermsByLabel(self.list_affinity_terms(of, namespace))
         return self._terms_by_label[key]
 
     def depend_on_namespace_labels(self, of: str, namespace: str) -> bool:
-        """Return whether some terms for pods of a namespace select pods by the labels of their namespaces.
+        """Return whether at least one term for pods of a namespace selects pods by the labels of their namespaces.
 
-        `of` names the terms as in PodInfo.
+        `of` names the kind of terms as in PodInfo.
         """
         key = of, namespace
         if key not in self._uses_namespace_labels:
             self._uses_namespace_labels[key] = any(
-                term.by_namespace_labels for term, _ in self.affinity_terms(of, namespace)
+                term.by_namespace_labels for term, _ in self.list_affinity_terms(of, namespace)
             )
         return self._uses_namespace_labels[key]
 
     @cached_property
     def labelled(self) -> Bools:
         """(T,): whether the pods have labels."""
-        return self.where_template(lambda pod: bool(pod.metadata.labels))
+        return self.mask_templates(lambda pod: bool(pod.metadata.labels))
 
     def where(self, predicate: Callable[[PodInfo], bool]) -> Bools:
         """Return a mask (T,) of the infos for which the predicate holds."""
@@ -170,7 +173,7 @@ class PodInfos:
                     users.setdefault(port, []).extend(numbers)
         return users
 
-    def with_host_port(self, predicate: Callable[[HostPort], bool]) -> Bools:
+    def mask_with_host_port(self, predicate: Callable[[HostPort], bool]) -> Bools:
         """Return a mask (T,) of the infos that take a host port for which the predicate holds."""
         mask = np.zeros(len(self.infos), np.bool_)
         for port, numbers in self.host_port_users.items():
@@ -178,12 +181,15 @@ class PodInfos:
                 mask[numbers] = True
         return mask
 
-    def where_template(self, predicate: Callable[[Pod], bool]) -> Bools:
+    def mask_templates(self, predicate: Callable[[Pod], bool]) -> Bools:
         """Return a mask (T,) of the infos whose template, a pod as in the documents, satisfies the predicate."""
         return np.fromiter(map(predicate, self.infos.templates), np.bool_, len(self.infos))
 
     def matching(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
-        """Return a mask (T,) of the infos in these namespaces, or in any if None, whose labels the selector matches."""
+        """Return a mask (T,) of the infos whose labels the selector matches and that are in these namespaces.
+
+        None stands for all namespaces. Results are cached, as numbers if few infos match.
+        """
         key = (selector, namespaces)
         cached = self._matches.get(key)
         if cached is not None:
@@ -202,7 +208,7 @@ class PodInfos:
         return matching
 
     def _compute_match(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
-        """Compute the mask that `matching` returns, evaluating the selector once for each distinct label set."""
+        """Compute the mask (T,) that `matching` returns. The selector is evaluated once for each distinct label set."""
         label_sets, set_of_info = self._label_sets
         candidates: Iterable[int] = range(len(label_sets))
         if namespaces is not None:
@@ -275,7 +281,8 @@ class PodInfos:
     def _find_possible_label_sets(self, selector: Selector, namespace: str) -> Iterable[int]:
         """Return the indexes of the label sets of a namespace that the selector may match.
 
-        If the selector requires one value of a label, only label sets with this value are returned.
+        If the selector requires one value of a label, only label sets with this value are returned. Otherwise, all
+        label sets of the namespace are.
         """
         required_label = _find_required_label(selector)
         if required_label is None:
@@ -322,7 +329,10 @@ def _find_required_label(selector: Selector) -> tuple[str, str] | None:
 
 
 def _may_take_host_ports(pod: Pod) -> bool:
-    """Return whether a pod of the documents may take host ports. With host networking, they may be defaults."""
+    """Return whether a pod of the documents may take host ports.
+
+    With host networking, a container port becomes a host port by default.
+    """
     spec = pod.spec
     return any(
         port.host_port or spec.host_network
@@ -332,7 +342,7 @@ def _may_take_host_ports(pod: Pod) -> bool:
 
 
 def _get_request_ids(pod: Pod) -> tuple[int, ...]:
-    """Return ids that are equal for pods whose requests come from the very same objects."""
+    """Return the ids of all objects that determine the pod's requests. Pods that share the objects have equal ids."""
     spec = pod.spec
     return id(spec.containers), id(spec.init_containers), id(spec.overhead), id(spec.resources), id(pod.status)
 
@@ -398,7 +408,7 @@ class DistinctInfos(Sequence[PodInfo]):
         return [has_name[code] for code in self._pods.node.codes[self.rows].tolist()]
 
     def _build_info(self, number: int) -> PodInfo:
-        """Build and store the info with this number."""
+        """Build the info with this number, and store it for later use."""
         pod = self._pods[int(self.rows[number])]
         info = PodInfo(self._stored(pod), self._options, number, self._first_equivalents.get(number, number))
         self._made[number] = info
@@ -422,8 +432,8 @@ class DistinctInfos(Sequence[PodInfo]):
 def intern_pods(pods: PodTable, stored: Callable[[Pod], Pod], options: Options) -> tuple[Ints, DistinctInfos]:
     """Return the number of each pod's info, (P,), and the distinct infos.
 
-    Pods of one template share an info if both or neither are bound, unless claims were made for them by name. `stored`
-    converts a pod to what the API server stores.
+    Pods of one template share an info if all or none of them are bound, unless claims were made for them by name.
+    `stored` converts a pod to what the API server stores.
     """
     # Code each pair of a template and whether the pod is bound. Pods with claims by name get codes of their own.
     is_bound = np.array([bool(name) for name in pods.node.values], np.bool_)[pods.node.codes]
@@ -465,7 +475,7 @@ def _list_fields_read(pod: Pod) -> tuple[object, ...]:
 
 
 def _has_claims_by_name(spec: PodSpec) -> bool:
-    """Return whether claims may have been made for each single pod with this spec, by its name."""
+    """Return whether claims may have been made for each pod with this spec by itself, named after the pod."""
     return bool(spec.resource_claims or (spec.volumes and _has_ephemeral_volumes(spec)))
 
 

@@ -54,7 +54,7 @@ class Pods(Sequence[Pod]):
         return self.table[int(self.rows[position])]
 
     def get_key(self, position: int) -> str:
-        """Return ``namespace/name`` of the pod at a position, which is not built."""
+        """Return `namespace/name` of the pod at a position, without building the pod."""
         return self.table.get_key(int(self.rows[position]))
 
 
@@ -77,13 +77,16 @@ class PodColumns:
         return len(self.objects)
 
     def find_node_rows(self, index: Mapping[str, int]) -> Ints:
-        """Return the row of each pod's node, -1 for none, (P,). `index` maps node names to rows."""
+        """Return the row of the node that each pod was bound to, (P,), or -1 for none.
+
+        `index` maps the names of nodes to their rows.
+        """
         column = self.objects.table.node
         row_by_code = np.array([index.get(name, -1) for name in column.values], np.int32)
         return row_by_code[column.codes][self.objects.rows]
 
     def with_clones(self, position: int, count: int) -> PodColumns:
-        """Return the columns with `count` copies of the pod at a position appended."""
+        """Return the columns with `count` copies of the pod at a position appended. The copies have no node."""
         info = np.append(self.info, np.full(count, self.info[position], np.int32))
         rows = np.append(self.objects.rows, np.full(count, self.objects.rows[position]))
         return PodColumns(Pods(self.objects.table, rows), info, self.distinct)
@@ -96,7 +99,10 @@ class PodColumns:
         return cast(dict[str, Position], positions)
 
     def find_position(self, key: str) -> Position | None:
-        """Return the position of the pod `namespace/name`, or None, without building the index of all pods."""
+        """Return the position of the pod `namespace/name`, or None if there is no such pod.
+
+        Unlike `index`, this does not index all pods.
+        """
         namespace, _, name = key.partition("/")
         row = self.objects.table.find_row(namespace, name)
         if row is None:
@@ -213,14 +219,20 @@ class PodColumns:
         """The distinct host ports that pods take."""
         return self.distinct.host_port_users.keys()
 
-    def with_host_port(self, predicate: Callable[[HostPort], bool]) -> Bools:
+    def mask_with_host_port(self, predicate: Callable[[HostPort], bool]) -> Bools:
         """Return a mask (T,) of the infos that take a host port for which the predicate holds."""
-        return self.distinct.with_host_port(predicate)
+        return self.distinct.mask_with_host_port(predicate)
 
     def matching(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
-        """Return a mask (T,) of the infos in these namespaces, or in any if None, whose labels the selector matches."""
+        """Return a mask (T,) of the infos whose labels the selector matches and that are in these namespaces.
+
+        None stands for all namespaces.
+        """
         return self.distinct.matching(selector, namespaces)
 
-    def affinity_terms(self, of: str, namespace: str) -> list[tuple[AffinityTerm, int]]:
-        """Return the terms that may match pods of a namespace. See PodInfos.affinity_terms."""
-        return self.distinct.affinity_terms(of, namespace)
+    def list_affinity_terms(self, of: str, namespace: str) -> list[tuple[AffinityTerm, int]]:
+        """Return the terms that may match pods of a namespace, each with the number of the info that has it.
+
+        `of` names the kind of terms as in PodInfo, such as `required_anti_affinity`.
+        """
+        return self.distinct.list_affinity_terms(of, namespace)

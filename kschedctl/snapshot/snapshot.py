@@ -80,7 +80,10 @@ class Demands:
         return matrix
 
     def build_offers(self, nodes: Sequence[Node]) -> Amounts:
-        """Return the amounts of the known resources that these nodes offer, (K, R). Raises InputError."""
+        """Return the amounts (K, R) of the snapshot's resources that these nodes offer. Other resources are left out.
+
+        Raises InputError for an invalid amount.
+        """
         rows = []
         for node in nodes:
             offer = compute_offer(node)
@@ -132,22 +135,23 @@ class Settings(NamedTuple):
     ended: bool = False
     """Whether the snapshot has the pods that have ended, instead of all others."""
 
-    def admitted(self, pod: Pod) -> Pod:
+    def merge_label_keys(self, pod: Pod) -> Pod:
         """Return the pod with its label keys merged into its selectors, as happens at its creation."""
         if self.merge_affinity_label_keys:
             pod = merge_affinity_label_keys(pod)
         return merge_spread_label_keys(pod) if self.merge_spread_label_keys else pod
 
     def stored(self, pod: Pod, cluster: Cluster) -> Pod:
-        """Return a pod of the cluster's documents as the API server would store it. Raises InputError.
+        """Return a pod of the cluster's documents as the API server would store it, with defaults and its priority.
 
-        If the cluster's pods are admitted at all, only pods without a node are.
+        If the cluster's pods have yet to be admitted, pods without a node are admitted, too. Raises InputError for an
+        invalid amount.
         """
         try:
             pod = resolve_priority(default_pod(pod), cluster.priority_classes)
         except QuantityError as error:
             raise InputError(error.what, where=f"Pod {pod.key}", hint=error.hint) from None
-        return self.admitted(pod) if cluster.admit and not pod.spec.node_name else pod
+        return self.merge_label_keys(pod) if cluster.admit and not pod.spec.node_name else pod
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +220,7 @@ class Snapshot:
         """Return the snapshot of another cluster with changed and added nodes.
 
         `node` (P,) has the rows of the pods' nodes. `nodes` are changed nodes by row. `more` has new nodes, each with
-        the row of a similar node. The order of nodes stays as it is, even if zones change.
+        the row of an existing node that it resembles. The order of nodes stays as it is, even if zones change.
         """
         if not nodes and not more:
             return dataclasses.replace(self, cluster=cluster, node=node)
@@ -231,7 +235,7 @@ class Snapshot:
         )
 
     def _iter_resized(self, nodes: Mapping[Row, Node], more: Sequence[tuple[Row, Node]]) -> Iterator[tuple[int, Node]]:
-        """Yield row and node of the changed and added nodes whose offer may differ from the one in `demands`."""
+        """Yield row and node of each changed or added node that may offer something else than `demands` has for it."""
         for row, node in nodes.items():
             if self._may_be_resized(node, row):
                 yield row, node
@@ -240,7 +244,7 @@ class Snapshot:
                 yield new_row, node
 
     def _may_be_resized(self, node: Node, row: Row) -> bool:
-        """Return whether a node may offer something else than `demands` has for the node on a row."""
+        """Return whether a node may offer something else than `demands` has for the node on this row."""
         return row in self.resized or node.status.allocatable != self.nodes.objects[row].status.allocatable
 
     @cached_property
@@ -261,6 +265,7 @@ class Snapshot:
     @cached_property
     def nominations(self) -> tuple[Rows, Rows]:
         """(M,) each: rows nominated for pods of this scheduler, and the positions of these pods."""
+        # A nomination counts if the pod is served, has no node yet, and names a node that exists.
         rows, positions = [], []
         for position in self.pods.nominations:
             pod = self.pods.objects[position]

@@ -23,7 +23,10 @@ class Tally:
         self.domains, self.sums, self.seen = domains, sums, seen
 
     def compact(self) -> Tally:
-        """Return an equal tally that takes less memory, if thousands are needed, but is slower if many pods count."""
+        """Return an equal tally that takes less memory if few pods count, or the tally itself.
+
+        It is slower, and meant for cases in which thousands of tallies are needed.
+        """
         infos, slots = self.weights.nonzero()[0], self.sums.nonzero()[0]
         if len(infos) <= FEW_INFOS and len(slots) <= FEW_SLOTS:
             return SparseTally(self)
@@ -47,14 +50,14 @@ class Tally:
         return self.sums
 
     def _add_move(self, move: Move) -> None:
-        """Include one move."""
+        """Add the change that one move makes to the sum of its node or domain."""
         change = move.sign * self.weights[move.info]
         slot = move.row if self.domains is None else self.domains.codes[move.row]
         if change and slot >= 0:
             self.sums[slot] += change
 
     def _add_moves(self, rows: Ints, infos: Ints, signs: Ints) -> None:
-        """Include several moves."""
+        """Add the changes that several moves make to the sums of their nodes or domains."""
         changes = signs * self.weights[infos]
         counted = changes.nonzero()[0]
         rows, changes = rows[counted], changes[counted]
@@ -84,7 +87,7 @@ class SparseTally(Tally):
     def bring_up_to_date(self, trail: Trail) -> Counts:
         """Include all moves of the trail, and return the sums as a new array."""
         if self.seen != len(trail):
-            for move in trail.iter_moves(self._weights, self.seen):
+            for move in trail.iter_moves_of_infos(self._weights, self.seen):
                 self._add_move(move)
             self.seen = len(trail)
         sums = np.zeros(self._size, np.int64)
@@ -93,7 +96,7 @@ class SparseTally(Tally):
         return sums
 
     def _add_move(self, move: Move) -> None:
-        """Include one move."""
+        """Add the change that one move makes to the sum of its node or domain. Sums of 0 are dropped."""
         slot = move.row if self.domains is None else int(self.domains.codes[move.row])
         if slot < 0:
             return
@@ -105,7 +108,7 @@ class SparseTally(Tally):
 
 
 def _narrow_integers(weights: Counts) -> Counts:
-    """Convert numbers to the smallest of three integer types that holds them and their negatives.
+    """Convert integers to the smallest of three types that holds them and their negatives.
 
     >>> _narrow_integers(np.array([3, -100])).dtype, _narrow_integers(np.array([3, -1000])).dtype
     (dtype('int8'), dtype('int16'))

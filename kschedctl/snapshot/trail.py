@@ -49,7 +49,7 @@ class Trail:
         return self._length
 
     def append(self, row: int, info: int, sign: int, position: int) -> None:
-        """Record a move."""
+        """Record the move of a pod at a position, of a PodInfo, to a row (`sign` 1) or off it (-1)."""
         if self._length == len(self._moves):
             self._moves = np.concatenate((self._moves, np.empty_like(self._moves)))
         self.latest = Move(row, info, sign)
@@ -57,11 +57,14 @@ class Trail:
         self._length += 1
 
     def list_moves_since(self, length: int) -> Ints:
-        """Return row, info and sign of the moves after the trail had this length, (3, M)."""
+        """Return row, PodInfo and sign, (3, M), of the moves since the trail had this length."""
         return self._moves[length : self._length, :3].T
 
     def find_rows_since(self, length: int) -> Rows:
-        """Return the distinct rows of the moves after the trail had this length, in ascending order, (M,)."""
+        """Return the distinct rows, (M,), of the moves since the trail had this length, in ascending order.
+
+        The latest result is cached.
+        """
         between = (length, self._length)
         if self._latest_rows_between != between:
             rows = self._moves[length : self._length, 0]
@@ -71,16 +74,16 @@ class Trail:
         return self._latest_rows
 
     def list_recent(self, count: int) -> list[list[int]]:
-        """Return row, info and sign of the latest `count` moves."""
+        """Return row, PodInfo and sign of each of the latest `count` moves."""
         moves: list[list[int]] = self._moves[self._length - count : self._length, :3].tolist()
         return moves
 
     def list_pod_moves_since(self, length: int) -> Ints:
-        """Return row, sign and position of the moves after the trail had this length, (3, M)."""
+        """Return row, sign and position, (3, M), of the moves since the trail had this length."""
         return self._moves[length : self._length, [0, 2, 3]].T
 
-    def iter_moves(self, infos: Iterable[int], length: int) -> Iterator[Move]:
-        """Yield the moves of these infos after the trail had this length, info by info."""
+    def iter_moves_of_infos(self, infos: Iterable[int], length: int) -> Iterator[Move]:
+        """Yield the moves of pods with these PodInfos since the trail had this length, one PodInfo after another."""
         # Add the moves since the last call to the index.
         for number, info in enumerate(self._moves[self._sorted : self._length, 1].tolist(), self._sorted):
             self._numbers_by_info[info].append(number)
@@ -149,13 +152,13 @@ class Arrivals:
         return self
 
     def _add_arrivals(self, positions: Ints, rows: Ints, places: Rows) -> None:
-        """Record that pods came to nodes, with these places in the order of arrival."""
+        """Record that pods came to these rows. `places` are their places in the order of arrival."""
         self.place[positions] = places
         self.node[positions] = rows
         self.came[positions] = True
 
     def _remove_departed(self, position: int, row: int) -> None:
-        """Record that a pod left its node, whose last pod takes its place."""
+        """Record that a pod left its node. The last pod of the node takes its place, as in upstream."""
         positions_on_node = np.flatnonzero(self.node == row)
         last = positions_on_node[self.place[positions_on_node].argmax()]
         self.place[last] = self.place[position]
@@ -187,7 +190,10 @@ class PodsByNode:
         """The positions sorted by row, and where each row's positions start."""
 
     def find_pods(self, row: Row) -> list[Position]:
-        """Return the positions of the pods on a node, in the order of the cluster."""
+        """Return the positions of the pods on a node, in the order of the cluster.
+
+        After MAX_SCANS calls, all pods are sorted by node, which makes further calls fast.
+        """
         self._scans += 1
         if self._scans <= MAX_SCANS:
             scanned: list[Position] = (self._node == row).nonzero()[0].tolist()

@@ -10,7 +10,7 @@ import pytest
 import kschedctl
 from kschedctl.autoscaling.cluster_autoscaler.scale_down import scale_down
 from kschedctl.autoscaling.node_groups.discovery import UserGroups
-from kschedctl.commands.explain.pending_pods import add_growth
+from kschedctl.commands.explain.pending_pods import add_node_growth
 from kschedctl.fixes.new_node import choose_autoscaler, simulate_node_growth
 from kschedctl.reports.new_node import NodeGrowth
 
@@ -134,7 +134,7 @@ def pending(most: int, wants: list[str]) -> kschedctl.commands.explain.pending_r
     cluster = kschedctl.Cluster.from_objects([node("n", "a"), build_filling_pod("n"), *waiting], assume_complete=True)
     groups = [{"id": "g", "min": 0, "max": most, "target": 1, "nodes": ["n"]}]
     growth = simulate_node_growth(cluster, NOW, UserGroups(groups))
-    return add_growth(kschedctl.pending(cluster, now=NOW), lambda: growth)
+    return add_node_growth(kschedctl.pending(cluster, now=NOW), lambda: growth)
 
 
 def test_all_that_wait_are_told_how_many_nodes_come_for_them() -> None:

@@ -43,7 +43,7 @@ def measure_headline(nodes: int, pods: int, *, plain: bool) -> str:
     positions: list[Position] = []
     for key in list(shared.workloads)[: PLAIN if plain else None]:
         first = view.pods.index[key]
-        positions += [first, *view.clone(first, each - 1)]
+        positions += [first, *view.add_clones(first, each - 1)]
     ready = process_time()
     outcomes = simulation.run(positions)
     seconds = process_time() - ready

@@ -11,7 +11,7 @@ import yaml
 
 import kschedctl
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.new_pods import create_target
+from kschedctl.commands.explain.new_pods import create_target_pod
 from kschedctl.commands.explain.one_pod import explain_target
 from kschedctl.lint.catalogue import read_example
 from kschedctl.lint.context import LintContext
@@ -41,7 +41,7 @@ NOW = ("rq-fragmented", "pc-cross-node-preemption", "rq-no-room-now")
 
 def explain_new(objects, pod):
     """Explain a pod that the objects of the cluster do not contain, without validating its manifest."""
-    return explain_target(create_target(Scheduler(kschedctl.Cluster.from_objects(objects)), pod))
+    return explain_target(create_target_pod(Scheduler(kschedctl.Cluster.from_objects(objects)), pod))
 
 
 def read_workloads(rule: str, part: str) -> list[Json]:

@@ -10,7 +10,7 @@ from kschedctl.api.queueing import ResourceFlavor, Topology, TopologyLevel, Topo
 from kschedctl.cluster import Cluster
 from kschedctl.queueing.kueue.topology.pods_outside import PodsOutside
 from kschedctl.queueing.kueue.topology.snapshot import TopologySnapshot
-from kschedctl.queueing.kueue.topology.tree import HOSTNAME, TopologyTree, build_tree
+from kschedctl.queueing.kueue.topology.tree import HOSTNAME, TopologyTree, build_topology_tree
 from kschedctl.queueing.kueue.workloads import DomainRequests
 
 _TOPOLOGY = Topology(ObjectMeta("t"), TopologySpec((TopologyLevel(HOSTNAME),)))
@@ -26,7 +26,7 @@ def _build_cluster(*pods: dict[str, object]) -> Cluster:
 
 def _build_tree(cluster: Cluster) -> TopologyTree:
     """Build the tree with the nodes as its only level."""
-    return build_tree(ResourceFlavor(ObjectMeta("f")), _TOPOLOGY, cluster.nodes, ("pods",))
+    return build_topology_tree(ResourceFlavor(ObjectMeta("f")), _TOPOLOGY, cluster.nodes, ("pods",))
 
 
 def _build_pod(name: str, node: str, gpus: str, phase: str = "Running", **labels: str) -> dict[str, object]:
@@ -57,7 +57,7 @@ def test_running_pods_outside_kueue_take_room() -> None:
         _build_pod("elsewhere", "gone", "1"),
     )
     tree = _build_tree(cluster)
-    assert _get_gpus(tree, PodsOutside(cluster.pods).subtract_from(tree)) == [1, 4]
+    assert _get_gpus(tree, PodsOutside(cluster.pods).compute_free_capacity(tree)) == [1, 4]
     assert _get_gpus(tree, tree.capacity) == [4, 4]
 
 
@@ -65,7 +65,7 @@ def test_absurd_requests_end_at_the_limits_of_int64() -> None:
     pods = (_build_pod(f"p{number}", "a", str(2**62)) for number in range(4))
     cluster = _build_cluster(*pods)
     tree = _build_tree(cluster)
-    assert _get_gpus(tree, PodsOutside(cluster.pods).subtract_from(tree)) == [-(2**63), 4]
+    assert _get_gpus(tree, PodsOutside(cluster.pods).compute_free_capacity(tree)) == [-(2**63), 4]
 
 
 def test_usage_is_added_and_taken_out_again() -> None:
@@ -75,14 +75,14 @@ def test_usage_is_added_and_taken_out_again() -> None:
     two_of_three = [DomainRequests(("a",), {"nvidia.com/gpu": 1}, 2), DomainRequests(("gone",), {"cpu": 1}, 1)]
     twice = [DomainRequests(("a",), {"nvidia.com/gpu": 1}, 1), DomainRequests(("a",), {"nvidia.com/gpu": 1}, 1)]
     three_more = [DomainRequests(("a",), {"nvidia.com/gpu": 1}, 3)]
-    assert snapshot.fits(three_more)
+    assert snapshot.has_room_for(three_more)
     snapshot.change_usage(two_of_three, 1)
-    assert not snapshot.fits(three_more)
+    assert not snapshot.has_room_for(three_more)
     snapshot.change_usage(twice, 1)
-    assert not snapshot.fits([DomainRequests(("a",), {"nvidia.com/gpu": 1}, 1)])
+    assert not snapshot.has_room_for([DomainRequests(("a",), {"nvidia.com/gpu": 1}, 1)])
     snapshot.change_usage(two_of_three, -1)
     snapshot.change_usage(twice, -1)
-    assert snapshot.fits(three_more)
+    assert snapshot.has_room_for(three_more)
 
 
 def test_huge_usage_stays_within_int64() -> None:
@@ -93,6 +93,6 @@ def test_huge_usage_stays_within_int64() -> None:
     snapshot.change_usage(small, 1)
     snapshot.change_usage(huge, 1)
     snapshot.change_usage(huge, 1)
-    assert not snapshot.fits([DomainRequests(("b",), {"cpu": 1}, 1)])
+    assert not snapshot.has_room_for([DomainRequests(("b",), {"cpu": 1}, 1)])
     snapshot.change_usage(small, -1)
-    assert snapshot.fits([DomainRequests(("a",), {"nvidia.com/gpu": 1}, 4)])
+    assert snapshot.has_room_for([DomainRequests(("a",), {"nvidia.com/gpu": 1}, 4)])

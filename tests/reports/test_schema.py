@@ -7,6 +7,7 @@ import pytest
 
 import kschedctl
 from kschedctl.commands.schema import DOCUMENTS, build_schema
+from kschedctl.text.version import VERSION
 
 NODE = {
     "kind": "Node",
@@ -23,6 +24,11 @@ def pod(cpu: str, **spec: object) -> dict[str, object]:
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_a_schema_is_one_of_its_dialect(name: str) -> None:
     jsonschema.Draft202012Validator.check_schema(build_schema(DOCUMENTS[name]))
+
+
+def test_a_document_says_which_version_of_kschedctl_made_it() -> None:
+    cluster = kschedctl.Cluster.from_objects([NODE, pod("1")])
+    assert kschedctl.explain(cluster, "shop/p").to_dict()["toolVersion"] == VERSION
 
 
 @pytest.mark.parametrize(

@@ -234,7 +234,7 @@ def test_clones_have_devices_of_their_own(seed: int) -> None:
     others = [object_of("Pod", f"p{i}", spec) for i in range(random.randint(2, 7))]
     by_name = Simulation(Scheduler(Cluster.from_objects([*cluster, *others])), seed=seed)
     cloned = Simulation(Scheduler(Cluster.from_objects([*cluster, others[0]])), seed=seed)
-    for position, copy in enumerate([0, *cloned.view.clone(0, len(others) - 1)]):
+    for position, copy in enumerate([0, *cloned.view.add_clones(0, len(others) - 1)]):
         expected = evaluate_afresh(by_name, position)
         assert evaluate(cloned, copy) == expected
         if isinstance(expected, tuple) and expected[1]:

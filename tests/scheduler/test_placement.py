@@ -111,7 +111,7 @@ def _move_about(random: Random, scheduler: Scheduler, view: Fork, keys: list[str
     positions = [view.pods.index[key] for key in keys]
     for position in list(positions):
         if not view.pods.objects[position].status.nominated_node_name:
-            positions += view.clone(position, random.randint(0, 12))
+            positions += view.add_clones(position, random.randint(0, 12))
     for _ in range(60):
         position = random.choice(positions)
         if view.node[position] >= 0:
@@ -121,7 +121,7 @@ def _move_about(random: Random, scheduler: Scheduler, view: Fork, keys: list[str
             view.assume(position, random.randrange(len(view.nodes)))
             continue
         info = placements.get_incoming_info(int(view.pods.info[position]))
-        alone = PodInfo(placements.build_stored(position), info.options)  # of which nothing is known
+        alone = PodInfo(placements.build_stored_pod(position), info.options)  # of which nothing is known
         expected = run_cycle(framework(scheduler), alone, view)
         choice = placements.choose_node(framework(scheduler), position)
         if choice is None:
@@ -142,9 +142,9 @@ def test_identical_pods_fill_the_nodes_as_full_cycles_would(seed: int, small_cou
     same_random = Random(seed)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(ranked_groups, "SMALL_COUNT", small_count)
-        for position in view.clone(view.pods.index["default/more"], 150):
+        for position in view.add_clones(view.pods.index["default/more"], 150):
             info = placements.get_incoming_info(int(view.pods.info[position]))
-            alone = PodInfo(placements.build_stored(position), info.options)
+            alone = PodInfo(placements.build_stored_pod(position), info.options)
             best = run_cycle(framework(scheduler), alone, view).scores.best
             choice = placements.choose_node(framework(scheduler), position)
             if choice is None:
@@ -213,7 +213,7 @@ def test_looking_ahead_changes_nothing() -> None:
     view = scheduler.view.fork()
     placements = Placements(view, 1)
     placed = 0
-    for position in view.clone(0, 300):
+    for position in view.add_clones(0, 300):
         expected = run_cycle(framework(scheduler), view.pods.infos[0], view)
         choice = placements.choose_node(framework(scheduler), position)
         if choice is None:
@@ -249,7 +249,7 @@ def test_templates_that_request_the_same_share_what_is_known() -> None:
     scheduler = Scheduler(Cluster.from_objects([*nodes, *pods]))
     view = scheduler.view.fork()
     placements, random = Placements(view, 1), Random(1)
-    positions = [position for first in range(3) for position in view.clone(first, 80)]
+    positions = [position for first in range(3) for position in view.add_clones(first, 80)]
     random.shuffle(positions)
     placed = 0
     for position in positions:
@@ -308,7 +308,7 @@ def test_groups_may_become_too_many(most: int) -> None:
     placements, random = Placements(view, 1), Random(3)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(grouped_ranking, "MAX_GROUPS", most)
-        for position in view.clone(0, 60):
+        for position in view.add_clones(0, 60):
             expected = run_cycle(framework(scheduler), view.pods.infos[0], view)
             choice = placements.choose_node(framework(scheduler), position)
             assert choice is not None

@@ -111,7 +111,7 @@ def test_pods_come_to_nodes_as_with_kube_scheduler(share: int, monkeypatch: pyte
         rows = sorted(best.tolist(), key=self.view.nodes.names.__getitem__)
         return Choice(info, rows[0], best, feasible, before) if feasible else None
 
-    monkeypatch.setattr(Placements, "_pick_best", by_name)
+    monkeypatch.setattr(Placements, "_pick_node", by_name)
     cases = [json.loads(line) for line in family_lines("over_time/run")]
     plain = [c for c in cases if not any(cycle.get("batched") for cycle in c["want"]["cycles"])]
     assert len(plain) > 100

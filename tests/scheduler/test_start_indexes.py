@@ -125,7 +125,7 @@ def list_results(whole: Cycle, percentage: int) -> list[Told]:
     """Return the results of a cycle for each start index."""
     starts = EveryStart(whole)
     terms = SearchTerms.from_profile(whole.framework.profile, whole.framework.release)
-    found = starts.search_samples(Sampling(percentage).count_needed(starts.offered, terms))
+    found = starts.search_samples(Sampling(percentage).count_nodes_needed(starts.offered, terms))
     columns = (found.examined, found.ties, found.lost, found.hits)
     return [(found.scored, *row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 

@@ -56,7 +56,7 @@ def test_a_predicate_is_asked_once_for_nodes_that_agree_in_what_it_reads():
         asked.append(name)
         return labels["zone"] == "x"
 
-    found = view.nodes.evaluate(in_x, frozenset({"zone"}))
+    found = view.nodes.evaluate_per_node(in_x, frozenset({"zone"}))
     assert {n for n, yes in zip(view.nodes.names, found, strict=True) if yes} == {"n0", "n2", "n4"}
     assert len(asked) == 2
 
@@ -69,7 +69,7 @@ def test_a_predicate_is_asked_about_the_names_it_reads():
         asked.append(name)
         return (labels["zone"] == "x") != (name in {"a", "d"})
 
-    found = view.nodes.evaluate(in_x_or_named, frozenset({"zone"}), frozenset({"a", "d", "nobody"}))
+    found = view.nodes.evaluate_per_node(in_x_or_named, frozenset({"zone"}), frozenset({"a", "d", "nobody"}))
     assert {n for n, yes in zip(view.nodes.names, found, strict=True) if yes} == {"c", "d"}
     assert sorted(set(asked) & set("abcd")) == ["a", "d"]
     assert len(asked) == 4
@@ -285,15 +285,15 @@ def started(name, start):
 def test_pods_that_are_cloned_started_when_the_one_did():
     view = snapshot({"pods": [started("a", "1970-01-01T00:00:01Z"), started("b", "")]}).fork()
     assert view.pods.start.tolist() == [10**6, NO_TIME]
-    view.clone(0, 2)
+    view.add_clones(0, 2)
     assert view.pods.start.tolist() == [10**6, NO_TIME, 10**6, 10**6]
 
 
 def test_pods_are_cloned_time_and_again():
     view = snapshot({"pods": [started("a", ""), started("b", "")]}).fork()
     for _ in range(2 * sys.getrecursionlimit()):
-        view.clone(0, 1)
-    view.clone(1, 1)
+        view.add_clones(0, 1)
+    view.add_clones(1, 1)
     assert len(view.pods.objects) == 2 * sys.getrecursionlimit() + 3
     assert [view.pods.objects[i].metadata.name for i in (1, 2, -2, -1)] == ["b", "a", "a", "b"]
     assert len(view.pods.start) == len(view.pods.objects)
@@ -318,7 +318,7 @@ def test_images_are_those_that_a_loop_over_the_nodes_finds():
     nodes = [{**node(name), "status": {"images": images}} for name, images in lists.items()]
     view = snapshot({"nodes": list(reversed(nodes))})
     names = ["web:1", "web@sha256:a", "db:1", "none:1"]
-    for name, state in zip(names, view.nodes.images(names), strict=True):
+    for name, state in zip(names, view.nodes.find_image_states(names), strict=True):
         expected = {}
         for node_name, images in lists.items():
             for image in images:
@@ -345,6 +345,6 @@ def test_host_ports_include_those_that_host_networking_defaults():
     ]
     view = snapshot({"nodes": [node("n0")], "pods": pods})
     assert sorted(port.port for port in view.pods.host_ports) == [80, 443]
-    takes_443 = view.pods.with_host_port(lambda port: port.port == 443)[view.pods.info]
+    takes_443 = view.pods.mask_with_host_port(lambda port: port.port == 443)[view.pods.info]
     keys = [view.pods.objects.get_key(position) for position in np.flatnonzero(takes_443)]
     assert keys == ["a/defaulted"]

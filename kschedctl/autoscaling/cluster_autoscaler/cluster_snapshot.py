@@ -81,24 +81,24 @@ class _CachedFiltering(NamedTuple):
 class ClusterSnapshot:
     """The existing nodes in iteration order, with the pods on them.
 
-    ``universe`` holds these nodes and those that may be added later. ``order`` holds the rows of the existing nodes in
-    the universe. Positions are those of the universe's pods.
+    ``universe`` holds the existing nodes and the nodes that may be added later. ``order`` holds the rows of the
+    existing nodes in the universe. A pod's position is its index in the universe's pod table.
     """
 
     def __init__(self, universe: Fork, framework: Framework, order: Sequence[Row], cursor: SearchCursor) -> None:
         self.universe, self.framework, self.cursor = universe, framework, cursor
         self.order = list(order)
-        self._on: dict[Row, tuple[Position, ...]] = {}
-        self._ordered: np.ndarray | None = None
+        self._pods_by_row: dict[Row, tuple[Position, ...]] = {}
+        self._order_array: np.ndarray | None = None
         self._view: _ExistingView | None = None
-        self._incoming: dict[int, PodInfo] = {}
+        self._unplaced_infos: dict[int, PodInfo] = {}
         self._last_filtering: _CachedFiltering | None = None
 
     @classmethod
     def from_cluster(cls, cluster: Cluster, existing: Iterable[str]) -> ClusterSnapshot:
-        """Build the snapshot of a cluster that also contains the nodes that may be added later.
+        """Build the snapshot of a cluster in which only the nodes named in ``existing`` exist, in this order.
 
-        At first, only the nodes named in ``existing`` exist, in this order.
+        The cluster also contains the nodes that may be added later. Pods are filtered by the default profile.
         """
         scheduler = Scheduler(replace(cluster, configuration=None))
         framework = scheduler.framework(DEFAULT_SCHEDULER_NAME)
@@ -107,34 +107,34 @@ class ClusterSnapshot:
         return cls(view, framework, [Row(view.nodes.index[name]) for name in existing], SearchCursor())
 
     def fork(self) -> ClusterSnapshot:
-        """Return an independent copy that shares only the cursor."""
+        """Return an independent copy, which shares only the cursor of the search for nodes with this snapshot."""
         copy = ClusterSnapshot(self.universe.fork(), self.framework, self.order, self.cursor)
-        copy._incoming = self._incoming
-        copy._on = dict(self._on)
+        copy._unplaced_infos = self._unplaced_infos
+        copy._pods_by_row = dict(self._pods_by_row)
         return copy
 
     # -- nodes ----------------------------------------------------------------------------------------------------
 
     def add_node(self, row: Row) -> None:
-        """Add a node of the universe to the end of the existing nodes."""
+        """Make a node of the universe exist, as the last in the order."""
         self.order.append(row)
-        self._view = self._ordered = None
+        self._view = self._order_array = None
 
     def remove_node(self, row: Row) -> None:
-        """Remove an empty node from the existing nodes."""
+        """Remove a node without pods from the existing nodes. It stays in the universe."""
         self.order.remove(row)
-        self._view = self._ordered = None
+        self._view = self._order_array = None
 
-    def with_node(self, row: Row, node: Node) -> ClusterSnapshot:
-        """Return a fork in which the node of this row is replaced."""
+    def with_replaced_node(self, row: Row, node: Node) -> ClusterSnapshot:
+        """Return a fork in which ``node`` replaces the node of this row."""
         copy = self.fork()
         copy.universe = copy.universe.with_changes(copy.universe.cluster, {row: node})
         return copy
 
     def create_rows_like(self, row: Row, nodes: Sequence[Node]) -> list[Row]:
-        """Add nodes to the universe that are like the node of a row, and return their rows.
+        """Add nodes to the universe and return their rows. They do not exist until ``add_node`` is called.
 
-        The new nodes do not exist until ``add_node`` is called.
+        The nodes must be like the node of ``row``, whose data they share.
         """
         row_count = len(self.universe.nodes)
         self.universe = self.universe.with_changes(self.universe.cluster, more=[(row, node) for node in nodes])
@@ -144,49 +144,53 @@ class ClusterSnapshot:
     # -- pods -----------------------------------------------------------------------------------------------------
 
     def put_pod(self, position: Position, row: Row) -> None:
-        """Put a pod on a node without running filters."""
+        """Put a pod on a node of the universe without running filters, as the last pod in the order of arrival."""
         self.universe.assume(position, row)
-        self._on[row] = (*self._on.get(row, ()), position)
-        if self._view is not None:
+        self._pods_by_row[row] = (*self._pods_by_row.get(row, ()), position)
+        if self._view is not None:  # keep the view of existing nodes up to date instead of building it anew
             view, rows = self._view
             if rows[row] >= 0:
                 view.assume(position, Row(int(rows[row])))
 
-    def take_pod(self, position: Position) -> Row:
+    def remove_pod(self, position: Position) -> Row:
         """Remove a pod from its node, and return the node's row."""
         row = Row(int(self.universe.node[position]))
-        self._on[row] = tuple(remaining for remaining in self._on[row] if remaining != position)
+        self._pods_by_row[row] = tuple(remaining for remaining in self._pods_by_row[row] if remaining != position)
         self.universe.forget(position)
         if self._view is not None and self._view.fork.node[position] >= 0:
             self._view.fork.forget(position)
         return row
 
     def clone_pods(self, positions: Iterable[Position]) -> list[Position]:
-        """Add copies of these pods to the universe, without a node, and return their positions."""
+        """Add copies of these pods to the universe without placing them, and return the positions of the copies."""
         self._view = None
-        return [copy for position in positions for copy in self.universe.clone(position, 1)]
+        return [copy for position in positions for copy in self.universe.add_clones(position, 1)]
 
     def get_pods_on(self, row: Row) -> tuple[Position, ...]:
         """Return the positions of the pods on a node, in order of arrival."""
-        return self._on.get(row, ())
+        return self._pods_by_row.get(row, ())
 
     def set_arrival_order(self, positions: Iterable[Position]) -> None:
-        """Set the order in which pods arrived on their nodes. Pods that are not listed come last."""
-        node = self.universe.node.tolist()
+        """Set the order in which pods arrived on their nodes. Pods on nodes that are not listed come last."""
+        node_rows = self.universe.node.tolist()
+        listed_first = dict.fromkeys((*positions, *range(len(node_rows))))
         by_row: dict[Row, list[Position]] = {}
-        for position in dict.fromkeys((*positions, *range(len(node)))):
-            if node[position] >= 0:
-                by_row.setdefault(Row(node[position]), []).append(Position(position))
-        self._on = {row: tuple(on_row) for row, on_row in by_row.items()}
+        for position in listed_first:
+            if node_rows[position] >= 0:
+                by_row.setdefault(Row(node_rows[position]), []).append(Position(position))
+        self._pods_by_row = {row: tuple(on_row) for row, on_row in by_row.items()}
 
     def put_pods_back(self, row: Row, positions: Sequence[Position]) -> None:
-        """Put pods back on the node from which they were taken, in this order."""
+        """Put all pods that were taken from a node back on it, in this order of arrival."""
         for position in positions:
             self.put_pod(position, row)
-        self._on[row] = tuple(positions)
+        self._pods_by_row[row] = tuple(positions)
 
     def find_rejection(self, position: Position, row: Row) -> FilterRejection | None:
-        """Return the rejection of a pod by an existing node, or None if the node accepts it. Raises PluginError."""
+        """Return the rejection of a pod by an existing node, or None if the node accepts it. Raises PluginError.
+
+        The rejection comes from PreFilter, if it rejects the pod or excludes the node, or from the first filter.
+        """
         pre_filter, filtered = self._run_filters(position)
         if filtered is None:
             return FilterRejection(pre_filter.plugin or "", pre_filter.status.reasons)
@@ -202,7 +206,7 @@ class ClusterSnapshot:
     def describe_rejection(self, position: Position, row: Row) -> str | None:
         """Describe the figures behind an existing node's rejection of a pod, or return None if the node accepts it.
 
-        The text is empty if the figures are not known.
+        The text is empty if the figures are not known, for example because PreFilter rejects the pod everywhere.
         """
         pre_filter, filtered = self._run_filters(position)
         if filtered is None:
@@ -223,18 +227,18 @@ class ClusterSnapshot:
                 texts.append(fact if isinstance(fact, str) else describe_fact(fact))
         return "; ".join(dict.fromkeys(filter(None, texts)))
 
-    def try_to_place(self, position: Position, row: Row) -> FilterRejection | None:
+    def place_on_node_if_accepted(self, position: Position, row: Row) -> FilterRejection | None:
         """Put a pod on a node if the node accepts it. Return the rejection, or None on success."""
         refusal = self.find_rejection(position, row)
         if refusal is None:
             self.put_pod(position, row)
         return refusal
 
-    def place_anywhere(self, position: Position, acceptable: Bools | None = None) -> Row | None:
-        """Put a pod on the next node that accepts it, in turn. Return the node's row, or None if no node does.
+    def place_on_next_fitting_node(self, position: Position, acceptable: Bools | None = None) -> Row | None:
+        """Put a pod on the next existing node that accepts it. Return the node's row, or None if no node does.
 
-        The search begins after the node that was chosen last, which the cursor holds, and wraps around. ``acceptable``
-        limits which nodes are tried: an (M,) mask, one per node of the universe.
+        The search begins after the node that the last search chose, and wraps around. ``acceptable``, a mask (M,) of
+        the universe's nodes, limits which nodes are tried. Cordoned nodes are never tried.
         """
         pre_filter, filtered = self._run_filters(position)
         if filtered is None or not self.order:
@@ -249,7 +253,7 @@ class ClusterSnapshot:
         if not len(fitting_places):
             return None
 
-        # the first fitting node at or after the start, counted around the circle
+        # the first fitting node at or after the start, wrapping around at the end
         start = (self.cursor.last + 1) % len(existing_rows)
         steps = (fitting_places - start) % len(existing_rows)
         self.cursor.last = int(fitting_places[np.argmin(steps)])
@@ -258,7 +262,10 @@ class ClusterSnapshot:
         return row
 
     def find_accepting_nodes(self, position: Position) -> Bools | None:
-        """Return an (M,) mask of the nodes that accept a pod now, or None if that depends on pods of other nodes."""
+        """Return an (M,) mask of the existing nodes that accept a pod, except cordoned nodes.
+
+        Return None if a node's answer depends on the pods of other nodes.
+        """
         view, rows = self._get_current_view()
         fitting = Placements(view).find_feasible_mask(self.framework, position)
         if fitting is None:
@@ -270,32 +277,35 @@ class ClusterSnapshot:
 
     @property
     def _existing_rows(self) -> np.ndarray:
-        """``order`` as an array."""
-        if self._ordered is None:
-            self._ordered = np.array(self.order)
-        return self._ordered
+        """The rows of the existing nodes in order, as an array that is cached until nodes are added or removed."""
+        if self._order_array is None:
+            self._order_array = np.array(self.order)
+        return self._order_array
 
     def _get_current_view(self) -> _ExistingView:
-        """Return the view of the existing nodes, which is built anew after nodes were added or removed."""
+        """Return the cached view of the existing nodes, which is rebuilt after nodes were added or removed."""
         if self._view is None:
             exists = np.zeros(len(self.universe.nodes), np.bool_)
             exists[self.order] = True
             view = self.universe.without_nodes(~exists)
             view.nominations = NO_NOMINATIONS, NO_NOMINATIONS
-            self._view = _ExistingView(view, np.where(exists, np.cumsum(exists) - 1, NO_ROW))
+            view_rows = np.where(exists, np.cumsum(exists) - 1, NO_ROW)  # existing nodes are numbered consecutively
+            self._view = _ExistingView(view, view_rows)
             self._last_filtering = None
         return self._view
 
     def _run_filters(self, position: Position) -> tuple[PreFilterOutcome, FilterOutcome | None]:
-        """Run PreFilter and the filters for a pod, or return the last outcome if nothing has changed.
+        """Run PreFilter and the filters for a pod on all existing nodes, and return both outcomes.
 
-        The filter outcome is None if PreFilter rejects the pod. Raises PluginError.
+        The last outcomes are reused if the pod is equal and nothing has changed since. The filter outcome is None if
+        PreFilter rejects the pod. Raises PluginError.
         """
         view, _ = self._get_current_view()
         info_number = int(view.pods.info[position])
         change_count = len(view.trail)
         last = self._last_filtering
-        if last is None or (last.info_number, last.change_count) != (info_number, change_count):
+        is_current = last is not None and (last.info_number, last.change_count) == (info_number, change_count)
+        if last is None or not is_current:
             info = self._get_unplaced_info(position)
             pre_filter = run_pre_filter(self.framework.plugins_at("preFilter"), info, view)
             outcome = None
@@ -305,15 +315,15 @@ class ClusterSnapshot:
         return last.pre_filter, last.outcome
 
     def _get_unplaced_info(self, position: Position) -> PodInfo:
-        """Return the pod's PodInfo, without a node name."""
+        """Return the PodInfo by which the pod is filtered: its own or, if the pod is bound, one without a node name."""
         number = int(self.universe.pods.info[position])
         info = self.universe.pods.infos[number]
         if not info.spec.node_name:
             return info
-        if number not in self._incoming:
-            new_number = len(self.universe.pods.infos) + number  # beyond the numbers of all others
-            self._incoming[number] = PodInfo(recreate_pod(info.pod), info.options, new_number, info.alike)
-        return self._incoming[number]
+        if number not in self._unplaced_infos:
+            new_number = len(self.universe.pods.infos) + number  # not used by any other PodInfo
+            self._unplaced_infos[number] = PodInfo(recreate_pod(info.pod), info.options, new_number, info.alike)
+        return self._unplaced_infos[number]
 
 
 def place_pods(
@@ -324,19 +334,20 @@ def place_pods(
     *,
     all_or_none: bool = False,
 ) -> dict[str, Row]:
-    """Place pods one after the other, and return the row of each placed pod by key.
+    """Place pods one after the other, and return the node's row of each placed pod by the pod's key.
 
-    ``acceptable`` is an (M,) mask that limits which nodes are tried. With ``all_or_none``, the placement ends with the
-    first pod that does not fit.
+    ``acceptable`` is an (M,) mask that limits which nodes are tried. ``hints`` are the nodes to try first, and are
+    updated. With ``all_or_none``, the placement ends with the first pod that does not fit. Pods that are similar to a
+    pod that did not fit are not tried.
     """
     unplaceable = _UnplaceablePods()
     placed: dict[str, Row] = {}
     for pod, position in pods:
         row = _place_on_hinted_node(snapshot, pod, position, acceptable, hints)
         if row is None and not unplaceable.contains_similar(pod):
-            row = snapshot.place_anywhere(position, acceptable)
+            row = snapshot.place_on_next_fitting_node(position, acceptable)
             if row is None:
-                unplaceable.add(pod)
+                unplaceable.add_pod(pod)
         if row is not None:
             placed[pod.key] = row
             if hints is not None:
@@ -349,18 +360,21 @@ def place_pods(
 def _place_on_hinted_node(
     snapshot: ClusterSnapshot, pod: Pod, position: Position, acceptable: Bools | None, hints: Hints | None
 ) -> Row | None:
-    """Place the pod on the node of its hint, or return None if there is no hint or the node rejects the pod."""
+    """Place the pod on the node of its hint and return the node's row.
+
+    Return None if the pod has no hint, the node does not exist or is not acceptable, or the node rejects the pod.
+    """
     row = hints.get(pod.key) if hints else None
     if row is None or row not in snapshot.order:
         return None
     if acceptable is not None and not acceptable[row]:
         return None
-    rejection = snapshot.try_to_place(position, row)
+    rejection = snapshot.place_on_node_if_accepted(position, row)
     return row if rejection is None else None
 
 
 class _UnplaceablePods:
-    """Pods that fit on no node, up to MAX_REMEMBERED different ones per controller."""
+    """Pods that fit on no node, up to MAX_REMEMBERED different pods per controller."""
 
     def __init__(self) -> None:
         self._by_controller: dict[str, list[bytes]] = {}
@@ -370,8 +384,11 @@ class _UnplaceablePods:
         controller = get_controller(pod)
         return controller is not None and compute_similarity_key(pod) in self._by_controller.get(controller.uid, ())
 
-    def add(self, pod: Pod) -> None:
-        """Remember a pod that fits on no node, unless its controller already has MAX_REMEMBERED."""
+    def add_pod(self, pod: Pod) -> None:
+        """Remember a pod that fits on no node.
+
+        Pods without a controller, pods of DaemonSets and pods beyond MAX_REMEMBERED of a controller are not remembered.
+        """
         controller = get_controller(pod)
         if controller is None or is_daemon_set_pod(pod):
             return

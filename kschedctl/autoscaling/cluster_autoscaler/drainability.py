@@ -15,7 +15,7 @@ from kschedctl.api.labels import Selector, selector_from_api
 from kschedctl.api.objects import Pod, PodDisruptionBudget, Volume
 from kschedctl.api.times import parse_microseconds
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscalerOptions
-from kschedctl.autoscaling.cluster_autoscaler.pods import get_controller, is_daemon_set_pod, is_mirror
+from kschedctl.autoscaling.cluster_autoscaler.pods import get_controller, is_daemon_set_pod, is_mirror_pod
 from kschedctl.autoscaling.durations import parse_go_duration
 from kschedctl.cluster import Cluster
 
@@ -62,32 +62,38 @@ class Drainability:
     freed: set[str] = field(default_factory=set)
     """Keys of pods that are treated as movable."""
 
-    def judge_pod(self, pod: Pod) -> DrainOutcome:
-        """Decide the fate of a pod when its node is removed, or return the reason why it blocks the removal."""
-        if is_mirror(pod) or is_long_terminating(pod, self.now):
+    def decide_pod_fate(self, pod: Pod) -> DrainOutcome:
+        """Return the fate of a pod when its node is removed, or the reason why it blocks the removal.
+
+        Freed pods never block it.
+        """
+        if is_mirror_pod(pod) or is_long_terminating(pod, self.now):
             return PodFate.IGNORED
         if pod.key not in self.freed and (blocked := self._find_controller_problem(pod)):
             return blocked
         if pod.key in self.freed or is_daemon_set_pod(pod):
             return PodFate.MOVES
         annotations = pod.metadata.annotations
-        if annotations.safe_to_evict == "true" or _has_ended(pod):
+        if annotations.safe_to_evict == "true" or _has_ended_for_good(pod):
             return PodFate.MOVES
         if annotations.safe_to_evict == "on-completion":
             return PodFate.AWAITED
-        return self._judge_by_late_rules(pod)
+        return self._decide_ordinary_pod_fate(pod)
 
-    def _judge_by_late_rules(self, pod: Pod) -> DrainOutcome:
-        """Decide the fate of a pod that the earlier rules leave undecided."""
+    def _decide_ordinary_pod_fate(self, pod: Pod) -> DrainOutcome:
+        """Return the fate of a running pod of no DaemonSet, or why it blocks the removal of its node.
+
+        System pods, local volumes and exhausted PodDisruptionBudgets can block it, and pods that nothing recreates.
+        """
         options = self.options
         if not self._is_replicated(pod):
             return NOT_REPLICATED
         if (
             options.skip_nodes_with_system_pods
             and pod.metadata.namespace == "kube-system"
-            and not self.budgets.find_budgets(pod)
+            and not self.budgets.find_budget_indexes(pod)
         ):
-            return PodFate.MOVES if self._is_old(pod) else SYSTEM_POD
+            return PodFate.MOVES if self._is_older_than_system_pod_timeout(pod) else SYSTEM_POD
         if pod.metadata.annotations.safe_to_evict == "false":
             return NOT_SAFE
         if options.skip_nodes_with_local_storage and _has_unsafe_local_volume(pod):
@@ -95,7 +101,11 @@ class Drainability:
         return NOT_ENOUGH_BUDGET if self.budgets.forbids_eviction(pod) else PodFate.MOVES
 
     def _find_controller_problem(self, pod: Pod) -> str:
-        """Return why the pod's controller may fail to recreate it, or ""."""
+        """Return why the pod's controller may fail to recreate it, or "" if nothing suggests this.
+
+        The controller is checked only with ``--skip-nodes-with-custom-controller-pods``. It may not exist, or have
+        fewer replicas than the required minimum.
+        """
         controller = get_controller(pod)
         checks_controllers = self.checks_controllers and self.options.skip_nodes_with_custom_controller_pods
         if controller is None or not checks_controllers:
@@ -118,13 +128,14 @@ class Drainability:
     @cached_property
     def _desired_replicas(self) -> Mapping[str, Mapping[tuple[str, str], int | None]]:
         """Kind -> (namespace, name) -> replicas in the controller's spec, or None if it states none."""
-        return {
-            kind: {
-                (obj.metadata.namespace, obj.metadata.name): getattr(obj.spec, "replicas", None)
-                for obj in getattr(self.cluster, field)
+        replicas_by_kind = {}
+        for kind, field_name in CONTROLLER_FIELDS.items():
+            controllers = getattr(self.cluster, field_name)
+            replicas_by_kind[kind] = {
+                (controller.metadata.namespace, controller.metadata.name): getattr(controller.spec, "replicas", None)
+                for controller in controllers
             }
-            for kind, field in CONTROLLER_FIELDS.items()
-        }
+        return replicas_by_kind
 
     def _is_replicated(self, pod: Pod) -> bool:
         """Return whether a controller recreates the pod.
@@ -136,15 +147,15 @@ class Drainability:
             return False
         return not self.options.skip_nodes_with_custom_controller_pods or controller.kind in REPLICATED
 
-    def _is_old(self, pod: Pod) -> bool:
-        """Return whether the pod is older than the timeout that protects system pods."""
+    def _is_older_than_system_pod_timeout(self, pod: Pod) -> bool:
+        """Return whether the pod is older than ``--bsp-disruption-timeout``, which protects system pods."""
         created = parse_microseconds(pod.metadata.creation_timestamp or "0001-01-01T00:00:00Z")
         timeout = parse_go_duration(self.options.bsp_disruption_timeout, "options.bspDisruptionTimeout")
-        return (self.now - created) * 1000 > timeout
+        return (self.now - created) * 1000 > timeout  # both in nanoseconds
 
 
 def is_long_terminating(pod: Pod, now: int) -> bool:
-    """Return whether the pod should have terminated some time ago."""
+    """Return whether the pod was deleted and its grace period ended more than EXTRA_GRACE seconds ago."""
     if pod.metadata.deletion_timestamp is None:
         return False
     grace = pod.spec.termination_grace_period_seconds
@@ -154,8 +165,8 @@ def is_long_terminating(pod: Pod, now: int) -> bool:
     return deadline < now
 
 
-def _has_ended(pod: Pod) -> bool:
-    """Return whether the pod has ended and its containers will not be restarted."""
+def _has_ended_for_good(pod: Pod) -> bool:
+    """Return whether the pod has failed, or has succeeded and will not be restarted."""
     if pod.status.phase == "Failed":
         return True
     return pod.status.phase == "Succeeded" and pod.spec.restart_policy in ("Never", "OnFailure")
@@ -164,11 +175,11 @@ def _has_ended(pod: Pod) -> bool:
 def _has_unsafe_local_volume(pod: Pod) -> bool:
     """Return whether the pod has a local volume that no annotation declares safe to lose."""
     safe = pod.metadata.annotations.safe_local_volumes.split(",")
-    return any(_is_local(volume) and volume.name not in safe for volume in pod.spec.volumes)
+    return any(_is_on_node_disk(volume) and volume.name not in safe for volume in pod.spec.volumes)
 
 
-def _is_local(volume: Volume) -> bool:
-    """Return whether the volume is on the node's disk."""
+def _is_on_node_disk(volume: Volume) -> bool:
+    """Return whether the volume is a hostPath or an emptyDir on the node's disk."""
     on_disk = volume.empty_dir is not None and volume.empty_dir.medium != "Memory"
     return volume.host_path is not None or on_disk
 
@@ -186,11 +197,14 @@ class DrainPlan:
 
 
 def build_drain_plan(pods: Iterable[Pod], rules: Drainability) -> DrainPlan:
-    """Decide the fate of each pod of a node, stopping at the first pod that blocks the node's removal."""
+    """Divide a node's pods into pods that move and pods to wait for, up to the first pod that blocks the removal.
+
+    Ignored pods and pods of DaemonSets, which do not move, are left out.
+    """
     moving: list[Pod] = []
     awaited: list[Pod] = []
     for pod in pods:
-        outcome = rules.judge_pod(pod)
+        outcome = rules.decide_pod_fate(pod)
         if isinstance(outcome, str):
             return DrainPlan(tuple(moving), tuple(awaited), (pod, outcome))
         if outcome is PodFate.AWAITED:
@@ -210,8 +224,8 @@ class RemainingBudgets:
             self._budgets.append((budget.metadata.namespace, selector_from_api(budget.spec.selector)))
             self.remaining.append(budget.status.disruptions_allowed)
 
-    def find_budgets(self, pod: Pod) -> list[int]:
-        """Return the indexes of the budgets that select the pod."""
+    def find_budget_indexes(self, pod: Pod) -> list[int]:
+        """Return the indexes of the budgets in the pod's namespace that select the pod."""
         namespace, labels = pod.metadata.namespace, pod.metadata.labels
         return [
             index
@@ -221,18 +235,18 @@ class RemainingBudgets:
 
     def forbids_eviction(self, pod: Pod) -> bool:
         """Return whether a budget that selects the pod is used up."""
-        return any(self.remaining[index] < 1 for index in self.find_budgets(pod))
+        return any(self.remaining[index] < 1 for index in self.find_budget_indexes(pod))
 
     def allow_simultaneous_eviction(self, pods: Sequence[Pod]) -> bool:
         """Return whether the budgets allow evicting all these pods at the same time."""
         counts = [0] * len(self.remaining)
         for pod in pods:
-            for index in self.find_budgets(pod):
+            for index in self.find_budget_indexes(pod):
                 counts[index] += 1
         return all(count <= allowed for count, allowed in zip(counts, self.remaining, strict=True) if count)
 
     def charge_evictions(self, pods: Iterable[Pod]) -> None:
         """Charge the eviction of these pods to their budgets."""
         for pod in pods:
-            for index in self.find_budgets(pod):
+            for index in self.find_budget_indexes(pod):
                 self.remaining[index] -= 1

@@ -17,7 +17,7 @@ from kschedctl.api.objects import Node, Pod
 from kschedctl.autoscaling.cluster_autoscaler import nodes as node_facts
 from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot, FilterRejection
 from kschedctl.autoscaling.cluster_autoscaler.pods import compute_similarity_key, get_controller, is_daemon_set_pod
-from kschedctl.autoscaling.cluster_autoscaler.templates import copy_with_suffix
+from kschedctl.autoscaling.cluster_autoscaler.templates import copy_node_with_suffix
 from kschedctl.snapshot.nodes import HOSTNAME
 
 SPREAD_REJECTION = "node(s) didn't match pod topology spread constraints"
@@ -35,7 +35,7 @@ class Estimate(NamedTuple):
 class Estimator:
     """An estimator that packs pods on a fork of the cluster, adding up to ``max_nodes`` copies of a template.
 
-    ``row`` is the template's row in the snapshot's universe.
+    ``row`` is the template's row in the snapshot's universe. Without ``max_nodes``, the number of nodes is unlimited.
     """
 
     def __init__(
@@ -58,16 +58,16 @@ class Estimator:
         self._template_pods = self.snapshot.get_pods_on(row)
         self._created_count = 0
 
-    def estimate(self, groups: Sequence[EquivalenceGroup]) -> Estimate:
-        """Pack the groups of pods, largest pods first, and return how many nodes they need."""
+    def estimate_node_count(self, groups: Sequence[EquivalenceGroup]) -> Estimate:
+        """Pack the groups of pods, largest pods first, and return how many nodes they need and the pods that fit."""
         may_add_nodes = True
-        for group in sorted(groups, key=self._compute_relative_size, reverse=True):
+        for group in sorted(groups, key=self._compute_pod_size, reverse=True):
             waiting = self._place_on_added_nodes(group.pods)
             may_add_nodes = may_add_nodes and self._place_on_new_nodes(waiting)
         return Estimate(len(self.used), self.placed)
 
-    def _compute_relative_size(self, group: EquivalenceGroup) -> float:
-        """Return the CPU and memory requests of one pod of the group, added up as shares of a new node."""
+    def _compute_pod_size(self, group: EquivalenceGroup) -> float:
+        """Return the sum of the shares of a new node's CPU and memory that one pod of the group requests."""
         view = self.snapshot.universe
         requests = view.pods.infos[view.pods.info[self.get_position(group.first)]].requests
         offered = node_facts.get_allocatable(self.template)
@@ -75,53 +75,53 @@ class Estimator:
         return float(sum(shares))
 
     def _place_on_added_nodes(self, pods: Sequence[Pod]) -> Sequence[Pod]:
-        """Place pods on nodes added before, until one does not fit. Return the remaining pods."""
+        """Place pods on nodes that were added before, until a pod does not fit. Return this pod and all later pods."""
         for number, pod in enumerate(pods):
-            row = self.snapshot.place_anywhere(self.get_position(pod), self._build_row_mask(self.added))
+            row = self.snapshot.place_on_next_fitting_node(self.get_position(pod), self._build_row_mask(self.added))
             if row is None:
                 return pods[number:]
             self._record_placement(pod, row)
         return ()
 
     def _place_on_new_nodes(self, pods: Sequence[Pod]) -> bool:
-        """Add nodes for the pods until one does not fit an empty node.
+        """Add nodes and place the pods on them, until a pod does not fit on an empty node or no more may be added.
 
-        Return whether further groups may add nodes, too.
+        Return False if the maximum number of nodes is reached, so that later groups may not add nodes either.
         """
         for pod in pods:
             if self.added and self._place_on_last_node(pod):
                 continue
-            if self.added and self.added[-1] not in self.used:
+            if self.added and self.added[-1] not in self.used:  # the last node is still empty, so another is no help
                 return True
             if self.remaining_nodes == 0:
                 return False
-            self._add_node()
-            if self.snapshot.try_to_place(self.get_position(pod), self.added[-1]) is not None:
+            self._add_template_copy()
+            if self.snapshot.place_on_node_if_accepted(self.get_position(pod), self.added[-1]) is not None:
                 return True
             self._record_placement(pod, self.added[-1])
         return True
 
     def _place_on_last_node(self, pod: Pod) -> bool:
-        """Place a pod on the last added node, or elsewhere if a spread constraint over nodes rejects it there.
+        """Place a pod on the last added node and return whether this succeeded.
 
-        Return whether it was placed.
+        If a spread constraint over nodes rejects the pod there, it is placed on any other node that accepts it.
         """
         last = self.added[-1]
-        refusal = self.snapshot.try_to_place(self.get_position(pod), last)
+        refusal = self.snapshot.place_on_node_if_accepted(self.get_position(pod), last)
         if refusal is None:
             self._record_placement(pod, last)
             return True
-        if not _is_spread_over_nodes(pod, refusal):
+        if not _is_rejected_by_spread_over_nodes(pod, refusal):
             return False
         other_nodes = np.ones(len(self.snapshot.universe.nodes), np.bool_)
         other_nodes[last] = False
-        row = self.snapshot.place_anywhere(self.get_position(pod), other_nodes)
+        row = self.snapshot.place_on_next_fitting_node(self.get_position(pod), other_nodes)
         if row is not None:
             self._record_placement(pod, row)
         return row is not None
 
     def _record_placement(self, pod: Pod, row: Row) -> None:
-        """Record that a pod was placed on a node."""
+        """Record the pod as placed and the node as used."""
         self.used.add(row)
         self.placed.append(pod)
 
@@ -131,12 +131,12 @@ class Estimator:
         mask[rows] = True
         return mask
 
-    def _add_node(self) -> None:
-        """Add a copy of the template node, with its pods. Spare rows are created in batches."""
-        if not self._spare_rows:
+    def _add_template_copy(self) -> None:
+        """Add a copy of the template node, with copies of its pods, and count it against the maximum."""
+        if not self._spare_rows:  # rows are created in batches, which is faster
             count = max(ROWS_AT_ONCE, len(self.added))
             suffixes = [f"e-{self._created_count + number}" for number in range(count)]
-            nodes = [copy_with_suffix(self.template, suffix) for suffix in suffixes]
+            nodes = [copy_node_with_suffix(self.template, suffix) for suffix in suffixes]
             rows = self.snapshot.create_rows_like(self.row, nodes)
             self._spare_rows = rows[::-1]  # the next one last, to be popped
             self._created_count += count
@@ -149,8 +149,8 @@ class Estimator:
             self.remaining_nodes -= 1
 
 
-def _is_spread_over_nodes(pod: Pod, refusal: FilterRejection) -> bool:
-    """Return whether the pod was rejected by a spread constraint over nodes."""
+def _is_rejected_by_spread_over_nodes(pod: Pod, refusal: FilterRejection) -> bool:
+    """Return whether the pod has a spread constraint over nodes and a spread constraint caused the rejection."""
     over_nodes = any(constraint.topology_key == HOSTNAME for constraint in pod.spec.topology_spread_constraints)
     return over_nodes and SPREAD_REJECTION in refusal.reasons
 
@@ -167,7 +167,7 @@ class EquivalenceGroup:
 
     @property
     def first(self) -> Pod:
-        """The first pod, which stands for all of them."""
+        """The first pod, which is tried in place of all pods of the group."""
         return self.pods[0]
 
 

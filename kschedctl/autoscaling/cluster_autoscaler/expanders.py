@@ -56,13 +56,14 @@ class Expanders:
     """Reasons why the priority expander could not decide, so that it kept all options."""
 
     def choose_option(self, chain: str, options: Sequence[Option]) -> ExpanderChoice:
-        """Apply the expanders of the chain in turn, and return the chosen option.
+        """Apply the expanders of the comma-separated chain in turn, and return the chosen option.
 
-        If several options remain, upstream chooses one at random, and this method the first by name.
+        If several options remain, upstream chooses one at random. This method then chooses the first by name, and
+        also returns the names of all remaining groups.
         """
         remaining = list(options)
         for name in chain.split(","):
-            remaining = self._apply_expander(name, remaining)
+            remaining = self._filter_by_expander(name, remaining)
             if len(remaining) == 1:
                 break
         if not remaining:
@@ -72,27 +73,28 @@ class Expanders:
             return ExpanderChoice(first)
         return ExpanderChoice(first, tuple(sorted(option.group.id for option in remaining)))
 
-    def _apply_expander(self, name: str, options: list[Option]) -> list[Option]:
-        """Return the options that one expander keeps."""
+    def _filter_by_expander(self, name: str, options: list[Option]) -> list[Option]:
+        """Return the options that the named expander keeps."""
         match name:
             case "random":
                 return options
             case "most-pods":
-                return _select_largest(options, lambda option: len(option.pods))
+                return _select_options_with_largest(options, lambda option: len(option.pods))
             case "least-nodes":
-                return _select_largest(options, lambda option: -option.nodes)
+                return _select_options_with_largest(options, lambda option: -option.nodes)
             case "least-waste":
-                return _select_largest(options, lambda option: -self._compute_waste(option))
+                return _select_options_with_largest(options, lambda option: -self._compute_wasted_share(option))
             case _:
                 return self._filter_by_priority(options)
 
-    def _compute_waste(self, option: Option) -> float:
+    def _compute_wasted_share(self, option: Option) -> float:
         """Return the share of CPU plus the share of memory that the new nodes would leave unused."""
         capacity = node_facts.get_capacity(self.templates[option.group.id])
         waste = 0.0
         for name in ("cpu", "memory"):
             available = capacity.get(name, 0) * option.nodes
             requested = sum(self.requests(pod).get(name, 0) for pod in option.pods)
+            # NaN as in upstream, whose division of 0 by 0 yields it
             waste += (available - requested) / available if available else float("nan")
         return waste
 
@@ -100,7 +102,7 @@ class Expanders:
         """Return the options with the highest priority, or all options if no priority can be determined.
 
         The priority of a group is the highest number with an expression that matches the group's name. Groups without
-        a match are dropped, unless no group has one.
+        a match are dropped, unless no group has one. Events report a missing match or an invalid configuration.
         """
         if self.config_map is None:
             return options
@@ -110,7 +112,9 @@ class Expanders:
             self.events.append(("Warning", "PriorityConfigMapInvalid", str(error)))
             return options
         try:
-            priority_by_group = {option.group.id: find_priority(priorities, option.group.id) for option in options}
+            priority_by_group = {
+                option.group.id: find_group_priority(priorities, option.group.id) for option in options
+            }
         except AbortedError:
             self.doubts.append(_describe_re2_need(priorities))
             return options
@@ -140,7 +144,7 @@ class Expanders:
 
 
 def _describe_re2_need(priorities: Mapping[int, Sequence[str]]) -> str:
-    """Describe the expressions of the priority expander that only RE2 can run."""
+    """Describe which expressions of the priority expander only RE2 can run, and what follows from it."""
     expressions = [
         pattern for patterns in priorities.values() for pattern in patterns if not is_supported(str(pattern))
     ]
@@ -151,14 +155,17 @@ def _describe_re2_need(priorities: Mapping[int, Sequence[str]]) -> str:
     )
 
 
-def _select_largest(options: list[Option], measure: Callable[[Option], float]) -> list[Option]:
-    """Return the options with the largest value of ``measure``."""
+def _select_options_with_largest(options: list[Option], measure: Callable[[Option], float]) -> list[Option]:
+    """Return all options for which ``measure`` has its largest value."""
     values = [measure(option) for option in options]
     return [option for option, value in zip(options, values, strict=True) if value == max(values)]
 
 
 def read_priorities(config_map: ConfigMap) -> dict[int, list[str]]:
-    """Read the priority expander's configuration: number -> expressions for group names. Raises ValueError."""
+    """Read the priority expander's ConfigMap and return priority -> regular expressions for group names.
+
+    Raises ValueError, with upstream's message, if it is missing or invalid.
+    """
     if PRIORITIES not in config_map.data:
         raise ValueError(f"Wrong configmap for priority expander, doesn't contain {PRIORITIES} key. Ignoring update.")
     try:
@@ -168,7 +175,7 @@ def read_priorities(config_map: ConfigMap) -> dict[int, list[str]]:
 
 
 def _parse_priorities(text: str) -> dict[int, list[str]]:
-    """Parse the priorities: number -> expressions for group names. Raises ValueError, YAMLError."""
+    """Parse YAML to priority -> regular expressions for group names. Raises ValueError, YAMLError."""
     if not text:
         message = f"priority configuration in {PRIORITY_MAP} configmap is empty; please provide valid configuration"
         raise ValueError(message)
@@ -177,11 +184,11 @@ def _parse_priorities(text: str) -> dict[int, list[str]]:
         raise ValueError("Can't parse YAML with priorities in the configmap")
     for number, patterns in document.items():
         for pattern in patterns or ():
-            _validate_expression(number, str(pattern))
+            _validate_priority_expression(number, str(pattern))
     return {number: list(patterns or ()) for number, patterns in document.items()}
 
 
-def _validate_expression(number: int, pattern: str) -> None:
+def _validate_priority_expression(number: int, pattern: str) -> None:
     """Raise ValueError if the expression of a priority is invalid."""
     try:
         validate_pattern(pattern)
@@ -190,15 +197,15 @@ def _validate_expression(number: int, pattern: str) -> None:
         raise ValueError(message) from None
 
 
-def find_priority(priorities: Mapping[int, Sequence[str]], group: str) -> int | None:
+def find_group_priority(priorities: Mapping[int, Sequence[str]], group: str) -> int | None:
     """Return the highest priority with an expression that matches the group's name, or None if none matches.
 
     Raises AbortedError if an expression needs RE2.
     """
-    matching = [number for number, patterns in priorities.items() if matches_any(patterns, group)]
+    matching = [number for number, patterns in priorities.items() if matches_any_pattern(patterns, group)]
     return max(matching, default=None)
 
 
-def matches_any(patterns: Sequence[str], name: str) -> bool:
+def matches_any_pattern(patterns: Sequence[str], name: str) -> bool:
     """Return whether any of the regular expressions matches part of the name."""
     return any(matches(name, pattern) for pattern in patterns)

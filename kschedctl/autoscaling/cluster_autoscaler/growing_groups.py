@@ -9,8 +9,8 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Condition, Node, Pod
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop, copy_template
 from kschedctl.autoscaling.cluster_autoscaler.new_node import NAME
-from kschedctl.autoscaling.cluster_autoscaler.options import read_groups, read_options
-from kschedctl.autoscaling.cluster_autoscaler.scale_up import ScaleUpRun, replay_loop, run_loop
+from kschedctl.autoscaling.cluster_autoscaler.options import read_autoscaled_groups, read_autoscaler_options
+from kschedctl.autoscaling.cluster_autoscaler.scale_up import ScaleUpRun, replay_scale_up, run_loop
 from kschedctl.autoscaling.cluster_autoscaler.templates import TEMPLATE_LABEL, NodeTemplate
 from kschedctl.autoscaling.growth import NewNodes, mark_unschedulable
 from kschedctl.autoscaling.node_groups.discovery import NodeGroups
@@ -36,45 +36,51 @@ class GrowingGroups:
         self._node_groups = node_groups
         self._now = now
         self._active = dict(node_groups.active_scale_ups)
-        _, self._faults = read_options(node_groups.options)
+        _, self._faults = read_autoscaler_options(node_groups.options)
         self.sources = node_groups.sources
 
     @property
     def doubts(self) -> tuple[str, ...]:
         """Descriptions of what is uncertain about, or invalid in, the node groups and options."""
         unknown = () if self._node_groups.limits_known else (UNKNOWN_LIMITS,)
-        faults = (*read_groups(self._node_groups.groups).errors, *self._faults)
+        faults = (*read_autoscaled_groups(self._node_groups.groups).errors, *self._faults)
         return (*unknown, *self._node_groups.doubts, *self._node_groups.faults, *faults)
 
     def find_obstacles(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
-        """Return what the templates of empty groups lack, by pod. Raises InputError."""
+        """Return, by pod, descriptions of what the templates of empty groups lack for it. Raises InputError."""
         groups = list(self._groups.values())
         options = self._node_groups.options
-        _, report = replay_loop(_mark_waiting_pods(cluster), groups, options, now=self._now)
+        _, report = replay_scale_up(_mark_waiting_pods(cluster), groups, options, now=self._now)
         causes: dict[str, tuple[str, ...]] = {}
         for gap in report.template_gaps:
             for pod in gap.pods:
                 causes[pod] = (*causes.get(pod, ()), f"node group {gap.group}: {gap.sentence}")
         return causes
 
-    def grow(self, cluster: Cluster) -> NewNodes:
-        """Run one loop, and return its new nodes with the reasons why other pods get none."""
+    def grow_for_pending_pods(self, cluster: Cluster) -> NewNodes:
+        """Run one loop on all waiting pods, and return its new nodes and why other pods get no node.
+
+        Later loops remember the new nodes. Raises InputError.
+        """
         marked = _mark_waiting_pods(cluster)
-        groups = read_groups(list(self._groups.values()))
-        flags, _faults = read_options(self._node_groups.options)
-        run = run_loop(AutoscalerLoop.begin(marked, groups, flags, self._now, self._active))
+        groups = read_autoscaled_groups(list(self._groups.values()))
+        flags, _faults = read_autoscaler_options(self._node_groups.options)
+        run = run_loop(AutoscalerLoop.from_cluster(marked, groups, flags, self._now, self._active))
         report = run.build_report()
         reasons = {key: remaining.message or report.error or "" for key, remaining in report.remaining.items()}
         return self.add_nodes(run, cluster)._replace(reasons=reasons)
 
     def add_nodes(self, run: ScaleUpRun, cluster: Cluster) -> NewNodes:
-        """Create the nodes by which a run grows its groups, and remember them for later loops."""
-        self._active = {}
+        """Create the nodes by which a run grows its groups, and remember them for later loops.
+
+        The reasons of the result are empty.
+        """
+        self._active = {}  # the nodes of earlier scale-ups are assumed to exist by now
         nodes: dict[str, tuple[Node, ...]] = {}
         daemons: list[Pod] = []
         for increase in run.increases:
             group = increase.group.id
-            template = run.loop.templates[increase.group.id]
+            template = run.loop.templates[group]
             new_nodes = list(_iter_new_nodes(template, group, cluster, increase.new_size - increase.size))
             nodes[group] = tuple(new_node.node for new_node in new_nodes)
             daemons += [pod for new_node in new_nodes for pod in new_node.pods]
@@ -82,7 +88,7 @@ class GrowingGroups:
         return NewNodes(nodes, tuple(daemons), {})
 
     def _record_growth(self, group: str, target: int, nodes: tuple[Node, ...]) -> None:
-        """Remember a group's new target size and nodes."""
+        """Set the group's target size to ``target`` and add the nodes to its list of nodes."""
         document = self._groups[group]
         existing_names = document.get("nodes")
         names = list(existing_names) if isinstance(existing_names, list) else []
@@ -101,13 +107,13 @@ def _mark_waiting_pods(cluster: Cluster) -> Cluster:
 
 
 def _mark_long_unschedulable(pod: Pod) -> Pod:
-    """Mark the pod as rejected long ago, so that the autoscaler considers it at once."""
+    """Return the pod marked as rejected long ago, so that the autoscaler considers it without delay."""
     marked = mark_unschedulable(pod)
     return replace(marked, metadata=replace(marked.metadata, creation_timestamp=LONG_AGO))
 
 
 def _iter_new_nodes(template: NodeTemplate, group: str, cluster: Cluster, count: int) -> Iterator[NodeTemplate]:
-    """Yield ``count`` new nodes of a group, with unused names."""
+    """Yield ``count`` ready nodes like the template, with their pods and with names that no node has yet."""
     taken = {node.metadata.name for node in cluster.nodes}
     candidates = (f"{group}-new-{number}" for number in range(1, len(taken) + count + 1))
     free_names = (name for name in candidates if name not in taken)
@@ -122,5 +128,5 @@ def _iter_new_nodes(template: NodeTemplate, group: str, cluster: Cluster, count:
 
 
 def _build_ready_condition() -> Condition:
-    """Return the condition of a node that has been ready for a long time."""
+    """Build the condition Ready of a node that has been ready for a long time."""
     return Condition(READY, "True", last_transition_time=LONG_AGO)

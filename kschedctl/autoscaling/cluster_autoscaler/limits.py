@@ -6,55 +6,72 @@ capacity: whole cores rounded up, bytes of memory, and GPUs by the type in its l
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
+from fractions import Fraction
 
-from kschedctl.api.copying import replace
 from kschedctl.api.objects import Node
 from kschedctl.autoscaling.cluster_autoscaler.nodes import GPU, get_capacity
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscalerOptions
 
 Amounts = dict[str, int]
+"""Resource -> whole cores, bytes, GPUs or nodes."""
 
 
 class ResourceTracker:
-    """A tracker of how much of each limited resource remains.
+    """A tracker of how much of each limited resource may still be added, or removed by a scale-down.
 
     All nodes of a group count as much as the first that is counted, which may be the template.
     """
 
-    def __init__(self, options: AutoscalerOptions, nodes: Iterable[Node], of_node: Mapping[str, str]) -> None:
+    def __init__(self, options: AutoscalerOptions, remaining: Amounts) -> None:
         self.options = options
+        self.remaining = remaining
         self._amounts_by_group: dict[str, Amounts] = {}
-        maxima = {name: limit.max for name, limit in options.resource_limits.items() if limit.max is not None}
-        self.remaining: Amounts = dict(maxima)
-        for node in nodes:
-            if not _is_virtual(node):
-                self._subtract(self.get_node_amounts(of_node.get(node.metadata.name), node), 1)
 
     @classmethod
-    def above_minimum(
-        cls, options: AutoscalerOptions, nodes: Iterable[Node], of_node: Mapping[str, str]
+    def build_maximum_tracker(
+        cls, options: AutoscalerOptions, nodes: Iterable[Node], group_by_node: Mapping[str, str]
     ) -> ResourceTracker:
-        """Create a tracker of the amounts above the minimums, which scale-down may remove."""
-        tracker = cls(replace(options, resource_limits={}), (), {})
-        minima = {name: limit.min for name, limit in options.resource_limits.items() if limit.min is not None}
-        tracker.remaining = {name: -least for name, least in minima.items()}
+        """Build the tracker for a scale-up: the cluster's maximum of each resource minus what the nodes have.
+
+        ``group_by_node`` maps the names of nodes to their groups.
+        """
+        maxima = {name: limit.max for name, limit in options.resource_limits.items() if limit.max is not None}
+        tracker = cls(options, dict(maxima))
         for node in nodes:
-            if not _is_virtual(node):
-                amounts = tracker.get_node_amounts(of_node.get(node.metadata.name), node)
-                tracker.remaining = {name: amount + amounts.get(name, 0) for name, amount in tracker.remaining.items()}
+            if not _is_virtual_kubelet_node(node):
+                tracker._add_to_remaining(tracker.get_node_amounts(group_by_node.get(node.metadata.name), node), -1)
+        return tracker
+
+    @classmethod
+    def build_minimum_tracker(
+        cls, options: AutoscalerOptions, nodes: Iterable[Node], group_by_node: Mapping[str, str]
+    ) -> ResourceTracker:
+        """Build the tracker for a scale-down: what the nodes have of each resource minus the cluster's minimum.
+
+        ``group_by_node`` maps the names of nodes to their groups.
+        """
+        minima = {name: limit.min for name, limit in options.resource_limits.items() if limit.min is not None}
+        tracker = cls(options, {name: -minimum for name, minimum in minima.items()})
+        for node in nodes:
+            if not _is_virtual_kubelet_node(node):
+                tracker._add_to_remaining(tracker.get_node_amounts(group_by_node.get(node.metadata.name), node), 1)
         return tracker
 
     def get_node_amounts(self, group: str | None, node: Node) -> Amounts:
-        """Return the amounts that a node counts for. They are the same for all nodes of a group."""
+        """Return the amount of each resource that a node counts for. It is the same for all nodes of a group."""
         if group is None:
-            return count_amounts(node, self.options)
+            return measure_node_amounts(node, self.options)
         if group not in self._amounts_by_group:
-            self._amounts_by_group[group] = count_amounts(node, self.options)
+            self._amounts_by_group[group] = measure_node_amounts(node, self.options)
         return self._amounts_by_group[group]
 
     def find_exceeded_limits(self, group: str, node: Node, count: int) -> tuple[str, ...]:
-        """Return the resources whose limits ``count`` more nodes of the group would exceed."""
+        """Return the sorted names of the resources of which ``count`` nodes have more than remains.
+
+        ``node`` stands for the group's nodes. Resources without a limit never count as exceeded.
+        """
         amounts = self.get_node_amounts(group, node)
         exceeded = [
             name
@@ -64,7 +81,7 @@ class ResourceTracker:
         return tuple(sorted(exceeded))
 
     def limit_node_count(self, group: str, node: Node, count: int) -> int:
-        """Return how many of ``count`` more nodes of the group the limits allow."""
+        """Return how many nodes of the group, up to ``count``, the remaining amounts allow."""
         amounts = self.get_node_amounts(group, node)
         for name, remaining in self.remaining.items():
             if amount := amounts.get(name, 0):
@@ -72,24 +89,25 @@ class ResourceTracker:
         return count
 
     def charge_nodes(self, group: str, node: Node, count: int) -> None:
-        """Charge ``count`` more nodes of a group to the limits."""
-        self._subtract(self.get_node_amounts(group, node), count)
+        """Subtract the amounts of ``count`` nodes of the group from the remaining amounts."""
+        self._add_to_remaining(self.get_node_amounts(group, node), -count)
 
-    def _subtract(self, amounts: Amounts, count: int) -> None:
-        """Subtract the amounts of ``count`` nodes from what remains."""
+    def _add_to_remaining(self, amounts: Amounts, factor: int) -> None:
+        """Add a node's amounts, multiplied by ``factor``, to the remaining amounts of limited resources."""
         for name in self.remaining:
-            self.remaining[name] -= amounts.get(name, 0) * count
+            self.remaining[name] += amounts.get(name, 0) * factor
 
 
-def _is_virtual(node: Node) -> bool:
-    """Return whether the node is one of Virtual Kubelet's, which the limits do not count."""
+def _is_virtual_kubelet_node(node: Node) -> bool:
+    """Return whether the node belongs to Virtual Kubelet. The limits do not count such nodes."""
     return node.metadata.labels.get("type") == "virtual-kubelet"
 
 
-def count_amounts(node: Node, options: AutoscalerOptions) -> Amounts:
-    """Compute the amounts that a node counts for against the limits."""
+def measure_node_amounts(node: Node, options: AutoscalerOptions) -> Amounts:
+    """Return the amount of each resource that a node counts for: whole cores, bytes, one node, and GPUs by type."""
     capacity = get_capacity(node)
-    amounts = {"cpu": -(-capacity.get("cpu", 0) // 1000), "memory": capacity.get("memory", 0), "nodes": 1}
+    cores = math.ceil(Fraction(capacity.get("cpu", 0), 1000))
+    amounts = {"cpu": cores, "memory": capacity.get("memory", 0), "nodes": 1}
     gpu_type = node.metadata.labels.get(options.gpu_label)
     if gpu_type is not None and capacity.get(GPU):
         amounts[gpu_type] = capacity[GPU]

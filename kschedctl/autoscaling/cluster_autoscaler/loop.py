@@ -14,22 +14,26 @@ from kschedctl.api.copying import replace
 from kschedctl.api.objects import Node, Pod
 from kschedctl.api.times import parse_microseconds
 from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot, place_pods
-from kschedctl.autoscaling.cluster_autoscaler.nodes import ClusterHealth, is_ready_and_schedulable, process_node
+from kschedctl.autoscaling.cluster_autoscaler.nodes import (
+    ClusterHealth,
+    is_ready_and_schedulable,
+    mark_node_unready_if_starting,
+)
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscalerOptions, NodeGroupList
 from kschedctl.autoscaling.cluster_autoscaler.pods import (
     CountedPod,
     PodLists,
     is_daemon_set_pod,
     is_expendable,
-    is_old_enough,
-    list_pods,
+    is_old_enough_for_scale_up,
+    list_placed_and_unschedulable_pods,
 )
 from kschedctl.autoscaling.cluster_autoscaler.templates import (
     NodeTemplate,
     TemplateSources,
     build_suffixed_name,
     build_templates,
-    copy_with_name,
+    copy_node_with_name,
 )
 from kschedctl.cluster import Cluster
 
@@ -56,25 +60,25 @@ class AutoscalerLoop:
     """The existing nodes including upcoming ones. Templates are further rows of its universe."""
 
     @classmethod
-    def begin(
+    def from_cluster(
         cls, cluster: Cluster, groups: NodeGroupList, options: AutoscalerOptions, now: str, increases: Mapping[str, int]
     ) -> AutoscalerLoop:
-        """Build the state of a loop that starts at ``now``. Raises InputError.
+        """Build the state of a loop that starts at the RFC 3339 time ``now``. Raises InputError if it is invalid.
 
-        ``increases`` are the numbers of nodes that unfinished scale-ups add to their groups.
+        ``increases`` maps groups to the numbers of nodes that their unfinished scale-ups have requested.
         """
         # templates of the groups
         moment = parse_microseconds(now)
-        nodes = [process_node(node, options) for node in _order_nodes_as_listed(cluster)]
-        lists = list_pods(cluster.pods, _sort_pod_rows(cluster), options)
+        nodes = [mark_node_unready_if_starting(node, options) for node in _order_nodes_as_listed(cluster)]
+        lists = list_placed_and_unschedulable_pods(cluster.pods, _order_pod_rows_as_listed(cluster), options)
         templates = build_templates(
             groups, nodes, TemplateSources(_build_pod_lookup(cluster, lists), cluster.daemon_sets, options, moment)
         )
 
         # nodes that were requested but do not exist or have not started yet
-        health = ClusterHealth.assess(groups, nodes, increases, moment)
-        upcoming = health.count_upcoming() if health.cluster_is_healthy else {}
-        not_started = frozenset(name for group in upcoming for name in health.list_not_started(group))
+        health = ClusterHealth.build_health(groups, nodes, increases, moment)
+        upcoming = health.count_upcoming_nodes() if health.cluster_is_healthy else {}
+        not_started = frozenset(name for group in upcoming for name in health.list_not_started_nodes(group))
         upcoming_nodes = [
             copy_template(templates[group], build_suffixed_name(templates[group].node, f"upcoming-{index}"))
             for group, count in upcoming.items()
@@ -84,7 +88,7 @@ class AutoscalerLoop:
         # the snapshot of started and upcoming nodes
         started = [node.metadata.name for node in nodes if node.metadata.name not in not_started]
         snapshot = ClusterSnapshot.from_cluster(
-            _build_universe(cluster, nodes, [*templates.values(), *upcoming_nodes]),
+            _build_cluster_with_templates(cluster, nodes, [*templates.values(), *upcoming_nodes]),
             [*started, *(template.node.metadata.name for template in upcoming_nodes)],
         )
         _adjust_placed_pods(snapshot, lists.placed, cluster.pods.keys())
@@ -103,7 +107,7 @@ class AutoscalerLoop:
         )
 
     def get_position(self, pod: Pod) -> Position:
-        """Return the pod's position in the snapshot's universe."""
+        """Return the pod's position in the snapshot's pod table."""
         return self.positions[pod.key]
 
     @cached_property
@@ -112,13 +116,13 @@ class AutoscalerLoop:
         return self.snapshot.universe.pods.index
 
     def get_pod(self, position: Position) -> Pod:
-        """Return the pod at a position."""
-        if position not in self._pods:
-            self._pods[position] = self.snapshot.universe.pods.objects[position]
-        return self._pods[position]
+        """Return the pod at a position of the snapshot's pod table. Pods are built on access, and then cached."""
+        if position not in self._pod_cache:
+            self._pod_cache[position] = self.snapshot.universe.pods.objects[position]
+        return self._pod_cache[position]
 
     @cached_property
-    def _pods(self) -> dict[Position, Pod]:
+    def _pod_cache(self) -> dict[Position, Pod]:
         """The pods that were already looked up, by position."""
         return {}
 
@@ -128,13 +132,13 @@ class AutoscalerLoop:
         requests: Mapping[str, int] = pods.infos[pods.info[position]].requests
         return requests
 
-    def get_row(self, node: str) -> Row:
+    def get_node_row(self, node_name: str) -> Row:
         """Return the row of a node in the snapshot's universe."""
-        return Row(self.snapshot.universe.nodes.index[node])
+        return Row(self.snapshot.universe.nodes.index[node_name])
 
     def get_template_row(self, group: str) -> Row:
         """Return the row of a group's template in the snapshot's universe."""
-        return self.get_row(self.templates[group].node.metadata.name)
+        return self.get_node_row(self.templates[group].node.metadata.name)
 
     @cached_property
     def ready_count(self) -> int:
@@ -147,46 +151,54 @@ class AutoscalerLoop:
         return not self.options.scale_up_from_zero and (not self.nodes or not self.ready_count)
 
     def place_waiting_pods(self) -> list[Pod]:
-        """Place unschedulable pods on existing nodes, highest priority first. Return the pods that do not fit.
+        """Place unschedulable pods on existing and upcoming nodes. Return the pods that do not fit.
 
-        Expendable pods and pods of DaemonSets are not returned.
+        Pods with a higher priority are placed first. Expendable pods are ignored. Pods of DaemonSets are placed, but
+        never returned, because they do not trigger a scale-up.
         """
         pods = [pod for pod in self.unschedulable if not is_expendable(pod, self.options)]
         pods.sort(key=lambda pod: -(pod.spec.priority or 0))
         placed = place_pods(self.snapshot, [(pod, self.get_position(pod)) for pod in pods])
         return [pod for pod in pods if pod.key not in placed and not is_daemon_set_pod(pod)]
 
-    def filter_old_enough(self, pods: Iterable[Pod]) -> list[Pod]:
+    def filter_old_enough_pods(self, pods: Iterable[Pod]) -> list[Pod]:
         """Return the pods that have waited long enough for a scale-up."""
-        return [pod for pod in pods if is_old_enough(pod, self.options, self.now)]
+        return [pod for pod in pods if is_old_enough_for_scale_up(pod, self.options, self.now)]
 
 
-def _build_universe(cluster: Cluster, nodes: Sequence[Node], templates: Sequence[NodeTemplate]) -> Cluster:
-    """Return the cluster with these nodes, plus the nodes and pods of the templates."""
+def _build_cluster_with_templates(
+    cluster: Cluster, nodes: Sequence[Node], templates: Sequence[NodeTemplate]
+) -> Cluster:
+    """Return the cluster with ``nodes`` in place of its own, and with the nodes and pods of the templates added."""
     all_nodes = (*nodes, *(template.node for template in templates))
     pods = {(pod.metadata.namespace, pod.metadata.name): pod for template in templates for pod in template.pods}
     return replace(cluster, nodes=all_nodes, pods=cluster.pods.apply_changes(pods))
 
 
 def _adjust_placed_pods(snapshot: ClusterSnapshot, placed: Sequence[CountedPod], keys: Sequence[str]) -> None:
-    """Remove pods that do not count from their nodes, and place nominated pods that count."""
-    view = snapshot.universe
-    positions = [view.pods.index[keys[pod.row]] for pod in placed]
-    scheduled_first = sorted(zip(placed, positions, strict=True), key=lambda pair: not pair[0].bound)
-    snapshot.set_arrival_order(position for _, position in scheduled_first)
-    node = view.node.tolist()
-    for pod, position in scheduled_first:
-        is_placed = node[position] >= 0
-        row = view.nodes.index.get(pod.node)
-        if is_placed and not pod.counts:
-            snapshot.take_pod(position)
-        elif not is_placed and pod.counts and row is not None:
-            snapshot.put_pod(position, Row(row))
+    """Remove pods that do not count from their nodes, and put nominated pods that count on theirs.
+
+    Pods arrive on their nodes in the order of ``placed``, bound pods before nominated ones. ``keys`` are the keys of
+    the pod table's rows.
+    """
+    universe = snapshot.universe
+    bound_first = sorted(placed, key=lambda pod: not pod.bound)
+    positions = [Position(universe.pods.index[keys[pod.row]]) for pod in bound_first]
+    snapshot.set_arrival_order(positions)
+
+    node_rows = universe.node.tolist()
+    for pod, position in zip(bound_first, positions, strict=True):
+        is_on_node = node_rows[position] >= 0
+        target_row = universe.nodes.index.get(pod.node)
+        if is_on_node and not pod.counts:
+            snapshot.remove_pod(position)
+        elif not is_on_node and pod.counts and target_row is not None:
+            snapshot.put_pod(position, Row(target_row))
 
 
 def copy_template(template: NodeTemplate, name: str) -> NodeTemplate:
-    """Return a copy of a template under another name, with its pods."""
-    node = copy_with_name(template.node, name)
+    """Return a copy of a template under another name, with renamed copies of its pods on it."""
+    node = copy_node_with_name(template.node, name)
     pods = tuple(
         replace(
             pod,
@@ -199,31 +211,26 @@ def copy_template(template: NodeTemplate, name: str) -> NodeTemplate:
 
 
 def _order_nodes_as_listed(cluster: Cluster) -> Sequence[Node]:
-    """Return the nodes in the order in which the API server listed them.
-
-    If that is unknown, they are in the cluster's order.
-    """
+    """Return the nodes in the order in which the API server listed them, or in the cluster's order if unknown."""
     ranks = cluster.listed.get("Node")
     if not ranks:
         return cluster.nodes
+    # The ranks are by namespace and name, and nodes, which have no namespace, are recorded under "default".
     return sorted(cluster.nodes, key=lambda node: ranks.get(("default", node.metadata.name), len(ranks)))
 
 
-def _sort_pod_rows(cluster: Cluster) -> Sequence[int]:
-    """Return the pods' rows in the order in which the API server listed the pods.
-
-    If that is unknown, they are in the table's order.
-    """
+def _order_pod_rows_as_listed(cluster: Cluster) -> Sequence[int]:
+    """Return the pods' rows in the order in which the API server listed the pods, or in table order if unknown."""
     ranks = cluster.listed.get("Pod")
     rows = range(len(cluster.pods))
     if not ranks:
         return rows
-    order = [ranks.get(key, len(ranks)) for key in cluster.pods.list_keys()]
-    return sorted(rows, key=order.__getitem__)
+    rank_by_row = [ranks.get(key, len(ranks)) for key in cluster.pods.list_keys()]  # unlisted pods come last
+    return sorted(rows, key=rank_by_row.__getitem__)
 
 
 def _build_pod_lookup(cluster: Cluster, lists: PodLists) -> Callable[[str], Sequence[Pod]]:
-    """Return a function that looks up the pods that count on a node, by the node's name."""
+    """Return a function that takes a node name and returns the pods on this node that the autoscaler counts."""
     rows: dict[str, list[int]] = {}
     for pod in lists.placed:
         if pod.counts:

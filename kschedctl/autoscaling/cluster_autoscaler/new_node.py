@@ -9,7 +9,12 @@ from kschedctl.api.copying import replace
 from kschedctl.api.events import NOT_TRIGGERED, get_last_time, is_event_about
 from kschedctl.api.objects import Pod
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
-from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, NodeGroupList, read_groups, read_options
+from kschedctl.autoscaling.cluster_autoscaler.options import (
+    AutoscaledGroup,
+    NodeGroupList,
+    read_autoscaled_groups,
+    read_autoscaler_options,
+)
 from kschedctl.autoscaling.cluster_autoscaler.scale_up import (
     AT_MAXIMUM,
     BACKED_OFF,
@@ -31,12 +36,21 @@ _PART = re.compile(r", (?=\d+ )")
 
 
 def explain_new_node(cluster: Cluster, pod: Pod, node_groups: NodeGroups, now: str) -> NewNode:
-    """Explain which node groups would grow for a pod that kube-scheduler has just rejected. Raises InputError."""
+    """Explain for each node group if it would grow for a pod that kube-scheduler has just rejected.
+
+    If the pod fits on an existing or upcoming node, no group is explained. Raises InputError.
+    """
     waiting = mark_unschedulable(pod)
     pods = cluster.pods.apply_changes({(pod.metadata.namespace, pod.metadata.name): waiting})
-    groups = read_groups(node_groups.groups)
-    flags, faults = read_options(node_groups.options)
-    run = run_loop(AutoscalerLoop.begin(replace(cluster, pods=pods), groups, flags, now, node_groups.active_scale_ups))
+    groups = read_autoscaled_groups(node_groups.groups)
+    flags, faults = read_autoscaler_options(node_groups.options)
+
+    def begin_loop(loop_groups: NodeGroupList) -> AutoscalerLoop:
+        """Begin a loop with these node groups in which the pod is waiting."""
+        waiting_cluster = replace(cluster, pods=pods)
+        return AutoscalerLoop.from_cluster(waiting_cluster, loop_groups, flags, now, node_groups.active_scale_ups)
+
+    run = run_loop(begin_loop(groups))
     report = run.build_report()
     doubts = (*report.doubts, *node_groups.doubts, *node_groups.faults, *groups.errors, *faults)
     if not node_groups.limits_known:
@@ -48,19 +62,16 @@ def explain_new_node(cluster: Cluster, pod: Pod, node_groups: NodeGroups, now: s
 
     def accepts_with_groups(changed: NodeGroupList, group: str, refused: Pod) -> bool:
         """Return whether the group would accept the pod in a new loop with the changed groups."""
-        return would_group_accept_pod(
-            AutoscalerLoop.begin(replace(cluster, pods=pods), changed, flags, now, node_groups.active_scale_ups),
-            group,
-            refused,
-        )
+        return would_group_accept_pod(begin_loop(changed), group, refused)
 
+    # labels and resources that a tag or an annotation would have to declare for the group to grow
     unhelped = [pods for pods in run.iter_unhelped_pods() if pod.key in pods.keys]
     gaps = {gap.group: gap for gap in iter_template_gaps(groups, run.loop.nodes, unhelped, accepts_with_groups)}
     verdicts = tuple(
         verdict if verdict.pool not in gaps else replace(verdict, missing=(gaps[verdict.pool].sentence,))
         for verdict in _GroupVerdicts(run, report, waiting).iter_verdicts()
     )
-    last_event = _find_last_event(cluster, pod, message)
+    last_event = _find_last_scale_up_event(cluster, pod, message)
     return NewNode(NAME, verdicts, message=message, said=last_event, doubts=doubts, sources=node_groups.sources)
 
 
@@ -80,15 +91,15 @@ class _GroupVerdicts:
             if group.id in self._accepting_groups:
                 yield PoolVerdict(group.id, True, "one more node takes it")
             else:
-                yield self._build_rejection(group)
+                yield self._build_negative_verdict(group)
 
-    def _build_rejection(self, group: AutoscaledGroup) -> PoolVerdict:
-        """Build the verdict of a group that does not grow for the pod."""
+    def _build_negative_verdict(self, group: AutoscaledGroup) -> PoolVerdict:
+        """Build the verdict of a group that does not grow for the pod, with the most specific reason that is known."""
         rejected = self._remaining.rejected if self._remaining else {}
         has_template = group.id in self._run.loop.templates
         figures = self._run.describe_template_rejection(self._pod, group.id) if has_template else ""
         if group.id in self._skipped:
-            return self._build_skipped_verdict(group, figures, self._explain_skipped(group))
+            return self._build_skipped_verdict(group, figures, self._describe_skip_reason(group))
         if group.id in rejected:
             refusal = rejected[group.id]
             answer = ": ".join(filter(None, (refusal.plugin, ", ".join(refusal.reasons), figures)))
@@ -98,21 +109,24 @@ class _GroupVerdicts:
         return PoolVerdict(group.id, False, figures or self._default_answer)
 
     def _build_skipped_verdict(self, group: AutoscaledGroup, figures: str | None, reason: str) -> PoolVerdict:
-        """Build the verdict of a group that may not grow, including whether its new node would accept the pod."""
+        """Build the verdict of a group that may not grow, with the reason and if its new node would accept the pod.
+
+        ``figures`` describe the new node's rejection of the pod, or are None if the node would accept it.
+        """
         if group.id not in self._run.loop.templates:
             return PoolVerdict(group.id, False, reason)
         template_answer = "one more node would take it" if figures is None else "one more node would not take it either"
         return PoolVerdict(group.id, False, f"{reason}; {template_answer}", would_take=figures is None)
 
-    def _explain_skipped(self, group: AutoscaledGroup) -> str:
-        """Explain why the group may not grow."""
+    def _describe_skip_reason(self, group: AutoscaledGroup) -> str:
+        """Return the reason why the group may not grow, in words for users."""
         reasons = self._skipped[group.id]
         if reasons == (AT_MAXIMUM,):
             return f"at its maximum of {group.max:,}"
         if reasons == (BACKED_OFF,):
             cause = f": {group.back_off}" if group.back_off else ""
             return f"in back-off after a failed scale-up{cause}"
-        if reasons == (NOT_READY,) and (group.unhealthy or not self._run.loop.health.is_healthy(group)):
+        if reasons == (NOT_READY,) and (group.unhealthy or not self._run.loop.health.is_group_healthy(group)):
             return "unhealthy"
         return "; ".join(reasons)
 
@@ -120,20 +134,25 @@ class _GroupVerdicts:
 # -- the autoscaler's own events ----------------------------------------------------------------------------------
 
 
-def _find_last_event(cluster: Cluster, pod: Pod, message: str) -> AutoscalerSaid | None:
-    """Return the autoscaler's last event about the pod and whether the replay agrees, or None if there is none."""
+def _find_last_scale_up_event(cluster: Cluster, pod: Pod, message: str) -> AutoscalerSaid | None:
+    """Return the autoscaler's last NotTriggerScaleUp event about the pod, or None if there is none.
+
+    The result says if the event agrees with ``message``, the replay's own answer.
+    """
     pod_events = [event for event in cluster.events if event.reason == NOT_TRIGGERED and is_event_about(event, pod)]
     if not pod_events:
         return None
     last = max(pod_events, key=get_last_time)
-    return AutoscalerSaid(last.message, get_last_time(last), split_counts(last.message) == split_counts(message))
+    agrees = split_event_reasons(last.message) == split_event_reasons(message)
+    return AutoscalerSaid(last.message, get_last_time(last), agrees)
 
 
-def split_counts(message: str) -> frozenset[frozenset[str]]:
-    """Split an event's message into its counts. Their order does not matter, because it is random upstream.
+def split_event_reasons(message: str) -> frozenset[frozenset[str]]:
+    """Split an event's message into its counted reasons, regardless of their order, which is random upstream.
 
-    >>> split_counts("pod didn't trigger scale-up: 1 a, 2 b") == split_counts("pod didn't trigger scale-up: 2 b, 1 a")
+    >>> split_event_reasons("not triggered: 1 a, 2 b") == split_event_reasons("not triggered: 2 b, 1 a")
     True
     """
     counts = message.partition(": ")[2]
+    # The words of a reason are compared as a set, too, because it may list resources in random order.
     return frozenset(frozenset(re.split(r"[ ,]+", part)) for part in _PART.split(counts))

@@ -62,7 +62,7 @@ class NodeReadiness(NamedTuple):
 
 
 def get_readiness(node: Node) -> NodeReadiness:
-    """Return whether a node is ready according to its conditions and the taints that mirror them."""
+    """Return the readiness of a node according to its conditions and to the taints that mirror them."""
     conditions = [condition for condition in node.status.conditions if condition.type in _UNREADY_IF]
     since = max(
         (parse_microseconds(c.last_transition_time) for c in conditions if c.last_transition_time), default=NEVER
@@ -72,8 +72,8 @@ def get_readiness(node: Node) -> NodeReadiness:
     return NodeReadiness(ready and not any(taint.key in _NOT_READY for taint in node.spec.taints), since)
 
 
-def process_node(node: Node, options: AutoscalerOptions) -> Node:
-    """Mark the node unready if it has a startup taint or lacks the GPU its label promises, and return it."""
+def mark_node_unready_if_starting(node: Node, options: AutoscalerOptions) -> Node:
+    """Return the node, marked as unready if it has a startup taint or lacks the GPU that its label promises."""
     if not is_ready_and_schedulable(node):
         return node
     has_startup_taint = any(is_startup_taint(taint.key, options) for taint in node.spec.taints)
@@ -88,17 +88,17 @@ def is_ready_and_schedulable(node: Node) -> bool:
 
 
 def is_startup_taint(key: str, options: AutoscalerOptions) -> bool:
-    """Return whether this taint marks nodes that are still starting."""
+    """Return whether a taint with this key marks nodes that are still starting."""
     return key in options.startup_taints or key.startswith(STARTUP_PREFIXES)
 
 
 def is_status_taint(key: str, options: AutoscalerOptions) -> bool:
-    """Return whether this taint reports a node's status, which new nodes do not have."""
+    """Return whether a taint with this key reports a node's status, so that new nodes do not have it."""
     return key in options.status_taints or key.startswith(STATUS_PREFIXES)
 
 
 def get_allocatable(node: Node) -> dict[str, int]:
-    """Return the node's allocatable amounts in millicores, bytes or units."""
+    """Return the node's allocatable amounts, or its capacity if there are none, in millicores, bytes or units."""
     return to_amounts(parse_quantities(node.status.allocatable or node.status.capacity))
 
 
@@ -115,7 +115,7 @@ def _lacks_gpu(node: Node, options: AutoscalerOptions) -> bool:
 
 
 def _mark_unready(node: Node) -> Node:
-    """Return the node with the condition Ready set to False since its creation."""
+    """Return a copy of the node with the condition Ready set to False since its creation."""
     since = node.metadata.creation_timestamp
     other_conditions = tuple(condition for condition in node.status.conditions if condition.type != "Ready")
     conditions = (*other_conditions, Condition("Ready", "False", last_transition_time=since))
@@ -135,8 +135,8 @@ class GroupReadiness:
         """The number of nodes that exist."""
         return len(self.ready) + len(self.not_started) + len(self.unready)
 
-    def add(self, node: Node, now: int) -> None:
-        """Record the node as ready, not started or unready."""
+    def add_node(self, node: Node, now: int) -> None:
+        """Record the node as ready, as not started if it is still new, or else as unready."""
         created = parse_microseconds(node.metadata.creation_timestamp) if node.metadata.creation_timestamp else NEVER
         if get_readiness(node).ready:
             self.ready.append(node.metadata.name)
@@ -157,15 +157,18 @@ class ClusterHealth:
     by_group: dict[str, GroupReadiness] = field(default_factory=dict)
 
     @classmethod
-    def assess(
+    def build_health(
         cls, groups: NodeGroupList, nodes: Sequence[Node], increases: Mapping[str, int], now: int
     ) -> ClusterHealth:
-        """Assess the readiness of all nodes, in total and by group."""
+        """Classify all nodes by readiness, in total and by group.
+
+        Groups whose listed nodes do not all exist have an entry, even if it is empty.
+        """
         health = cls(groups, increases)
         for node in nodes:
-            health.total.add(node, now)
+            health.total.add_node(node, now)
             if group := groups.of_node.get(node.metadata.name):
-                health.by_group.setdefault(group.id, GroupReadiness()).add(node, now)
+                health.by_group.setdefault(group.id, GroupReadiness()).add_node(node, now)
         registered = {node.metadata.name for node in nodes}
         for group in groups.all:  # the cloud reports nodes that have not registered
             if not registered.issuperset(group.nodes):
@@ -174,30 +177,33 @@ class ClusterHealth:
 
     @property
     def cluster_is_healthy(self) -> bool:
-        """Whether few enough of all nodes are unready."""
+        """Whether so few of all nodes are unready that the autoscaler acts at all."""
         return not _are_too_many_unready(len(self.total.unready), self.total.registered)
 
-    def is_healthy(self, group: AutoscaledGroup) -> bool:
-        """Return whether enough of the nodes that the group should have are ready."""
+    def is_group_healthy(self, group: AutoscaledGroup) -> bool:
+        """Return whether enough of the nodes that the group should have by now are ready."""
         expected = group.target - self.increases.get(group.id, 0)
         state = self.by_group.get(group.id)
         if state is None:  # without any node, the group is healthy if it should not have one yet
             return group.target == 0 or (expected == 0 and group.target > 0)
         return not _are_too_many_unready(max(expected - len(state.ready), 0), state.registered)
 
-    def count_upcoming(self) -> dict[str, int]:
-        """Return how many requested nodes of each group do not exist yet. Complete groups are left out."""
+    def count_upcoming_nodes(self) -> dict[str, int]:
+        """Return how many requested nodes of each growing group do not exist or have not started yet.
+
+        Groups without such nodes are left out.
+        """
         missing_counts = {
-            group.id: self._count_missing(group) for group in self.groups.all if group.id in self.increases
+            group.id: self._count_missing_nodes(group) for group in self.groups.all if group.id in self.increases
         }
         return {group: count for group, count in missing_counts.items() if count > 0}
 
-    def list_not_started(self, group: str) -> list[str]:
+    def list_not_started_nodes(self, group: str) -> list[str]:
         """Return the names of the group's existing nodes that have not become ready yet."""
         return self.by_group[group].not_started if group in self.by_group else []
 
-    def _count_missing(self, group: AutoscaledGroup) -> int:
-        """Return the group's target minus its ready and unready nodes."""
+    def _count_missing_nodes(self, group: AutoscaledGroup) -> int:
+        """Return how many nodes of the group's target do not exist or have not started yet."""
         state = self.by_group.get(group.id, GroupReadiness())
         return group.target - len(state.ready) - len(state.unready)
 

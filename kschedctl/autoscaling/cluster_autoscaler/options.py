@@ -112,26 +112,26 @@ class NodeGroupList(NamedTuple):
     """Descriptions of invalid groups, which are left out."""
 
 
-def read_options(document: Mapping[str, object]) -> tuple[AutoscalerOptions, tuple[str, ...]]:
-    """Read the autoscaler's options from a document.
+def read_autoscaler_options(document: Mapping[str, object]) -> tuple[AutoscalerOptions, tuple[str, ...]]:
+    """Read the autoscaler's options from a document, and return them with descriptions of invalid options.
 
-    Invalid options keep their defaults and are described in the second result.
+    Invalid options keep their defaults.
     """
     valid: dict[str, object] = {}
     errors: list[str] = []
     for key, value in document.items():
         try:
-            _validate_expander(_decode({key: value}, AutoscalerOptions, "options").expander)
+            _validate_expander_chain(_decode_struct({key: value}, AutoscalerOptions, "options").expander)
             valid[key] = value
         except InputError as error:
             errors.append(str(error))
-    return _decode(valid, AutoscalerOptions, "options"), tuple(errors)
+    return _decode_struct(valid, AutoscalerOptions, "options"), tuple(errors)
 
 
-def read_groups(documents: Sequence[JsonObject]) -> NodeGroupList:
-    """Read the node groups, leaving out invalid ones, which are described in the result.
+def read_autoscaled_groups(documents: Sequence[JsonObject]) -> NodeGroupList:
+    """Read the node groups. Invalid groups are left out and described in the result's ``errors``.
 
-    A node that is listed in two groups belongs to the first.
+    A node that is listed in two groups belongs to the first group, and this is described, too.
     """
     groups: dict[str, AutoscaledGroup] = {}
     of_node: dict[str, AutoscaledGroup] = {}
@@ -139,7 +139,7 @@ def read_groups(documents: Sequence[JsonObject]) -> NodeGroupList:
     for index, document in enumerate(documents):
         where = f"nodeGroups[{index}]"
         try:
-            group = _decode(document, AutoscaledGroup, where)
+            group = _decode_struct(document, AutoscaledGroup, where)
             _validate_group(group, groups, where)
         except InputError as error:
             errors.append(str(error))
@@ -153,15 +153,15 @@ def read_groups(documents: Sequence[JsonObject]) -> NodeGroupList:
 
 
 def _validate_group(group: AutoscaledGroup, earlier_groups: Mapping[str, AutoscaledGroup], where: str) -> None:
-    """Raise InputError if the group's limits are invalid or an earlier group has the same id."""
+    """Raise InputError if the group's minimum exceeds its maximum or an earlier group has the same id."""
     if group.id in earlier_groups:
         raise InputError(f'two node groups are called "{group.id}"', where=where)
     if group.min > group.max:
         raise InputError(f"min {group.min} is above max {group.max}", where=where)
 
 
-def _validate_expander(chain: str) -> None:
-    """Raise InputError if the chain names an unknown expander, or another one after "random"."""
+def _validate_expander_chain(chain: str) -> None:
+    """Raise InputError if the chain names an unknown expander, or has another expander after "random"."""
     names = chain.split(",")
     for name in names:
         if name not in EXPANDERS:
@@ -172,19 +172,19 @@ def _validate_expander(chain: str) -> None:
         raise InputError('expander "random" has to be the last', where="options.expander")
 
 
-def _decode(document: Mapping[str, object], struct: type[T], where: str) -> T:
-    """Decode a document. Raises InputError, also for unknown fields."""
-    _validate_fields(document, struct, where)
+def _decode_struct(document: Mapping[str, object], struct: type[T], where: str) -> T:
+    """Decode a document to the struct. Raises InputError if it is invalid or has unknown fields."""
+    _validate_field_names(document, struct, where)  # msgspec ignores unknown fields
     if struct is AutoscaledGroup and isinstance(group_options := document.get("options"), Mapping):
-        _validate_fields(group_options, GroupOptions, f"{where}.options")
+        _validate_field_names(group_options, GroupOptions, f"{where}.options")
     try:
         return convert_builtins(document, struct)
     except msgspec.ValidationError as error:
         raise InputError(str(error), where=where) from None
 
 
-def _validate_fields(document: Mapping[str, object], struct: type[Struct], where: str) -> None:
-    """Raise InputError if the document has an unknown field."""
+def _validate_field_names(document: Mapping[str, object], struct: type[Struct], where: str) -> None:
+    """Raise InputError if the document has a field that the struct does not have."""
     if unknown := [str(key) for key in document if key not in struct.__struct_encode_fields__]:
         known = ", ".join(struct.__struct_encode_fields__)
         raise InputError(f'unknown field "{unknown[0]}"', where=where, hint=f"known: {known}")

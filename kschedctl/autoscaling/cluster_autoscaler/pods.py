@@ -51,19 +51,23 @@ class _TemplateFacts(NamedTuple):
     counts: bool
 
 
-def list_pods(pods: PodTable, rows: Iterable[int], options: AutoscalerOptions) -> PodLists:
-    """List the pods in these rows that are placed or unschedulable. Other pods are left out."""
+def list_placed_and_unschedulable_pods(pods: PodTable, rows: Iterable[int], options: AutoscalerOptions) -> PodLists:
+    """Divide the pods in these rows into placed and unschedulable pods.
+
+    Pods that have ended, and pods that wait without having been rejected by the scheduler, are left out.
+    """
     template_facts = [_read_template_facts(template, options) for template in pods.templates]
-    template = pods.template.tolist()
-    names = pods.node.values
-    node = pods.node.codes.tolist()
+    template_indexes = pods.template.tolist()
+    node_names = pods.node.values
+    node_codes = pods.node.codes.tolist()
     lists = PodLists([], [])
     for row in rows:
-        facts, name = template_facts[template[row]], names[node[row]]
+        facts = template_facts[template_indexes[row]]
+        node_name = node_names[node_codes[row]]
         if facts is None:
             continue
-        if name:
-            lists.placed.append(CountedPod(row, name, bound=True, counts=facts.counts))
+        if node_name:
+            lists.placed.append(CountedPod(row, node_name, bound=True, counts=facts.counts))
         elif facts.is_being_deleted:
             continue
         elif facts.nominated:
@@ -74,7 +78,7 @@ def list_pods(pods: PodTable, rows: Iterable[int], options: AutoscalerOptions) -
 
 
 def _read_template_facts(pod: Pod, options: AutoscalerOptions) -> _TemplateFacts | None:
-    """Read the properties that a template's pods share, or return None if they have ended."""
+    """Return the properties that all pods of a template share, or None if these pods have ended."""
     if pod.terminated:
         return None
     nominated = pod.status.nominated_node_name
@@ -96,7 +100,7 @@ def is_expendable(pod: Pod, options: AutoscalerOptions) -> bool:
 
 
 def get_controller(pod: Pod) -> OwnerReference | None:
-    """Return the owner reference of the pod's controller, or None."""
+    """Return the owner reference of the pod's controller, or None if the pod has no controller."""
     return next((owner for owner in pod.metadata.owner_references if owner.controller), None)
 
 
@@ -106,16 +110,16 @@ def is_daemon_set_pod(pod: Pod) -> bool:
     return bool(controller and controller.kind == "DaemonSet") or pod.metadata.annotations.daemon_set_pod == "true"
 
 
-def is_mirror(pod: Pod) -> bool:
+def is_mirror_pod(pod: Pod) -> bool:
     """Return whether the pod mirrors a static pod of a kubelet."""
     return bool(pod.metadata.annotations.mirror)
 
 
-def describe_source(pod: Pod) -> str:
-    """Describe the object that creates the pod as ``namespace/name``."""
+def describe_pod_source(pod: Pod) -> str:
+    """Return ``namespace/name`` of the pod's controller. The name of a mirror pod is "(mirror)"."""
     controller = get_controller(pod)
     name = controller.name if controller else ""
-    if is_mirror(pod):
+    if is_mirror_pod(pod):
         name = "(mirror)"
     return f"{pod.metadata.namespace}/{name}"
 
@@ -125,25 +129,26 @@ def compute_similarity_key(pod: Pod) -> bytes:
     return digest((pod.metadata.labels, replace(pod.spec, node_name="")))
 
 
-def list_keys(pods: Iterable[Pod]) -> tuple[str, ...]:
-    """Return the keys of the pods."""
+def list_pod_keys(pods: Iterable[Pod]) -> tuple[str, ...]:
+    """Return the keys of the pods, in their order."""
     return tuple(pod.key for pod in pods)
 
 
-def is_old_enough(pod: Pod, options: AutoscalerOptions, now: int) -> bool:
-    """Return whether the pod is older than the longer of two delays.
+def is_old_enough_for_scale_up(pod: Pod, options: AutoscalerOptions, now: int) -> bool:
+    """Return whether the pod has waited long enough to trigger a scale-up.
 
-    The delays are set by ``--new-pod-scale-up-delay`` and by the pod's annotation. ``now`` is in microseconds.
+    It has to wait for the longer of two delays, set by ``--new-pod-scale-up-delay`` and by its annotation. ``now`` is
+    in microseconds.
     """
     delay = parse_go_duration(options.new_pod_scale_up_delay, "options.newPodScaleUpDelay")
-    with suppress(InputError):  # as upstream, which logs it
+    with suppress(InputError):  # as upstream, which only logs an invalid annotation
         delay = max(delay, parse_go_duration(pod.metadata.annotations.scale_up_delay or "0s", ""))
-    age = (now - _get_creation_time(pod)) * 1000  # in nanoseconds, as the delay
-    return age > delay
+    age_in_nanoseconds = (now - _get_creation_time(pod)) * 1000
+    return age_in_nanoseconds > delay
 
 
-def all_are_new(pods: Sequence[Pod], now: int) -> bool:
-    """Return whether even the oldest pod is so new that further pods are likely to follow."""
+def are_all_pods_new(pods: Sequence[Pod], now: int) -> bool:
+    """Return whether even the oldest pod, or the oldest pod with a GPU, is so new that others are likely to follow."""
     if now < min(map(_get_creation_time, pods)) + ALL_NEW:
         return True
     with_gpu = [_get_creation_time(pod) for pod in pods if _requests_gpu(pod)]
@@ -151,7 +156,7 @@ def all_are_new(pods: Sequence[Pod], now: int) -> bool:
 
 
 def _get_creation_time(pod: Pod) -> int:
-    """Return when the pod was created, in microseconds since 1970."""
+    """Return the time at which the pod was created, in microseconds since 1970, or long ago if it is unknown."""
     return parse_microseconds(pod.metadata.creation_timestamp or "0001-01-01T00:00:00Z")
 
 

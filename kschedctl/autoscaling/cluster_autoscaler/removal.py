@@ -24,7 +24,7 @@ from kschedctl.autoscaling.cluster_autoscaler.drainability import (
 )
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.nodes import TO_BE_DELETED
-from kschedctl.autoscaling.cluster_autoscaler.pods import list_keys
+from kschedctl.autoscaling.cluster_autoscaler.pods import list_pod_keys
 from kschedctl.autoscaling.growth import Begin, ignore_progress, iter_with_progress
 from kschedctl.reports.cluster_autoscaler import AloneRemoval, BlockingPod, NodeKeepers
 
@@ -53,25 +53,25 @@ class RemovalSimulator:
     hints: Hints = field(default_factory=dict)
 
     def plan_drain(self, row: Row) -> DrainPlan:
-        """Decide what happens to each of the node's pods if the node is removed."""
+        """Return which of the node's pods move or are awaited if the node is removed, or which pod blocks it."""
         return build_drain_plan(map(self.get_pod, self.snapshot.get_pods_on(row)), self.rules)
 
     def try_removal(self, row: Row, acceptable: Bools, *, keep: bool) -> Removal:
-        """Try to remove a node by moving its pods to acceptable nodes.
+        """Try to remove a node by moving its pods to other acceptable nodes, and return the result.
 
-        ``acceptable`` is an (M,) mask over the universe. With ``keep``, a successful removal is not undone.
+        ``acceptable`` is an (M,) mask of the universe's nodes. With ``keep``, a successful removal is kept in
+        ``snapshot``. Otherwise, it is undone.
         """
         positions = self.snapshot.get_pods_on(row)
         position_by_key = {self.get_pod(position).key: position for position in positions}
         plan = build_drain_plan(map(self.get_pod, positions), self.rules)
         if plan.blocking:
             return Removal(plan, BLOCKED)
-        placed = self._move_pods(
-            row, positions, [(pod, position_by_key[pod.key]) for pod in plan.pods], acceptable, keep=keep
-        )
+        moving = [(pod, position_by_key[pod.key]) for pod in plan.pods]
+        placed = self._move_pods_off_node(row, positions, moving, acceptable, keep=keep)
         return Removal(plan, NO_PLACE) if placed is None else Removal(plan, placed=placed)
 
-    def _move_pods(
+    def _move_pods_off_node(
         self,
         row: Row,
         all_positions: Sequence[Position],
@@ -80,25 +80,29 @@ class RemovalSimulator:
         *,
         keep: bool,
     ) -> dict[str, Row] | None:
-        """Move pods to other nodes and return their new rows, or None if one does not fit.
+        """Empty a node by moving the pods in ``moving`` to other nodes. Return the new row of each by its key.
 
-        The move is undone if one does not fit or if ``keep`` is not set.
+        ``all_positions`` also has the node's other pods, which just disappear. Return None if a pod does not fit. Then,
+        or if ``keep`` is not set, the node gets all its pods back. Otherwise, the node is removed.
         """
         # The taint only matters to spread constraints that honor taints, so the fork is avoided otherwise.
         snapshot = self._taint_node(row) if self._has_taint_aware_spreading() else self.snapshot
         for position in all_positions:
-            snapshot.take_pod(position)
+            snapshot.remove_pod(position)
         targets = acceptable.copy()
         targets[row] = False
+
         placed = place_pods(snapshot, moving, targets, self.hints, all_or_none=True)
         all_placed = len(placed) == len(moving)
         if all_placed and keep:
             snapshot.remove_node(row)
             self.snapshot = snapshot
             return placed
+
+        # undo the move
         for pod, position in moving:
             if pod.key in placed:
-                snapshot.take_pod(position)
+                snapshot.remove_pod(position)
         snapshot.put_pods_back(row, all_positions)
         return placed if all_placed else None
 
@@ -112,21 +116,23 @@ class RemovalSimulator:
         )
 
     def _taint_node(self, row: Row) -> ClusterSnapshot:
-        """Return a fork in which the node has the taint that marks it for deletion."""
+        """Return a fork of the snapshot in which the node has the taint that marks it for deletion."""
         node = self.snapshot.universe.nodes.objects[row]
         taint = Taint(TO_BE_DELETED, str(self.rules.now // 10**6), "NoSchedule")
-        return self.snapshot.with_node(row, replace(node, spec=replace(node.spec, taints=(*node.spec.taints, taint))))
+        return self.snapshot.with_replaced_node(
+            row, replace(node, spec=replace(node.spec, taints=(*node.spec.taints, taint)))
+        )
 
 
 def build_row_mask(loop: AutoscalerLoop, nodes: Iterable[Node]) -> Bools:
-    """Return an (M,) mask over the universe that selects these nodes."""
+    """Return an (M,) mask of the universe's nodes that is set for these nodes."""
     mask = np.zeros(len(loop.snapshot.universe.nodes), np.bool_)
-    mask[[loop.get_row(node.metadata.name) for node in nodes]] = True
+    mask[[loop.get_node_row(node.metadata.name) for node in nodes]] = True
     return mask
 
 
 def build_blocking_pod_report(removal: Removal) -> BlockingPod | None:
-    """Convert the pod that blocks the removal to the report's form, or return None if no pod does."""
+    """Build the report of the pod that blocks the removal and its reason, or return None if no pod blocks it."""
     if removal.moves.blocking is None:
         return None
     pod, reason = removal.moves.blocking
@@ -139,17 +145,17 @@ class SingleRemovals:
 
     loop: AutoscalerLoop
 
-    def try_all(self, begin: Begin = ignore_progress) -> dict[str, AloneRemoval]:
-        """Try to remove each node by itself, and return the results by node name."""
+    def try_all_removals(self, begin: Begin = ignore_progress) -> dict[str, AloneRemoval]:
+        """Try to remove each node while all other nodes stay, and return the results by node name."""
         names = [node.metadata.name for node in self.loop.nodes]
         return {
-            name: self._try_removal(self.loop.get_row(name))
+            name: self._try_single_removal(self.loop.get_node_row(name))
             for name in iter_with_progress(begin, "Taking nodes away", names)
         }
 
     @cached_property
     def _snapshot(self) -> ClusterSnapshot:
-        """A fork of the loop's snapshot, so that trials leave the original unchanged."""
+        """A fork of the loop's snapshot for the trials, which leave the original unchanged."""
         return self.loop.snapshot.fork()
 
     @cached_property
@@ -162,8 +168,8 @@ class SingleRemovals:
         )
 
     @cached_property
-    def _acceptable(self) -> Bools:
-        """The nodes to which pods may move, as an (M,) mask."""
+    def _acceptable_mask(self) -> Bools:
+        """The nodes of the loop, to which pods may move, as an (M,) mask of the universe's nodes."""
         return build_row_mask(self.loop, self.loop.nodes)
 
     @cached_property
@@ -172,40 +178,40 @@ class SingleRemovals:
         return {}
 
     def find_blocking_pods(self, removals: Mapping[str, AloneRemoval]) -> dict[str, NodeKeepers]:
-        """Find all pods that block the removal of each node, and the obstacle that remains without them.
+        """Return, by node name, all pods that block the removal, and the obstacle that would remain without them.
 
-        Nodes that no pod blocks are left out.
+        ``removals`` are the results of ``try_all_removals``. Nodes that no pod blocks are left out.
         """
         return {
-            name: self._collect_blocking_pods(self.loop.get_row(name), removal)
+            name: self._collect_blocking_pods(self.loop.get_node_row(name), removal)
             for name, removal in removals.items()
             if removal.blocking_pod
         }
 
     def _collect_blocking_pods(self, row: Row, removal: AloneRemoval) -> NodeKeepers:
-        """Collect all pods that block a node, freeing each one before trying again."""
+        """Collect all pods that block the removal of a node. Each is treated as movable before the next trial."""
         blocking_pods: list[BlockingPod] = []
         freed = self._removal_simulator.rules.freed
         while removal.blocking_pod is not None:
             blocking_pods.append(removal.blocking_pod)
             freed.add(removal.blocking_pod.pod)
-            removal = self._try_removal(row)
+            removal = self._try_single_removal(row)
         freed.clear()
         return NodeKeepers(tuple(blocking_pods), removal.reason or "")
 
-    def _try_removal(self, row: Row) -> AloneRemoval:
-        """Try to remove one node, leaving the snapshot unchanged."""
+    def _try_single_removal(self, row: Row) -> AloneRemoval:
+        """Try to remove one node by itself, and return the result. The snapshot is left unchanged."""
         moves = self._removal_simulator.plan_drain(row)
-        if moves.blocking is None and self._surely_fit_elsewhere(row, moves.pods):
-            return AloneRemoval(True, list_keys(moves.pods), list_keys(moves.awaited))
-        self._snapshot.cursor = SearchCursor()
+        if moves.blocking is None and self._surely_fit_on_other_nodes(row, moves.pods):
+            return AloneRemoval(True, list_pod_keys(moves.pods), list_pod_keys(moves.awaited))
+        self._snapshot.cursor = SearchCursor()  # so that the result does not depend on earlier trials
         self._removal_simulator.hints.clear()
-        removal = self._removal_simulator.try_removal(row, self._acceptable, keep=False)
+        removal = self._removal_simulator.try_removal(row, self._acceptable_mask, keep=False)
         if removal.reason:
             return AloneRemoval(reason=removal.reason, blocking_pod=build_blocking_pod_report(removal))
-        return AloneRemoval(True, list_keys(removal.moves.pods), list_keys(removal.moves.awaited))
+        return AloneRemoval(True, list_pod_keys(removal.moves.pods), list_pod_keys(removal.moves.awaited))
 
-    def _surely_fit_elsewhere(self, row: Row, pods: Sequence[Pod]) -> bool:
+    def _surely_fit_on_other_nodes(self, row: Row, pods: Sequence[Pod]) -> bool:
         """Return whether it is certain without a trial that the pods fit on other nodes.
 
         This is the case if each pod is accepted by at least as many other nodes as there are pods.
@@ -216,7 +222,7 @@ class SingleRemovals:
             info_number = int(infos[position])
             if info_number not in self._accepting_nodes_by_kind:
                 takers = self._snapshot.find_accepting_nodes(position)
-                self._accepting_nodes_by_kind[info_number] = None if takers is None else takers & self._acceptable
+                self._accepting_nodes_by_kind[info_number] = None if takers is None else takers & self._acceptable_mask
             takers = self._accepting_nodes_by_kind[info_number]
             if takers is None or int(takers.sum()) - int(takers[row]) < len(pods):
                 return False

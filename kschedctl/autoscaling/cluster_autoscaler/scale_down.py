@@ -20,7 +20,11 @@ from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSna
 from kschedctl.autoscaling.cluster_autoscaler.drainability import Drainability, RemainingBudgets, build_drain_plan
 from kschedctl.autoscaling.cluster_autoscaler.limits import ResourceTracker
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
-from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, read_groups, read_options
+from kschedctl.autoscaling.cluster_autoscaler.options import (
+    AutoscaledGroup,
+    read_autoscaled_groups,
+    read_autoscaler_options,
+)
 from kschedctl.autoscaling.cluster_autoscaler.removal import (
     Removal,
     RemovalSimulator,
@@ -65,14 +69,14 @@ def scale_down(
     ``begin`` reports the progress of the trial removals. Invalid groups and options are left out and reported as
     ``faults``. Raises InputError for an invalid ``now``.
     """
-    groups = read_groups(node_groups)
-    flags, option_faults = read_options(options or {})
+    groups = read_autoscaled_groups(node_groups)
+    flags, option_faults = read_autoscaler_options(options or {})
     faults = (*groups.errors, *option_faults)
-    loop = AutoscalerLoop.begin(cluster, groups, flags, now, active_scale_ups or {})
+    loop = AutoscalerLoop.from_cluster(cluster, groups, flags, now, active_scale_ups or {})
 
     # before the scale-up, which places waiting pods on the nodes of the loop's snapshot
     single_removals = SingleRemovals(loop)
-    removal_by_node = single_removals.try_all(begin)
+    removal_by_node = single_removals.try_all_removals(begin)
     blocking_pods = single_removals.find_blocking_pods(removal_by_node)
 
     scale_up_run = run_loop(loop)
@@ -115,25 +119,25 @@ class ScaleDownPlan:
         return Drainability(loop.cluster, loop.options, RemainingBudgets(loop.cluster.pod_disruption_budgets), loop.now)
 
     def find_group(self, node: Node) -> AutoscaledGroup | None:
-        """Return the node's group, or None."""
+        """Return the node's group, or None if the node is in no group."""
         return self.loop.groups.of_node.get(node.metadata.name)
 
     def plan_removals(self) -> None:
-        """Find the nodes that may be removed, and choose those to remove now."""
+        """Find the nodes that may be removed, choose the nodes to remove now, and store both in the fields."""
         self.candidates = self._find_candidates()
-        eligible = [node for node in self.candidates if self._check_eligibility(node)]
-        self._find_removable(eligible)
-        self.to_delete = self._choose_removable()
-        self.deleted_now = self._limit_parallelism()
+        eligible = [node for node in self.candidates if self._is_eligible_for_removal(node)]
+        self._find_unneeded_nodes(eligible)
+        self.to_delete = self._choose_nodes_to_delete()
+        self.deleted_now = self._choose_nodes_to_delete_now()
 
     # -- candidates -----------------------------------------------------------------------------------------------
 
     def _list_started_nodes(self) -> list[Node]:
-        """Return the nodes that are not still starting up."""
+        """Return the nodes that have started, whether or not they are ready now."""
         return [node for node in self.loop.nodes if node.metadata.name not in self.loop.not_started]
 
     def _find_candidates(self) -> list[Node]:
-        """Return the nodes of groups above their minimum size, empty nodes first."""
+        """Return the started nodes of groups that are larger than their minimum size, empty nodes first."""
         nodes = []
         for node in self._list_started_nodes():
             group = self.find_group(node)
@@ -142,27 +146,35 @@ class ScaleDownPlan:
         return sorted(nodes, key=self._build_emptiness_key)
 
     def _build_emptiness_key(self, node: Node) -> tuple[bool, bool]:
-        """Build a sort key: empty nodes, then empty nodes with pods to wait for, then other nodes."""
+        """Build a key that sorts empty nodes first, then nodes that only await the end of pods, then other nodes.
+
+        As in upstream, PodDisruptionBudgets and controllers play no role here.
+        """
         rules = Drainability(
             self.loop.cluster, self.loop.options, RemainingBudgets(()), self.loop.now, checks_controllers=False
         )
-        drain_plan = build_drain_plan(self._list_pods(self.loop.snapshot, node), rules)
+        drain_plan = build_drain_plan(self._list_node_pods(self.loop.snapshot, node), rules)
         is_empty = not drain_plan.blocking and not drain_plan.pods
         return not is_empty, is_empty and bool(drain_plan.awaited)
 
-    def _list_pods(self, snapshot: ClusterSnapshot, node: Node) -> list[Pod]:
+    def _list_node_pods(self, snapshot: ClusterSnapshot, node: Node) -> list[Pod]:
         """Return the pods on a node of the snapshot."""
-        return [self.loop.get_pod(position) for position in snapshot.get_pods_on(self.loop.get_row(node.metadata.name))]
+        return [
+            self.loop.get_pod(position) for position in snapshot.get_pods_on(self.loop.get_node_row(node.metadata.name))
+        ]
 
-    def _check_eligibility(self, node: Node) -> bool:
-        """Return whether the node may be considered for removal, and record the reason if it may not."""
+    def _is_eligible_for_removal(self, node: Node) -> bool:
+        """Return whether the node may be considered for removal. If not, record the reason."""
         reason = self._find_ineligibility_reason(node)
         if reason:
             self.reasons[node.metadata.name] = reason
         return not reason
 
     def _find_ineligibility_reason(self, node: Node) -> str:
-        """Return why the node is not considered for removal, or "". Record the node's utilization."""
+        """Return why the node is not considered for removal, or "" if it is.
+
+        If the node's utilization decides, it is recorded.
+        """
         options = self.loop.options
         name = node.metadata.name
         group = self.find_group(node)
@@ -171,7 +183,7 @@ class ScaleDownPlan:
         if node.metadata.annotations.get(DISABLED) == "true":
             return "ScaleDownDisabledAnnotation"
         assert group is not None
-        positions = self.loop.snapshot.get_pods_on(self.loop.get_row(name))
+        positions = self.loop.snapshot.get_pods_on(self.loop.get_node_row(name))
         pods = [(self.loop.get_pod(position), self.loop.get_requests(position)) for position in positions]
         utilization = compute_utilization(
             node, pods, UtilizationRules.for_group(options, group, self.loop.now), options
@@ -181,10 +193,10 @@ class ScaleDownPlan:
         if not options.scale_down_unready_enabled and not node_facts.get_readiness(node).ready:
             return "ScaleDownUnreadyDisabled"
         self.utilization[name] = utilization
-        return "NotUnderutilized" if utilization.value > self._get_threshold(node, group) else ""
+        return "NotUnderutilized" if utilization.value > self._get_utilization_threshold(node, group) else ""
 
-    def _get_threshold(self, node: Node, group: AutoscaledGroup) -> float:
-        """Return the highest utilization at which a node of the group may be removed."""
+    def _get_utilization_threshold(self, node: Node, group: AutoscaledGroup) -> float:
+        """Return the highest utilization at which a node of the group may be removed. GPU nodes have another one."""
         options = self.loop.options
         if has_gpu_label(node, options):
             group_threshold = group.options.scale_down_gpu_utilization_threshold
@@ -196,37 +208,40 @@ class ScaleDownPlan:
 
     # -- trial removals -------------------------------------------------------------------------------------------
 
-    def _find_removable(self, eligible: Sequence[Node]) -> None:
-        """Try to remove the eligible nodes one after the other, up to twice the allowed parallelism."""
+    def _find_unneeded_nodes(self, eligible: Sequence[Node]) -> None:
+        """Try to remove the eligible nodes one after the other, and record the unneeded nodes and why others stay.
+
+        The trials end when twice as many nodes are unneeded as may be removed in parallel, not counting atomic groups.
+        """
         loop = self.loop
         max_count = 2 * self.loop.options.max_scale_down_parallelism
         removals = RemovalSimulator(loop.snapshot.fork(), self.rules, loop.get_pod)
         acceptable = build_row_mask(loop, self._list_started_nodes())
         count = 0
         for node in eligible:
-            name = node.metadata.name
-            row = loop.get_row(node.metadata.name)
             if count >= max_count:
                 return
+            name = node.metadata.name
+            row = loop.get_node_row(name)
             removal = self.removals[name] = removals.try_removal(row, acceptable, keep=True)
             if removal.reason:
                 self.reasons[name] = removal.reason
                 continue
-            acceptable[row] = False
+            acceptable[row] = False  # later pods do not move to a removed node
             if not self.rules.budgets.allow_simultaneous_eviction(removal.moves.pods):
                 self.risky.add(name)
             self.rules.budgets.charge_evictions(removal.moves.pods)
             self.unneeded.append(node)
-            count += not self._is_atomic(node)
+            count += not self._is_in_atomic_group(node)
 
-    def _is_atomic(self, node: Node) -> bool:
+    def _is_in_atomic_group(self, node: Node) -> bool:
         """Return whether the node's group can only be removed as a whole."""
         group = self.find_group(node)
         return group is not None and group.options.zero_or_max_node_scaling
 
     # -- the choice of nodes to remove ----------------------------------------------------------------------------
 
-    def _choose_removable(self) -> RemovedNodes:
+    def _choose_nodes_to_delete(self) -> RemovedNodes:
         """Choose the unneeded nodes that may be removed, and record why the others stay.
 
         Nodes stay if they have not been unneeded long enough, if a minimum would be violated, or if the removal has to
@@ -239,23 +254,23 @@ class ScaleDownPlan:
         allowed = [node for node in ordered if self._reserve_removal(node, sizes, limits)]
         allowed.sort(key=lambda node: (node.metadata.name in drained, node.metadata.name in self.risky))
         removable = [
-            node.metadata.name for node in self._sort_atomic_groups(allowed) if not self._must_wait_for_pods(node)
+            node.metadata.name for node in self._move_atomic_groups_last(allowed) if not self._must_wait_for_pods(node)
         ]
         empty = tuple(name for name in removable if name not in drained)
         return RemovedNodes(empty, tuple(name for name in removable if name in drained))
 
     def _track_resources_above_minimum(self) -> ResourceTracker:
-        """Return how much of each resource the cluster has above its minimum."""
+        """Build the tracker of how much of each resource the cluster has above its minimum."""
         loop = self.loop
         nodes = [loop.snapshot.universe.nodes.objects[row] for row in loop.snapshot.order]
-        return ResourceTracker.above_minimum(
-            loop.options, nodes, {name: g.id for name, g in loop.groups.of_node.items()}
-        )
+        group_by_node = {node_name: group.id for node_name, group in loop.groups.of_node.items()}
+        return ResourceTracker.build_minimum_tracker(loop.options, nodes, group_by_node)
 
     def _reserve_removal(self, node: Node, sizes: dict[str, int], limits: ResourceTracker) -> bool:
-        """Charge the removal of a node to its group's size and the limits, and return whether they allow it.
+        """Return whether the node may be removed now, and if so, charge the removal to ``sizes`` and ``limits``.
 
-        If not, or if the node has to wait, record the reason and charge nothing.
+        ``sizes`` are the groups' sizes, and ``limits`` the resources above their minimum. If the node may not be
+        removed, record the reason.
         """
         reason = self._find_wait_reason(node)
         group = self.find_group(node)
@@ -272,7 +287,10 @@ class ScaleDownPlan:
         return True
 
     def _find_wait_reason(self, node: Node) -> str:
-        """Return why the node's removal has to wait, or "". In a first loop, no waiting time has passed."""
+        """Return why the node's removal has to wait, or "" if it does not.
+
+        In its first loop, the autoscaler has not waited for any node yet, so that any waiting time means waiting.
+        """
         options = self.loop.options
         group = self.find_group(node)
         assert group is not None
@@ -286,10 +304,10 @@ class ScaleDownPlan:
             return ""
         return "NotUnneededLongEnough" if ready else "NotUnreadyLongEnough"
 
-    def _sort_atomic_groups(self, nodes: Iterable[Node]) -> list[Node]:
-        """Return the nodes with those of atomic groups last.
+    def _move_atomic_groups_last(self, nodes: Iterable[Node]) -> list[Node]:
+        """Return the nodes, with the nodes of atomic groups at the end.
 
-        Atomic groups that cannot be removed as a whole are left out, and the reason is recorded.
+        Atomic groups that cannot be removed as a whole are left out, and the reason is recorded for their nodes.
         """
         ordered: list[Node] = []
         atomic: dict[str, list[Node]] = {}
@@ -300,27 +318,27 @@ class ScaleDownPlan:
             else:
                 ordered.append(node)
         for name, members in atomic.items():
-            is_complete = len(members) in (self.targets[name], self._count_registered(name))
+            is_complete = len(members) in (self.targets[name], self._count_existing_nodes(name))
             if is_complete:
                 ordered += members
             else:
                 self.reasons.update({node.metadata.name: "AtomicScaleDownFailed" for node in members})
         return ordered
 
-    def _count_registered(self, group: str) -> int:
+    def _count_existing_nodes(self, group: str) -> int:
         """Return the number of existing nodes in a group."""
         groups = (self.find_group(node) for node in self.loop.nodes)
         return sum(1 for node_group in groups if node_group and node_group.id == group)
 
     def _must_wait_for_pods(self, node: Node) -> bool:
-        """Return whether the node's removal has to wait for pods to end. Record the reason if it has to."""
+        """Return whether the node's removal has to wait for the end of pods. If so, record the reason."""
         waits = bool(self.removals[node.metadata.name].moves.awaited)
         if waits:
             self.reasons[node.metadata.name] = "BlockedByOnCompletionPod"
         return waits
 
-    def _limit_parallelism(self) -> RemovedNodes:
-        """Return the nodes to remove now within the allowed parallelism, atomic groups first."""
+    def _choose_nodes_to_delete_now(self) -> RemovedNodes:
+        """Return the nodes to remove now: as many as may be removed and drained in parallel, atomic groups first."""
         options = self.loop.options
         remaining = options.max_scale_down_parallelism
         remaining_drains = options.max_drain_parallelism
@@ -346,7 +364,7 @@ class ScaleDownPlan:
             remaining -= len(empty_nodes) + len(drained_nodes)
             remaining_drains -= len(drained_nodes)
             may_exceed = False
-        for name in atomic_groups:
+        for name in atomic_groups:  # atomic groups that were not chosen stay
             empty.pop(name, None)
             drain.pop(name, None)
 
@@ -359,7 +377,7 @@ class ScaleDownPlan:
         return RemovedNodes(tuple(chosen_empty), tuple(chosen_drained))
 
     def _group_names_by_node_group(self, names: Iterable[str]) -> dict[str, list[str]]:
-        """Group names of nodes by their node group."""
+        """Return the nodes' names by node group."""
         by_group: dict[str, list[str]] = {}
         for name in names:
             by_group.setdefault(self.loop.groups.of_node[name].id, []).append(name)
@@ -371,7 +389,7 @@ class ScaleDownPlan:
 
 
 def is_being_deleted(node: Node, now: int) -> bool:
-    """Return whether the autoscaler has recently started to delete the node."""
+    """Return whether a taint says that the autoscaler started to delete the node less than DELETION_TIME ago."""
     for taint in node.spec.taints:
         if taint.key == node_facts.TO_BE_DELETED and taint.value.isdigit():
             return now - int(taint.value) * 10**6 < DELETION_TIME
@@ -381,9 +399,9 @@ def is_being_deleted(node: Node, now: int) -> bool:
 def _build_scale_down_report(
     scale_up_run: ScaleUpRun, plan: ScaleDownPlan | None, alone: Mapping[str, AloneRemoval]
 ) -> ScaleDown:
-    """Build the report of the loop's scale-up and plan. Without a plan, it has only the scale-up.
+    """Build the report of the loop's scale-up and of its plan to scale down, if it has one.
 
-    ``alone`` has the trial removal of each node by itself, by node name.
+    ``alone`` maps each node's name to the result of removing this node only.
     """
     growth = scale_up_run.build_report()
     report = ScaleDown(
@@ -405,7 +423,7 @@ def _build_scale_down_report(
 
 
 def _build_node_report(plan: ScaleDownPlan, node: Node, alone: Mapping[str, AloneRemoval]) -> NodeRemoval:
-    """Build the report entry of one node."""
+    """Build the report entry of one node: its state in the plan, the reason, and the result of removing only it."""
     name = node.metadata.name
     group = plan.find_group(node)
     removal = plan.removals.get(name)
@@ -434,7 +452,7 @@ def _build_node_report(plan: ScaleDownPlan, node: Node, alone: Mapping[str, Alon
 
 
 def _find_marked_since(node: Node) -> str:
-    """Return the time since which a taint marks the node as unneeded, or ""."""
+    """Return the RFC 3339 time since which a taint marks the node as unneeded, or "" if it has no such taint."""
     for taint in node.spec.taints:
         if taint.key == node_facts.DELETION_CANDIDATE and _SECONDS.fullmatch(taint.value):
             return datetime.fromtimestamp(int(taint.value), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

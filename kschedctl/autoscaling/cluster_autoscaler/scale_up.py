@@ -19,8 +19,13 @@ from kschedctl.autoscaling.cluster_autoscaler.estimator import EquivalenceGroup,
 from kschedctl.autoscaling.cluster_autoscaler.expanders import ExpanderChoice, Expanders, Option
 from kschedctl.autoscaling.cluster_autoscaler.limits import ResourceTracker
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
-from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, NodeGroupList, read_groups, read_options
-from kschedctl.autoscaling.cluster_autoscaler.pods import all_are_new, describe_source, list_keys
+from kschedctl.autoscaling.cluster_autoscaler.options import (
+    AutoscaledGroup,
+    NodeGroupList,
+    read_autoscaled_groups,
+    read_autoscaler_options,
+)
+from kschedctl.autoscaling.cluster_autoscaler.pods import are_all_pods_new, describe_pod_source, list_pod_keys
 from kschedctl.autoscaling.cluster_autoscaler.similar_groups import (
     Increase,
     TemplateShape,
@@ -73,10 +78,10 @@ def scale_up(
     ``begin`` reports progress. Invalid groups and options are left out and reported as ``faults``. Raises InputError
     for an invalid ``now``.
     """
-    return replay_loop(cluster, node_groups, options, now=now, active_scale_ups=active_scale_ups, begin=begin)[1]
+    return replay_scale_up(cluster, node_groups, options, now=now, active_scale_ups=active_scale_ups, begin=begin)[1]
 
 
-def replay_loop(
+def replay_scale_up(
     cluster: Cluster,
     node_groups: Sequence[JsonObject],
     options: Mapping[str, object] | None = None,
@@ -85,20 +90,20 @@ def replay_loop(
     active_scale_ups: Mapping[str, int] | None = None,
     begin: Begin = ignore_progress,
 ) -> tuple[ScaleUpRun, ScaleUp]:
-    """Replay the next loop, and return the run together with its report.
+    """Replay the scale-up like ``scale_up``, with the same arguments, and return the run together with its report.
 
-    New nodes can be created from the run. ``scale_up`` describes the arguments.
+    The run is needed to create the new nodes.
     """
-    groups = read_groups(node_groups)
-    flags, faults = read_options(options or {})
-    loop = AutoscalerLoop.begin(cluster, groups, flags, now, active_scale_ups or {})
+    groups = read_autoscaled_groups(node_groups)
+    flags, faults = read_autoscaler_options(options or {})
+    loop = AutoscalerLoop.from_cluster(cluster, groups, flags, now, active_scale_ups or {})
     faults = (*groups.errors, *faults)
     run = run_loop(loop, begin)
     report = run.build_report()
 
     def accepts_with_groups(changed: NodeGroupList, group: str, pod: Pod) -> bool:
         return would_group_accept_pod(
-            AutoscalerLoop.begin(cluster, changed, flags, now, active_scale_ups or {}), group, pod
+            AutoscalerLoop.from_cluster(cluster, changed, flags, now, active_scale_ups or {}), group, pod
         )
 
     gaps = tuple(iter_template_gaps(groups, loop.nodes, run.iter_unhelped_pods(), accepts_with_groups))
@@ -106,12 +111,18 @@ def replay_loop(
 
 
 def would_group_accept_pod(loop: AutoscalerLoop, group: str, pod: Pod) -> bool:
-    """Return whether one more node of the group would accept the pod, even if the group may not grow."""
+    """Return whether one more node of the group would accept the pod, even if the group may not grow.
+
+    The answer is False if the group's template is unknown.
+    """
     return group in loop.templates and ScaleUpRun(loop).describe_template_rejection(pod, group) is None
 
 
 def run_loop(loop: AutoscalerLoop, begin: Begin = ignore_progress) -> ScaleUpRun:
-    """Run one loop of the autoscaler up to the end of its scale-up."""
+    """Run one loop of the autoscaler up to the end of its scale-up.
+
+    The loop ends earlier if it ends immediately or the cluster is unhealthy. ``begin`` reports progress.
+    """
     run = ScaleUpRun(loop)
     if loop.ends_immediately:
         return run
@@ -123,7 +134,7 @@ def run_loop(loop: AutoscalerLoop, begin: Begin = ignore_progress) -> ScaleUpRun
     waiting = loop.place_waiting_pods()
     waiting_keys = {pod.key for pod in waiting}
     run.filtered_out = [pod for pod in loop.unschedulable if pod.key not in waiting_keys]
-    run.decide(loop.filter_old_enough(waiting), begin)
+    run.scale_up_for_pods(loop.filter_old_enough_pods(waiting), begin)
     return run
 
 
@@ -157,8 +168,11 @@ class ScaleUpRun:
         """Add an event about an object, by default the status ConfigMap."""
         self.events.append(AutoscalerEvent(object, type, reason, message))
 
-    def decide(self, pods: Sequence[Pod], begin: Begin = ignore_progress) -> None:
-        """Decide whether to scale up for these pods, and do so. Raises InputError."""
+    def scale_up_for_pods(self, pods: Sequence[Pod], begin: Begin = ignore_progress) -> None:
+        """Scale up for these pods, unless there are none, they are new, or the cluster has its maximum of nodes.
+
+        The outcome is stored in ``result``. Raises InputError.
+        """
         loop, max_nodes = self.loop, self.loop.options.max_nodes_total
         if not pods:
             self.result = NOT_NEEDED
@@ -166,30 +180,38 @@ class ScaleUpRun:
             self.result = LIMITED
             self.limited = list(pods)
             self.add_event("Warning", "MaxNodesTotalReached", f"Max total nodes in cluster reached: {max_nodes}")
-        elif all_are_new(pods, loop.now):
+        elif are_all_pods_new(pods, loop.now):
             self.result = COOLDOWN
         else:
-            self._scale_up(pods, begin)
+            self._grow_for_pods(pods, begin)
 
-    def _scale_up(self, pods: Sequence[Pod], begin: Begin) -> None:
-        """Build an option for each group that may grow, and grow the groups of the best option."""
+    def _grow_for_pods(self, pods: Sequence[Pod], begin: Begin) -> None:
+        """Build an option for each group that may grow, and grow the groups of the best option.
+
+        The outcome is stored in ``result`` and ``error``, and the new sizes in ``increases``. ``begin`` reports the
+        progress over the groups.
+        """
         self.groups = group_equivalent_pods(pods)
         growable = list(self._iter_growable_groups())
         for group in growable:
             self._try_pods_on_template(self.groups, group)
+
         tried_groups = iter_with_progress(begin, "Asking node groups", growable)
-        self.options = [option for group in tried_groups if (option := self._build_option(group, growable))]
+        possible_options = [self._build_growth_option(group, growable) for group in tried_groups]
+        self.options = [option for option in possible_options if option is not None]
         if not self.options:
             self.result = NO_OPTIONS
             return
-        self.best, self.tied = self._choose_option()
+
+        self.best, self.tied = self._choose_growth_option()
         if self.best is None:
-            self._reject_all(FILTERED_OUT)
+            self._reject_pods_of_all_groups(FILTERED_OUT)
             self.result = NO_OPTIONS
             return
-        count = self._cap_by_max_total(self.best.nodes)
+
+        count = self._cap_by_max_nodes_total(self.best.nodes)
         if count is None:
-            self._reject_all(NOT_EXECUTED)
+            self._reject_pods_of_all_groups(NOT_EXECUTED)
             self.result, self.error = FAILED, "max node total count already reached"
             return
         self.result = SUCCESSFUL
@@ -199,13 +221,14 @@ class ScaleUpRun:
 
     @cached_property
     def limits(self) -> ResourceTracker:
-        """The amounts that the cluster-wide resource limits leave."""
+        """The tracker of what the cluster-wide resource limits still allow, given the existing nodes."""
         loop = self.loop
         nodes = [loop.snapshot.universe.nodes.objects[row] for row in loop.snapshot.order]
-        return ResourceTracker(loop.options, nodes, {name: g.id for name, g in loop.groups.of_node.items()})
+        group_by_node = {node_name: group.id for node_name, group in loop.groups.of_node.items()}
+        return ResourceTracker.build_maximum_tracker(loop.options, nodes, group_by_node)
 
     def _iter_growable_groups(self) -> Iterable[AutoscaledGroup]:
-        """Yield the groups that may grow, and record why others are skipped."""
+        """Yield the groups that may grow, and record in ``skipped`` why the other groups may not."""
         for group in self.loop.groups.all:
             reason = self._find_skip_reason(group)
             if reason:
@@ -214,16 +237,16 @@ class ScaleUpRun:
                 yield group
 
     def _find_skip_reason(self, group: AutoscaledGroup) -> str:
-        """Return why a group may not grow, or ""."""
+        """Return why a group may not grow, or "" if it may."""
         loop = self.loop
-        count = 1
-        if group.unhealthy or not loop.health.is_healthy(group):
+        if group.unhealthy or not loop.health.is_group_healthy(group):
             return NOT_READY
         if group.back_off is not None:
             return BACKED_OFF
         if group.headroom <= 0:
             return AT_MAXIMUM
-        if group.options.zero_or_max_node_scaling:
+        count = 1
+        if group.options.zero_or_max_node_scaling:  # such a group grows to its maximum or not at all
             count = group.headroom
             if loop.options.max_nodes_total and len(loop.snapshot.order) + count > loop.options.max_nodes_total:
                 return ATOMIC_TOO_LARGE
@@ -233,17 +256,20 @@ class ScaleUpRun:
         return f'exceeded quota: "cluster-wide", resources: {", ".join(exceeded)}' if exceeded else ""
 
     def describe_template_rejection(self, pod: Pod, group: str) -> str | None:
-        """Describe the figures behind a new node's rejection of a pod, or return None if the node accepts the pod."""
+        """Describe the figures behind a new node's rejection of a pod, or return None if the node accepts the pod.
+
+        The text is empty if the figures are not known.
+        """
         snapshot = self.loop.snapshot.fork()
         row = self.loop.get_template_row(group)
         snapshot.add_node(row)
         return snapshot.describe_rejection(self.loop.get_position(pod), row)
 
     def iter_unhelped_pods(self) -> Iterator[UnhelpedPods]:
-        """Yield the equivalence groups of pods for which no node group would grow."""
+        """Yield the equivalence groups whose pods no new node of any node group would accept."""
         for pods in self.groups:
             if not pods.accepting_groups:
-                yield UnhelpedPods(pods.first, list_keys(pods.pods), self._get_requests(pods.first))
+                yield UnhelpedPods(pods.first, list_pod_keys(pods.pods), self._get_pod_requests(pods.first))
 
     def build_rejection_details(self) -> dict[str, dict[str, str]]:
         """Return the figures behind the rejections of pods that no node group accepts, by pod and node group.
@@ -259,11 +285,14 @@ class ScaleUpRun:
                     text = self.describe_template_rejection(pods.first, group)
                     if text:
                         figures[group] = text
-            details |= dict.fromkeys(list_keys(pods.pods), figures)
+            details |= dict.fromkeys(list_pod_keys(pods.pods), figures)
         return details
 
     def count_acceptable_pods(self, pods: Iterable[Pod]) -> Mapping[str, int]:
-        """Return how many of the pods one more node of each group would accept, even if the group may not grow."""
+        """Return, by node group, how many of the pods a new node would accept, judging each pod by itself.
+
+        Groups that may not grow are included, and groups without a template are left out.
+        """
         equivalence_groups = group_equivalent_pods(pods)
         with_template = [group for group in self.loop.groups.all if group.id in self.loop.templates]
         for group in with_template:
@@ -274,7 +303,7 @@ class ScaleUpRun:
         }
 
     def _try_pods_on_template(self, groups: Iterable[EquivalenceGroup], group: AutoscaledGroup) -> None:
-        """Record for each equivalence group whether a new node of the node group accepts its pods."""
+        """Record in each equivalence group whether a new node of the node group accepts its first pod."""
         snapshot = self.loop.snapshot.fork()
         row = self.loop.get_template_row(group.id)
         snapshot.add_node(row)
@@ -287,8 +316,8 @@ class ScaleUpRun:
 
     # -- options --------------------------------------------------------------------------------------------------
 
-    def _build_option(self, group: AutoscaledGroup, growable: Sequence[AutoscaledGroup]) -> Option | None:
-        """Build the option to grow a group for the pods that it accepts, or return None if that helps no pod."""
+    def _build_growth_option(self, group: AutoscaledGroup, growable: Sequence[AutoscaledGroup]) -> Option | None:
+        """Build the option to grow a group for the pods that it accepts, or return None if this would help no pod."""
         accepted = [pods for pods in self.groups if group.id in pods.accepting_groups]
         if not accepted:
             return None
@@ -297,23 +326,24 @@ class ScaleUpRun:
             self.loop.snapshot,
             self.loop.get_template_row(group.id),
             self.loop.templates[group.id].node,
-            self._compute_max_nodes(group, similar),
+            self._compute_max_new_nodes(group, similar),
             self.loop.get_position,
         )
-        estimate = estimator.estimate(accepted)
+        estimate = estimator.estimate_node_count(accepted)
         if not estimate.nodes or not estimate.pods:
             return None
+        # as upstream, which counts all nodes of a group that grows to its maximum or not at all
         count = group.max if group.options.zero_or_max_node_scaling else estimate.nodes
         return Option(group, count, tuple(estimate.pods), tuple(similar))
 
-    def _compute_max_nodes(self, group: AutoscaledGroup, similar: Sequence[AutoscaledGroup]) -> int | None:
-        """Return the maximum number of nodes that an estimate may add, or None if it is unlimited."""
+    def _compute_max_new_nodes(self, group: AutoscaledGroup, similar: Sequence[AutoscaledGroup]) -> int | None:
+        """Return how many nodes an estimate may add to the group and similar groups, or None if this is unlimited."""
         options = self.loop.options
         limits = []
         if options.max_nodes_per_scale_up:
             limits.append(options.max_nodes_per_scale_up)
         headroom = sum(max(group.headroom, 0) for group in (group, *similar))
-        if headroom:
+        if headroom:  # as upstream, where 0 sets no limit
             limits.append(headroom)
         if options.max_nodes_total > 0:
             limits.append(max(options.max_nodes_total - len(self.loop.snapshot.order), 0))
@@ -331,23 +361,25 @@ class ScaleUpRun:
         are_similar = build_similarity_check(self.loop.options)
         similar = []
         for other in growable:
-            if other.id == group.id or not are_similar(self._build_shape(group), self._build_shape(other)):
+            if other.id == group.id or not are_similar(
+                self._build_template_shape(group), self._build_template_shape(other)
+            ):
                 continue
             if accepted <= {id(pods) for pods in self.groups if other.id in pods.accepting_groups}:
                 similar.append(other)
         return similar
 
-    def _build_shape(self, group: AutoscaledGroup) -> TemplateShape:
-        """Build the data by which a group's template is compared with others."""
+    def _build_template_shape(self, group: AutoscaledGroup) -> TemplateShape:
+        """Build the data by which a group's template is compared with the templates of other groups."""
         template = self.loop.templates[group.id]
         return TemplateShape(template.node, self._sum_requests(template.pods))
 
-    def _get_requests(self, pod: Pod) -> Mapping[str, int]:
-        """Return the requests of a pod."""
+    def _get_pod_requests(self, pod: Pod) -> Mapping[str, int]:
+        """Return the requests of a pod, in millicores, bytes or units."""
         return self.loop.get_requests(self.loop.get_position(pod))
 
-    def _choose_option(self) -> ExpanderChoice:
-        """Let the expanders choose one of the options, and record their events. Raises InputError."""
+    def _choose_growth_option(self) -> ExpanderChoice:
+        """Let the expanders choose one of ``options``, and record their events and doubts. Raises InputError."""
         events: list[tuple[str, str, str]] = []
         config_maps = (
             config_map
@@ -355,7 +387,7 @@ class ScaleUpRun:
             if (config_map.metadata.namespace, config_map.metadata.name) == (NAMESPACE, PRIORITY_MAP)
         )
         templates = {name: template.node for name, template in self.loop.templates.items()}
-        expanders = Expanders(templates, self._get_requests, next(config_maps, None), events)
+        expanders = Expanders(templates, self._get_pod_requests, next(config_maps, None), events)
         choice = expanders.choose_option(self.loop.options.expander, self.options)
         self.expander_doubts = tuple(expanders.doubts)
         for type, reason, message in events:
@@ -364,8 +396,11 @@ class ScaleUpRun:
 
     # -- growing --------------------------------------------------------------------------------------------------
 
-    def _cap_by_max_total(self, count: int) -> int | None:
-        """Return how many of ``count`` nodes the cluster's maximum allows, or None if it allows none."""
+    def _cap_by_max_nodes_total(self, count: int) -> int | None:
+        """Return how many of ``count`` nodes ``--max-nodes-total`` allows, or None if it allows none.
+
+        If it does not allow all of them, add an event.
+        """
         max_nodes = self.loop.options.max_nodes_total
         current = len(self.loop.snapshot.order)
         if max_nodes <= 0 or current + count <= max_nodes:
@@ -377,14 +412,14 @@ class ScaleUpRun:
         """Divide the new nodes among the best option's group and similar groups, within the resource limits."""
         loop, limits = self.loop, self.limits
         count = limits.limit_node_count(best.group.id, loop.templates[best.group.id].node, count)
-        similar = [
+        similar_groups = [
             similar
             for similar in self._find_similar_groups(best.group, growable)
             if not limits.find_exceeded_limits(similar.id, loop.templates[similar.id].node, 1)
         ]
-        for increase in balance_increases([best.group, *similar], count):
+        for increase in balance_increases([best.group, *similar_groups], count):
             group = increase.group
-            template = loop.templates[increase.group.id].node
+            template = loop.templates[group.id].node
             allowed = limits.limit_node_count(group.id, template, increase.new_size - increase.size)
             if allowed > 0:
                 limits.charge_nodes(group.id, template, allowed)
@@ -396,15 +431,19 @@ class ScaleUpRun:
         for increase in self.increases:
             size, name = increase.new_size, increase.group.id
             previous_size = f"instead of {increase.size} (max: {increase.group.max})"
+            # as upstream, which reports the size before and after it is set
             self.add_event("Normal", "ScaledUpGroup", f"Scale-up: setting group {name} size to {size} {previous_size}")
             message = f"Scale-up: group {name} size set to {size} {previous_size}"
             self.add_event("Normal", "ScaledUpGroup", message)
-        plan = " ".join(f"{{{i.group.id} {i.size}->{i.new_size} (max: {i.group.max})}}" for i in self.increases)
+        plan = " ".join(
+            f"{{{increase.group.id} {increase.size}->{increase.new_size} (max: {increase.group.max})}}"
+            for increase in self.increases
+        )
         for pod in best.pods:
             self.add_event("Normal", "TriggeredScaleUp", f"pod triggered scale-up: [{plan}]", pod.key)
 
-    def _reject_all(self, reason: str) -> None:
-        """Turn all acceptances into rejections with this reason."""
+    def _reject_pods_of_all_groups(self, reason: str) -> None:
+        """Record that all groups that accept pods reject them for this reason instead, so that no group grows."""
         for pods in self.groups:
             pods.rejections.update({group: FilterRejection("", (reason,)) for group in pods.accepting_groups})
             pods.accepting_groups = []
@@ -412,7 +451,10 @@ class ScaleUpRun:
     # -- the report -----------------------------------------------------------------------------------------------
 
     def _build_remaining_pods(self) -> dict[str, RemainingPod]:
-        """Build the report entry of each pod for which no group grows, by pod."""
+        """Build the report entry of each pod for which no group grows, by the pod's key.
+
+        If the options say so, the pods are also tried on the templates of skipped groups.
+        """
         writes_event = self.result not in (SUCCESSFUL, FAILED)
         unaccepted = [pods for pods in self.groups if not pods.accepting_groups]
         if self.loop.options.scale_up_simulation_for_skipped_node_groups:
@@ -420,20 +462,23 @@ class ScaleUpRun:
                 if name in self.loop.templates:
                     group = next(group for group in self.loop.groups.all if group.id == name)
                     self._try_pods_on_template(unaccepted, group)
-        remaining = {pod.key: self._explain_remaining(pods, writes_event) for pods in unaccepted for pod in pods.pods}
+        remaining = {pod.key: self._build_remaining_pod(pods, writes_event) for pods in unaccepted for pod in pods.pods}
         message = f"pod didn't trigger scale-up: {MAX_TOTAL}"
         return remaining | {pod.key: RemainingPod(message=message) for pod in self.limited}
 
-    def _explain_remaining(self, pods: EquivalenceGroup, writes_event: bool) -> RemainingPod:
-        """Build the report entry that the pods of an equivalence group share."""
+    def _build_remaining_pod(self, pods: EquivalenceGroup, writes_event: bool) -> RemainingPod:
+        """Build the report entry that the pods of an equivalence group share.
+
+        The entry has the autoscaler's message only if ``writes_event`` is set and all groups have a known template.
+        """
         simulated = self.loop.options.scale_up_simulation_for_skipped_node_groups
         skipped = {
             name: reasons for name, reasons in self.skipped.items() if not (simulated and name in pods.rejections)
         }
         reasons = Counter(reason for refusal in pods.rejections.values() for reason in refusal.reasons)
         reasons.update(reason for reasons in skipped.values() for reason in reasons)
-        parts = sorted(f"{count} {reason}" for reason, count in reasons.items())
-        message = f"pod didn't trigger scale-up: {', '.join(parts)}"
+        reason_counts = sorted(f"{count} {reason}" for reason, count in reasons.items())
+        message = f"pod didn't trigger scale-up: {', '.join(reason_counts)}"
         rejected = {name: GroupRefusal(*refusal) for name, refusal in pods.rejections.items()}
         is_certain = all(reasons != (UNKNOWN_TEMPLATE,) for reasons in skipped.values())
         return RemainingPod(rejected, skipped, message if writes_event and is_certain else None)
@@ -446,46 +491,55 @@ class ScaleUpRun:
             if pod.message is not None:
                 self.add_event("Normal", "NotTriggerScaleUp", pod.message, key)
         best = self.best
+        # pods that other groups accept, which have to wait for a later loop
         awaiting = [
             pods
             for pods in self.groups
             if best and pods.accepting_groups and best.group.id not in pods.accepting_groups
         ]
+        templates = {}
+        if not loop.ends_immediately:
+            templates = {name: self._build_template_report(name) for name in loop.templates}
         return ScaleUp(
-            unschedulable=list_keys(loop.unschedulable) if self.begun else (),
-            filtered_out=list_keys(self.filtered_out),
+            unschedulable=list_pod_keys(loop.unschedulable) if self.begun else (),
+            filtered_out=list_pod_keys(self.filtered_out),
             upcoming=loop.upcoming,
             cluster_healthy=loop.health.cluster_is_healthy,
             result=self.result,
             error=self.error,
             options=tuple(
-                ExpansionOption(o.group.id, o.nodes, list_keys(o.pods), tuple(similar.id for similar in o.similar))
-                for o in self.options
+                ExpansionOption(
+                    option.group.id,
+                    option.nodes,
+                    list_pod_keys(option.pods),
+                    tuple(similar.id for similar in option.similar),
+                )
+                for option in self.options
             ),
             best=best.group.id if best else None,
             tied=self.tied,
             doubts=self.expander_doubts,
             increases=tuple(
-                GroupIncrease(i.group.id, i.size, i.new_size)
-                for i in sorted(self.increases, key=lambda increase: increase.group.id)
+                GroupIncrease(increase.group.id, increase.size, increase.new_size)
+                for increase in sorted(self.increases, key=lambda increase: increase.group.id)
             ),
-            triggered=list_keys(best.pods) if best and self.result in (SUCCESSFUL, FAILED) else (),
+            triggered=list_pod_keys(best.pods) if best and self.result in (SUCCESSFUL, FAILED) else (),
             awaiting=tuple(pod.key for pods in awaiting for pod in pods.pods) if self.result == SUCCESSFUL else (),
             remaining=remaining,
-            templates={}
-            if loop.ends_immediately
-            else {name: self._build_template_report(name) for name in loop.templates},
-            events=tuple(sorted(self.events, key=lambda e: (e.object, e.type, e.reason, e.message))),
+            templates=templates,
+            events=tuple(
+                sorted(self.events, key=lambda event: (event.object, event.type, event.reason, event.message))
+            ),
             unknown_groups=tuple(name for name, reasons in self.skipped.items() if reasons == (UNKNOWN_TEMPLATE,)),
         )
 
     def _build_template_report(self, group: str) -> GroupTemplate:
-        """Build the report of a group's template."""
+        """Build the report of a group's template, with the total requests of its pods."""
         template = self.loop.templates[group]
         requested = self._sum_requests(template.pods)
         meta = template.node.metadata
         return GroupTemplate(
-            tuple(map(describe_source, template.pods)),
+            tuple(map(describe_pod_source, template.pods)),
             requested["cpu"],
             requested["memory"],
             taints=tuple(f"{taint.key}={taint.value}:{taint.effect}" for taint in template.node.spec.taints),
@@ -497,5 +551,5 @@ class ScaleUpRun:
         """Return the total requests of the pods."""
         requested: Counter[str] = Counter()
         for pod in pods:
-            requested.update(self._get_requests(pod))
+            requested.update(self._get_pod_requests(pod))
         return requested

@@ -66,7 +66,10 @@ class TemplateLack:
         )
 
     def build_provider_settings(self, provider: Provider) -> tuple[str, ...]:
-        """Return the tags or annotations that declare the missing labels and resources to the provider."""
+        """Return the tags or annotations that declare the missing labels and resources to the provider.
+
+        An unknown provider gets the tags of AWS.
+        """
         if provider is Provider.CLUSTER_API:
             prefix = "capacity.cluster-autoscaler.kubernetes.io"
             settings = []
@@ -83,11 +86,10 @@ class TemplateLack:
         else:
             prefix, separator = "k8s.io/cluster-autoscaler/node-template/", "/"
             names = {name: name for name in (*self.labels, *self.resources)}
-        labels_and_resources = [("label", self.labels), ("resources", {k: str(v) for k, v in self.resources.items()})]
-        return tuple(
-            f"tag {prefix}{kind}{separator}{names[name]}={value}"
-            for kind, values in labels_and_resources
-            for name, value in values.items()
+        label_prefix, resource_prefix = f"{prefix}label{separator}", f"{prefix}resources{separator}"
+        return (
+            *(f"tag {label_prefix}{names[key]}={value}" for key, value in self.labels.items()),
+            *(f"tag {resource_prefix}{names[name]}={amount}" for name, amount in self.resources.items()),
         )
 
 
@@ -111,14 +113,18 @@ def iter_template_gaps(
     remaining: Iterable[UnhelpedPods],
     replay: Replay,
 ) -> Iterator[TemplateGap]:
-    """Yield what the templates of groups without nodes lack for the remaining pods, confirmed by a replay."""
+    """Yield what the templates of groups without nodes lack to accept the remaining pods.
+
+    Each gap is confirmed by a replay in which it is filled. At most MAX_REPLAYS replays are run, and at most one gap is
+    yielded for each group and set of similar pods.
+    """
     nodes = list(nodes)
     with_nodes = {groups.of_node[name].id for node in nodes if (name := node.metadata.name) in groups.of_node}
     empty = [group for group in groups.all if group.template is not None and group.id not in with_nodes]
     replayed = 0
     for pods in remaining:
         for group in empty:
-            for lack in iter_template_lacks(pods.first, pods.requests, group, nodes):
+            for lack in iter_possible_template_lacks(pods.first, pods.requests, group, nodes):
                 if replayed == MAX_REPLAYS:
                     return
                 replayed += 1
@@ -126,14 +132,14 @@ def iter_template_gaps(
                 changed = replace(group, template=lack.add_to_template(group.template))
                 all_groups = tuple(changed if other_group.id == group.id else other_group for other_group in groups.all)
                 if replay(groups._replace(all=all_groups), group.id, pods.first):
-                    provider = find_provider(group, nodes)
+                    provider = find_cloud_provider(group, nodes)
                     yield TemplateGap(
                         group.id, pods.keys, lack.describe(), lack.build_provider_settings(provider), provider.value
                     )
                     break
 
 
-def iter_template_lacks(
+def iter_possible_template_lacks(
     pod: Pod, requests: Mapping[str, int], group: AutoscaledGroup, nodes: Sequence[Node]
 ) -> Iterator[TemplateLack]:
     """Yield combinations of labels and resources that the group's template may lack for a pod.
@@ -145,12 +151,13 @@ def iter_template_lacks(
     assert group.template is not None
     labels, allocatable = group.template.metadata.labels, group.template.status.allocatable
     resources = {
-        name: n
-        for name, n in requests.items()
-        if n > 0 and name not in UNIVERSAL_RESOURCES and _is_zero(allocatable.get(name))
+        name: amount
+        for name, amount in requests.items()
+        if amount > 0 and name not in UNIVERSAL_RESOURCES and _is_missing_or_zero(allocatable.get(name))
     }
     for wanted in _iter_required_label_sets(pod):
-        if any(values and key in labels and labels[key] not in values for key, values in wanted.items()):
+        has_other_value = any(values and key in labels and labels[key] not in values for key, values in wanted.items())
+        if has_other_value:
             continue
         missing = {key: next(iter(values), ANY_VALUE) for key, values in wanted.items() if key not in labels}
         if missing or resources:
@@ -160,15 +167,15 @@ def iter_template_lacks(
             yield from (TemplateLack({**missing, ZONE: zone}, resources) for zone in zones[:MAX_TRIED_ZONES])
 
 
-def _is_zero(quantity: str | float | None) -> bool:
-    """Return whether the quantity is missing or zero."""
+def _is_missing_or_zero(quantity: str | float | None) -> bool:
+    """Return whether the quantity is zero or not given."""
     return quantity is None or parse(str(quantity)) == Quantity(0)
 
 
 def _iter_required_label_sets(pod: Pod) -> Iterator[Mapping[str, tuple[str, ...]]]:
-    """Yield the labels that each required node affinity term and the node selector require together.
+    """Yield the sets of labels with which a node matches the pod: one for each required node affinity term.
 
-    Each label is mapped to its allowed values. An empty tuple allows any value.
+    A set includes the node selector and maps each label to its allowed values. An empty tuple allows any value.
     """
     selected: dict[str, tuple[str, ...]] = {key: (value,) for key, value in pod.spec.node_selector.items()}
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
@@ -180,7 +187,10 @@ def _iter_required_label_sets(pod: Pod) -> Iterator[Mapping[str, tuple[str, ...]
 
 
 def _iter_required_labels(expressions: Iterable[SelectorRequirement]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield each label that the expressions require, with the values that are allowed."""
+    """Yield each label that the expressions require, with its allowed values, or an empty tuple if any is allowed.
+
+    Expressions other than In and Exists are ignored.
+    """
     for expression in expressions:
         if expression.operator == "In":
             yield expression.key, expression.values or ()
@@ -188,8 +198,8 @@ def _iter_required_labels(expressions: Iterable[SelectorRequirement]) -> Iterato
             yield expression.key, ()
 
 
-def find_provider(group: AutoscaledGroup, nodes: Iterable[Node]) -> Provider:
-    """Return the cloud provider of a group, judging by the group's id and the cluster's nodes."""
+def find_cloud_provider(group: AutoscaledGroup, nodes: Iterable[Node]) -> Provider:
+    """Return the cloud provider of a group, judging by the group's id and by the first telling node of the cluster."""
     if group.id.startswith(CLUSTER_API_KINDS):
         return Provider.CLUSTER_API
     for node in nodes:

@@ -16,7 +16,7 @@ from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated
 from kschedctl.api.workloads import add_daemon_tolerations
 from kschedctl.autoscaling.cluster_autoscaler import nodes as node_facts
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, AutoscalerOptions, NodeGroupList
-from kschedctl.autoscaling.cluster_autoscaler.pods import get_controller, is_daemon_set_pod, is_mirror
+from kschedctl.autoscaling.cluster_autoscaler.pods import get_controller, is_daemon_set_pod, is_mirror_pod
 from kschedctl.snapshot.nodes import BETA_REGION, BETA_ZONE, HOSTNAME, REGION, ZONE
 
 NODE_CRITICAL = "system-node-critical"
@@ -47,9 +47,10 @@ class TemplateSources(NamedTuple):
 
 
 def build_templates(groups: NodeGroupList, nodes: Sequence[Node], sources: TemplateSources) -> dict[str, NodeTemplate]:
-    """Build the template of each group, if one can be built. ``nodes`` are in list order.
+    """Build the template of each group, and leave out groups for which there is no example. Return them by group.
 
-    A good example among the group's nodes is preferred to the cloud's template, which is preferred to other nodes.
+    ``nodes`` are in list order. The first good example among the group's nodes is preferred to the cloud provider's
+    template, which is preferred to a node that is not a good example.
     """
     is_good = {node.metadata.name: _is_good_example(node, sources.now) for node in nodes}
     examples = _find_first_node_of_groups(groups, (node for node in nodes if is_good[node.metadata.name]))
@@ -66,7 +67,7 @@ def build_templates(groups: NodeGroupList, nodes: Sequence[Node], sources: Templ
 
 
 def _is_good_example(node: Node, now: int) -> bool:
-    """Return whether the node represents its group well: it is ready for some time, schedulable and stays."""
+    """Return whether the node is like a new one: ready for some time, and neither cordoned nor being deleted."""
     readiness = node_facts.get_readiness(node)
     is_stable = readiness.since + node_facts.STABLE_AFTER < now
     is_being_deleted = any(taint.key == node_facts.TO_BE_DELETED for taint in node.spec.taints)
@@ -74,7 +75,7 @@ def _is_good_example(node: Node, now: int) -> bool:
 
 
 def _find_first_node_of_groups(groups: NodeGroupList, nodes: Iterable[Node]) -> dict[str, Node]:
-    """Return the first node of each group."""
+    """Return the first of these nodes in each group, by group."""
     first: dict[str, Node] = {}
     for node in nodes:
         if group := groups.of_node.get(node.metadata.name):
@@ -87,9 +88,9 @@ def _build_template_from_node(group: AutoscaledGroup, node: Node, sources: Templ
 
     Pods of DaemonSets that have no pod on the node are added with ``--force-ds``, or if they can preempt other pods.
     """
-    template_node = _build_fresh_node(group, node, sources.options)
+    template_node = _build_template_node(group, node, sources.options)
     pods_on_node = [pod for pod in sources.pods_on(node.metadata.name) if not pod.metadata.deletion_timestamp]
-    kept_pods = [pod for pod in pods_on_node if is_mirror(pod) or is_daemon_set_pod(pod)]
+    kept_pods = [pod for pod in pods_on_node if is_mirror_pod(pod) or is_daemon_set_pod(pod)]
 
     controllers = [get_controller(pod) for pod in pods_on_node]
     running_uids = {owner.uid for owner in controllers if owner and owner.kind == "DaemonSet"}
@@ -97,31 +98,34 @@ def _build_template_from_node(group: AutoscaledGroup, node: Node, sources: Templ
     added_pods = [
         pod
         for pod in iter_daemon_pods(template_node, missing_daemon_sets)
-        if sources.options.force_daemon_sets or _can_preempt(pod)
+        if sources.options.force_daemon_sets or _preempts_as_node_critical(pod)
     ]
-    return NodeTemplate(template_node, tuple(_iter_pod_copies(template_node, [*kept_pods, *added_pods])))
+    return NodeTemplate(template_node, tuple(_iter_running_pod_copies(template_node, [*kept_pods, *added_pods])))
 
 
 def _build_template_from_cloud(group: AutoscaledGroup, node: Node, sources: TemplateSources) -> NodeTemplate:
-    """Build a template from the cloud provider's node, with the provider's and the DaemonSets' pods."""
-    fresh = _build_fresh_node(group, node, sources.options)
-    pods = tuple(_iter_pod_copies(fresh, (*group.template_pods, *iter_daemon_pods(fresh, sources.daemon_sets))))
+    """Build a template from the cloud provider's node, with the provider's pods and the pods of DaemonSets.
+
+    The deprecated labels for the zone, region and instance type are added.
+    """
+    fresh = _build_template_node(group, node, sources.options)
+    pods = tuple(_iter_running_pod_copies(fresh, (*group.template_pods, *iter_daemon_pods(fresh, sources.daemon_sets))))
     labels = fresh.metadata.labels
     deprecated = {old: labels[new] for new, old in _DEPRECATED.items() if new in labels}
-    return NodeTemplate(_set_labels(fresh, {**labels, **deprecated}), pods)
+    return NodeTemplate(_replace_labels(fresh, {**labels, **deprecated}), pods)
 
 
-def _build_fresh_node(group: AutoscaledGroup, node: Node, options: AutoscalerOptions) -> Node:
-    """Return a copy of the node as a template, without the taints that new nodes do not have."""
+def _build_template_node(group: AutoscaledGroup, node: Node, options: AutoscalerOptions) -> Node:
+    """Return a copy of the node that is named as the group's template and has only the taints of new nodes."""
     name = f"template-node-for-{group.id}"
     labels = {**node.metadata.labels, HOSTNAME: name, TEMPLATE_LABEL: "true"}
-    taints = tuple(taint for taint in node.spec.taints if not _is_dropped_taint(taint.key, options))
+    taints = tuple(taint for taint in node.spec.taints if not _is_temporary_taint(taint.key, options))
     meta = replace(node.metadata, name=name, uid="", labels=labels)
     return default_node(replace(node, metadata=meta, spec=replace(node.spec, taints=taints)))
 
 
-def _is_dropped_taint(key: str, options: AutoscalerOptions) -> bool:
-    """Return whether new nodes do not have this taint."""
+def _is_temporary_taint(key: str, options: AutoscalerOptions) -> bool:
+    """Return whether the taint is left out of templates because it is temporary, so that new nodes do not have it."""
     is_own_or_condition_taint = (
         key in (node_facts.TO_BE_DELETED, node_facts.DELETION_CANDIDATE) or key in node_facts.CONDITION_TAINTS
     )
@@ -138,7 +142,9 @@ def iter_daemon_pods(node: Node, daemon_sets: Iterable[StoredWorkload]) -> Itera
         template = workload.spec.template
         spec = add_daemon_tolerations(template.spec)
         name, labels = node.metadata.name, node.metadata.labels
-        if not compile_required_node_affinity(spec).allows(labels, name) or template.spec.node_name not in ("", name):
+        if template.spec.node_name not in ("", name):
+            continue
+        if not compile_required_node_affinity(spec).allows(labels, name):
             continue
         if find_untolerated(node.spec.taints, spec.tolerations, HARD_EFFECTS) is not None:
             continue
@@ -154,25 +160,25 @@ def iter_daemon_pods(node: Node, daemon_sets: Iterable[StoredWorkload]) -> Itera
         yield Pod(pod_meta, spec, PodStatus("Pending"))
 
 
-def _can_preempt(pod: Pod) -> bool:
-    """Return whether the pod can preempt other pods to run on a full node."""
+def _preempts_as_node_critical(pod: Pod) -> bool:
+    """Return whether the pod is node-critical and may preempt other pods, so that it also runs on a full node."""
     return pod.spec.priority_class_name == NODE_CRITICAL and pod.spec.preemption_policy in (
         None,
         "PreemptLowerPriority",
     )
 
 
-def _iter_pod_copies(node: Node, pods: Iterable[Pod]) -> Iterator[Pod]:
-    """Yield running copies of the pods on a template."""
+def _iter_running_pod_copies(node: Node, pods: Iterable[Pod]) -> Iterator[Pod]:
+    """Yield running copies of the pods, with new names and bound to the template node."""
     for number, pod in enumerate(pods):
         name = f"{pod.metadata.name}-{node.metadata.name}-{number}"
         spec = replace(pod.spec, node_name=node.metadata.name)
         yield Pod(replace(pod.metadata, name=name, uid=""), spec, PodStatus("Running"))
 
 
-def copy_with_suffix(template: Node, suffix: str) -> Node:
-    """Return a copy of a template with a suffix added to its name."""
-    return copy_with_name(template, build_suffixed_name(template, suffix))
+def copy_node_with_suffix(template: Node, suffix: str) -> Node:
+    """Return a copy of a template node with a suffix added to its name and hostname label."""
+    return copy_node_with_name(template, build_suffixed_name(template, suffix))
 
 
 def build_suffixed_name(template: Node, suffix: str) -> str:
@@ -180,12 +186,12 @@ def build_suffixed_name(template: Node, suffix: str) -> str:
     return f"{template.metadata.name}-{suffix}"
 
 
-def copy_with_name(template: Node, name: str) -> Node:
-    """Return a copy of a template under another name."""
+def copy_node_with_name(template: Node, name: str) -> Node:
+    """Return a copy of a template node with another name and hostname label."""
     named = replace(template, metadata=replace(template.metadata, name=name))
-    return _set_labels(named, {**template.metadata.labels, HOSTNAME: name})
+    return _replace_labels(named, {**template.metadata.labels, HOSTNAME: name})
 
 
-def _set_labels(node: Node, labels: Mapping[str, str]) -> Node:
-    """Return the node with these labels."""
+def _replace_labels(node: Node, labels: Mapping[str, str]) -> Node:
+    """Return a copy of the node with exactly these labels."""
     return replace(node, metadata=replace(node.metadata, labels=dict(labels)))

@@ -12,7 +12,7 @@ from kschedctl.api.objects import Node, Pod
 from kschedctl.autoscaling.cluster_autoscaler import nodes as node_facts
 from kschedctl.autoscaling.cluster_autoscaler.drainability import is_long_terminating
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, AutoscalerOptions
-from kschedctl.autoscaling.cluster_autoscaler.pods import is_daemon_set_pod, is_mirror
+from kschedctl.autoscaling.cluster_autoscaler.pods import is_daemon_set_pod, is_mirror_pod
 from kschedctl.reports.cluster_autoscaler import Utilization
 
 Requested = Mapping[str, int]
@@ -33,24 +33,25 @@ class UtilizationRules(NamedTuple):
         skip_daemon_sets = options.ignore_daemon_sets_utilization if group_option is None else group_option
         return cls(skip_daemon_sets, options.ignore_mirror_pods_utilization, now)
 
-    def is_skipped(self, pod: Pod) -> bool:
-        """Return whether the pod is left out of the utilization."""
-        return (self.skip_daemon_sets and is_daemon_set_pod(pod)) or (self.skip_mirror_pods and is_mirror(pod))
+    def is_pod_skipped(self, pod: Pod) -> bool:
+        """Return whether the rules leave the pod out of the utilization, because of its kind."""
+        return (self.skip_daemon_sets and is_daemon_set_pod(pod)) or (self.skip_mirror_pods and is_mirror_pod(pod))
 
 
 def compute_utilization(
     node: Node, pods: Iterable[tuple[Pod, Requested]], rules: UtilizationRules, options: AutoscalerOptions
 ) -> Utilization | None:
-    """Compute a node's utilization from its pods' requests: of the GPU on GPU nodes, else the higher of CPU and memory.
+    """Compute a node's utilization from its pods' requests.
 
-    Return None if a node without GPUs offers no CPU or no memory.
+    On GPU nodes, the utilization of the GPU counts. On other nodes, the higher of CPU and memory counts, and the result
+    is None if the node offers no CPU or no memory.
     """
     pods = list(pods)
     allocatable = node_facts.get_allocatable(node)
     if has_gpu_label(node, options):
-        gpu = _compute_share(node_facts.GPU, allocatable, pods, rules)
+        gpu = _compute_requested_share(node_facts.GPU, allocatable, pods, rules)
         return Utilization(gpu=gpu or 0.0, resource=node_facts.GPU, value=gpu or 0.0)
-    cpu, memory = (_compute_share(name, allocatable, pods, rules) for name in ("cpu", "memory"))
+    cpu, memory = (_compute_requested_share(name, allocatable, pods, rules) for name in ("cpu", "memory"))
     if cpu is None or memory is None:
         return None
     return Utilization(cpu, memory, 0.0, "cpu" if cpu > memory else "memory", max(cpu, memory))
@@ -61,7 +62,7 @@ def has_gpu_label(node: Node, options: AutoscalerOptions) -> bool:
     return options.gpu_label in node.metadata.labels
 
 
-def _compute_share(
+def _compute_requested_share(
     name: str, allocatable: Requested, pods: Iterable[tuple[Pod, Requested]], rules: UtilizationRules
 ) -> float | None:
     """Return the share of a resource that pods request, or None if the node does not offer the resource.
@@ -73,10 +74,11 @@ def _compute_share(
     if not available:
         return None
     for pod, requests in pods:
-        if rules.is_skipped(pod):
+        if rules.is_pod_skipped(pod):
             available -= requests.get(name, 0)
         elif not is_long_terminating(pod, rules.now):
             requested += requests.get(name, 0)
     if available:
         return requested / available
+    # as upstream's division of floats by 0, if skipped pods request all there is
     return float("inf") if requested else float("nan")

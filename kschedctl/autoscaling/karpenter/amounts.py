@@ -20,7 +20,8 @@ Amounts = Mapping[str, int]
 """Resource name -> thousandths, rounded up. Never modified."""
 PODS = "pods"
 ZERO = Quantity(0)
-_MOST = 2**62
+_MAX_THOUSANDTHS = 2**62
+"""Larger amounts are limited to this, so that sums of a few amounts fit in 64 bits."""
 _OPTIONS = Options(sidecar_ports=False)
 
 
@@ -32,7 +33,7 @@ def sum_pod_requests(pods: Sequence[Pod]) -> Quantities:
 
 
 def sum_quantities(*lists: Mapping[str, Quantity]) -> Quantities:
-    """Add up several resource lists."""
+    """Return the sum of several resource lists, resource by resource."""
     total: Quantities = {}
     for amounts in lists:
         for name, amount in amounts.items():
@@ -41,12 +42,12 @@ def sum_quantities(*lists: Mapping[str, Quantity]) -> Quantities:
 
 
 def subtract_quantities(amounts: Mapping[str, Quantity], deductions: Mapping[str, Quantity]) -> Quantities:
-    """Subtract amounts resource by resource. Resources that occur only in ``deductions`` are ignored."""
+    """Return the amounts minus the deductions. Resources that occur only in ``deductions`` are left out."""
     return {name: amount.sub(deductions[name]) if name in deductions else amount for name, amount in amounts.items()}
 
 
 def find_smallest_amounts(lists: Iterable[Mapping[str, Quantity]]) -> Quantities:
-    """Return the smallest amount of each resource that occurs in all lists."""
+    """Return the smallest amount of each resource that occurs in all lists, of which there must be at least one."""
     first, *others = lists
     return {
         name: min((amount, *(other[name] for other in others)))
@@ -66,21 +67,21 @@ def find_largest_amounts(lists: Iterable[Mapping[str, Quantity]]) -> Quantities:
 
 
 def render_quantities(amounts: Mapping[str, Quantity]) -> str:
-    """Render amounts as JSON, as Karpenter's events and errors show them."""
+    """Render amounts as a JSON object sorted by resource, as Karpenter's events and errors show them."""
     texts = {name: str(amounts[name]) for name in sorted(amounts)}
     return msgspec.json.encode(texts).decode()
 
 
-def to_thousandths(amounts: Mapping[str, Quantity]) -> dict[str, int]:
+def convert_to_thousandths(amounts: Mapping[str, Quantity]) -> dict[str, int]:
     """Convert quantities to whole thousandths, rounded up and limited to ±2**62."""
-    return {name: _quantity_to_thousandths(amount) for name, amount in amounts.items()}
+    return {name: _convert_quantity_to_thousandths(amount) for name, amount in amounts.items()}
 
 
-def _quantity_to_thousandths(amount: Quantity) -> int:
+def _convert_quantity_to_thousandths(amount: Quantity) -> int:
     """Convert one quantity to thousandths, rounded up and limited to ±2**62."""
     rounded = amount.round_up(-3)
     exact: int = rounded.mantissa * 10 ** (rounded.scale + 3)
-    return max(-_MOST, min(_MOST, exact))
+    return max(-_MAX_THOUSANDTHS, min(_MAX_THOUSANDTHS, exact))
 
 
 class AmountColumns:
@@ -97,7 +98,7 @@ class AmountColumns:
     def find_fitting_rows(self, amounts: Amounts, values: npt.NDArray[np.int64] | None = None) -> Bools:
         """Return a (rows,) mask of the rows that have at least these amounts and no negative amount.
 
-        ``values`` are the available amounts if they differ from the stored ones.
+        ``values`` is a table that is compared instead of the stored amounts, which then only have to be non-negative.
         """
         fits = self._has_no_negative.copy()
         available = self.values if values is None else values
@@ -109,7 +110,7 @@ class AmountColumns:
         return fits
 
     def get_column(self, name: str) -> npt.NDArray[np.int64]:
-        """Return the amounts of one resource in all rows, as an array (rows,)."""
+        """Return the amounts of one resource in all rows, as an array (rows,). They are 0 for an unknown resource."""
         if name not in self.names:
             return np.zeros(len(self.values), np.int64)
         column: npt.NDArray[np.int64] = self.values[:, self.names[name]]

@@ -54,20 +54,25 @@ class PoolTotals:
 
     @classmethod
     def from_candidates(cls, candidates: Iterable[NodeCandidate], nodes: Iterable[StateNode]) -> PoolTotals:
-        """Sum up the prices of each pool's candidates and the disruption costs of all its nodes."""
+        """Sum up, for each pool, the prices of its candidates and the costs of disrupting all its nodes."""
         prices: dict[str, float] = {}
         costs: dict[str, float] = {}
         by_name = {candidate.name: candidate for candidate in candidates}
         for candidate in by_name.values():
-            prices[candidate.pool.metadata.name] = prices.get(candidate.pool.metadata.name, 0.0) + candidate.price
-        for node in sorted((node for node in nodes if node.pool), key=lambda node: node.name):
+            pool = candidate.pool.metadata.name
+            prices[pool] = prices.get(pool, 0.0) + candidate.price
+        nodes_of_pools = [node for node in nodes if node.pool]
+        for node in sorted(nodes_of_pools, key=lambda node: node.name):
             node_candidate = by_name.get(node.name)
             cost = node_candidate.move_cost if node_candidate else compute_node_disruption_cost(node)
             costs[node.pool] = costs.get(node.pool, 0.0) + cost
         return cls(prices, costs)
 
     def score_move(self, pool: str, savings: float, cost: float) -> MoveScore:
-        """Score a move within one pool. Both shares are 0 if the pool has no price or no disruption cost."""
+        """Score a move of nodes of one pool by its savings and its disruption cost.
+
+        Both shares of the score are 0 if the pool has no price or no disruption cost.
+        """
         pool_price = self.prices.get(pool, 0.0)
         pool_cost = self.costs.get(pool, 0.0)
         if pool_price <= 0 or pool_cost <= 0:
@@ -80,14 +85,14 @@ class PoolTotals:
         Pools with another policy or without a price approve every deletion.
         """
         pool = candidate.pool.metadata.name
-        if not is_balanced(candidate) or self.prices.get(pool, 0.0) <= 0:
+        if not has_balanced_policy(candidate) or self.prices.get(pool, 0.0) <= 0:
             return True
         return self.score_move(pool, candidate.price, candidate.move_cost).is_approved
 
     def score_pools(self, candidates: Sequence[NodeCandidate], savings: float) -> dict[str, MoveScore]:
-        """Score a move for each of its pools that has the policy Balanced, and return the scores by pool.
+        """Score a move of the candidates for each pool with the policy Balanced, and return the scores by pool.
 
-        The savings are divided among the pools in proportion to the price of their candidates.
+        If the candidates belong to several pools, the savings are divided in proportion to their prices.
         """
         by_pool: dict[str, list[NodeCandidate]] = {}
         for candidate in candidates:
@@ -95,7 +100,7 @@ class PoolTotals:
         total_price = sum(candidate.price for candidate in candidates)
         scores = {}
         for name, pool_candidates in by_pool.items():
-            if not is_balanced(pool_candidates[0]):
+            if not has_balanced_policy(pool_candidates[0]):
                 continue
             pool_savings = savings
             if len(by_pool) > 1 and total_price > 0:
@@ -105,6 +110,6 @@ class PoolTotals:
         return scores
 
 
-def is_balanced(candidate: NodeCandidate) -> bool:
+def has_balanced_policy(candidate: NodeCandidate) -> bool:
     """Return whether the candidate's pool has the consolidation policy Balanced."""
     return candidate.pool.spec.disruption.consolidation_policy == BALANCED

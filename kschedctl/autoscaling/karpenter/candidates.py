@@ -18,7 +18,7 @@ from kschedctl.autoscaling.durations import parse_go_duration
 from kschedctl.autoscaling.karpenter.events import EventLog
 from kschedctl.autoscaling.karpenter.instance_types import InstanceType
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, DO_NOT_DISRUPT, INSTANCE_TYPE, NODE_POOL, ZONE
-from kschedctl.autoscaling.karpenter.pods import is_active, is_daemon, is_protected, is_reschedulable
+from kschedctl.autoscaling.karpenter.pods import is_active, is_daemon_set_pod, is_protected, is_reschedulable
 from kschedctl.autoscaling.karpenter.setting import KarpenterSetting
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode
 
@@ -91,30 +91,33 @@ class CandidateSearch:
         return {pool.metadata.name: pool for pool in self.setting.cluster.karpenter_node_pools}
 
     def find_candidates(self) -> list[NodeCandidate]:
-        """Return all candidates, sorted by name. Log why other nodes are not candidates."""
+        """Return all candidates, sorted by name, and log why other nodes are not candidates."""
         nodes = sorted(self.setting.nodes, key=lambda node: node.name)
         candidates = map(self._build_candidate, nodes)
         return [candidate for candidate in candidates if candidate is not None]
 
     def _build_candidate(self, state: StateNode) -> NodeCandidate | None:
-        """Build the candidate for a node, or log why the node is not one and return None."""
+        """Return the node as a candidate, or None if it is not a candidate.
+
+        The reason is logged, except for nodes without a NodeClaim.
+        """
         if fault := _describe_node_blocker(state):
             if state.claim is not None:
-                self.log.log_blocked(state, fault)
+                self.log.log_node_blocked(state, fault)
             return None
         assert state.node is not None
         assert state.claim is not None
         pool = self.pools.get(state.pool)
-        columns = self.setting.get_columns(state.pool)
+        columns = self.setting.get_type_columns(state.pool)
         if pool is None or not len(columns):
-            self.log.log_blocked(state, f"NodePool not found (NodePool={state.pool})")
+            self.log.log_node_blocked(state, f"NodePool not found (NodePool={state.pool})")
             return None
         fault = self._describe_pod_blocker(state)
         if fault and not (self.eventual and state.claim.spec.termination_grace_period is not None):
-            self.log.log_blocked(state, fault)
+            self.log.log_node_blocked(state, fault)
             return None
 
-        type_index = columns.numbers.get(state.labels.get(INSTANCE_TYPE, ""))
+        type_index = columns.row_by_name.get(state.labels.get(INSTANCE_TYPE, ""))
         type = columns.types[type_index] if type_index is not None else None
         pods = [pod for pod in state.bound if is_reschedulable(pod)]
         eviction_cost = sum(map(compute_eviction_cost, state.bound), 0.0)
@@ -125,15 +128,16 @@ class CandidateSearch:
             pool=pool,
             type=type,
             pods=pods,
-            price=find_node_price(state.labels, type),
+            price=find_offered_price(state.labels, type),
             move_cost=BASE_COST + sum((max(0.0, compute_eviction_cost(pod)) for pod in pods), 0.0),
             disruption_cost=eviction_cost * self._compute_remaining_lifetime(state.claim),
         )
 
     def _describe_pod_blocker(self, state: StateNode) -> str:
-        """Describe the pod or budget that blocks the node's disruption, or return "".
+        """Describe the pod or PodDisruptionBudget that blocks the node's disruption, or return "" if nothing does.
 
-        A budget that blocks it is recorded, and the ends of the pods' protection are logged.
+        A budget that blocks the disruption is recorded in ``blocking_budgets``, and the log gets an event about each
+        pod whose protection ends.
         """
         for pod in state.bound:
             if is_active(pod):
@@ -151,16 +155,18 @@ class CandidateSearch:
 
     def _compute_remaining_lifetime(self, claim: NodeClaim) -> float:
         """Return the share of expireAfter that remains, from 0.0 to 1.0. It is 1.0 if the node does not expire."""
-        after = parse_duration(claim.spec.expire_after)
+        after = parse_duration_or_never(claim.spec.expire_after)
         if after is None or claim.metadata.creation_timestamp is None:
             return 1.0
-        age = (self.setting.now - parse_microseconds(claim.metadata.creation_timestamp)) / 1e6
-        total = after / 1e9
-        return min(max((total - age) / total, 0.0), 1.0) if total else 0.0
+        age_in_seconds = (self.setting.now - parse_microseconds(claim.metadata.creation_timestamp)) / 1e6
+        lifetime_in_seconds = after / 1e9
+        if not lifetime_in_seconds:
+            return 0.0
+        return min(max((lifetime_in_seconds - age_in_seconds) / lifetime_in_seconds, 0.0), 1.0)
 
 
 def _describe_node_blocker(state: StateNode) -> str:
-    """Describe why the node cannot be a candidate regardless of its pods, or return ""."""
+    """Describe why the node cannot be a candidate, regardless of its pods, or return "" if it can."""
     checks = (
         (state.claim is None, "Node isn't managed by karpenter"),
         (state.node is None, "Nodeclaim does not have an associated node"),
@@ -172,26 +178,26 @@ def _describe_node_blocker(state: StateNode) -> str:
         ),
         (NODE_POOL not in state.labels, f"Node doesn't have required label (label={NODE_POOL})"),
     )
-    return next((fault for wrong, fault in checks if wrong), "")
+    return next((fault for is_blocked, fault in checks if is_blocked), "")
 
 
 def compute_eviction_cost(pod: Pod) -> float:
-    """Return the cost of evicting a pod, from -10 to 10, which grows with its deletion cost and priority."""
+    """Return the cost of evicting a pod, from -10 to 10. It grows with the pod's deletion cost and priority."""
     cost = 1.0
     if (deletion_cost := pod.metadata.annotations.deletion_cost) is not None:
-        cost += _parse_float(deletion_cost) / 2.0**27
+        cost += _parse_float_or_zero(deletion_cost) / 2.0**27
     if pod.spec.priority is not None:
         cost += pod.spec.priority / 2.0**25
     return min(max(cost, -10.0), 10.0)
 
 
 def compute_node_disruption_cost(state: StateNode) -> float:
-    """Return the cost of disrupting a node that is not a candidate."""
-    return BASE_COST + sum(max(0.0, compute_eviction_cost(pod)) for pod in state.pods if not is_daemon(pod))
+    """Return the cost of disrupting a node: 1, plus the costs of evicting its pods other than DaemonSets' pods."""
+    return BASE_COST + sum(max(0.0, compute_eviction_cost(pod)) for pod in state.pods if not is_daemon_set_pod(pod))
 
 
 def find_claim_condition(claim: NodeClaim, type: str) -> Condition | None:
-    """Return a NodeClaim's condition of this type, or None."""
+    """Return a NodeClaim's condition of this type, or None if it has no such condition."""
     return next((condition for condition in claim.status.conditions if condition.type == type), None)
 
 
@@ -201,17 +207,18 @@ def has_true_condition(claim: NodeClaim, type: str) -> bool:
     return condition is not None and condition.status == "True"
 
 
-def parse_duration(text: str | None) -> int | None:
-    """Parse a duration to nanoseconds, or return None for Never or no duration. Raises InputError."""
+def parse_duration_or_never(text: str | None) -> int | None:
+    """Parse a duration to nanoseconds, or return None if it is "Never" or missing. Raises InputError."""
     return None if text is None or text == NEVER else parse_go_duration(text, "duration")
 
 
-def is_settling(state: StateNode, pool: NodePool | None, now: int) -> bool:
+def is_node_settling(state: StateNode, pool: NodePool | None, now: int) -> bool:
     """Return whether less than the pool's consolidateAfter has passed since the node's last pod event.
 
-    Nodes that are not initialized are not settling.
+    A settling node is not consolidated and takes no pods from other nodes. Nodes without a pool or consolidateAfter,
+    and nodes that are not initialized, are not settling.
     """
-    consolidate_after = parse_duration(pool.spec.disruption.consolidate_after) if pool else None
+    consolidate_after = parse_duration_or_never(pool.spec.disruption.consolidate_after) if pool else None
     if not consolidate_after or state.claim is None or not has_true_condition(state.claim, "Initialized"):
         return False
     initialized = find_claim_condition(state.claim, "Initialized")
@@ -219,18 +226,20 @@ def is_settling(state: StateNode, pool: NodePool | None, now: int) -> bool:
     return since is not None and (now - parse_microseconds(since)) * 1000 < consolidate_after
 
 
-def find_node_price(labels: Mapping[str, str], type: InstanceType | None) -> float:
+def find_offered_price(labels: Mapping[str, str], type: InstanceType | None) -> float:
     """Return the hourly price at which the type is offered in the node's zone and capacity type.
 
     Unavailable offerings count, too. The price is 0 if there is no such offering.
     """
     zone, capacity_type = labels.get(ZONE, ""), labels.get(CAPACITY_TYPE, "")
     offerings = type.offerings if type else ()
-    price = next((o.price for o in offerings if (o.zone, o.capacity_type) == (zone, capacity_type)), 0.0)
-    return 0.0 if math.isnan(price) else price
+    for offering in offerings:
+        if (offering.zone, offering.capacity_type) == (zone, capacity_type):
+            return 0.0 if math.isnan(offering.price) else offering.price
+    return 0.0
 
 
-def _parse_float(text: str) -> float:
+def _parse_float_or_zero(text: str) -> float:
     """Parse a number, or return 0 if the text is not a number."""
     try:
         return float(text)

@@ -103,55 +103,63 @@ class NewClaim:
         requirements.add([LabelRequirement.from_operator(HOSTNAME, IN, (host,))])
         return cls(template, groups, host, settings=settings, requirements=requirements, options=options)
 
-    def can_add(self, data: PodData, relax_min_values: bool = False) -> ClaimAcceptance | ClaimRefusal:
-        """Return the claim's state with the pod added, or the reason why the pod cannot join."""
+    def check_pod_fits(self, data: PodData, relax_min_values: bool = False) -> ClaimAcceptance | ClaimRefusal:
+        """Return the state that the claim would have with the pod, or the reason why the pod cannot join.
+
+        The pod's volumes may allow several alternatives, of which the first that works is taken. With
+        ``relax_min_values``, unmet minValues are lowered.
+        """
         if fault := describe_untolerated_taints(self.template.taints, data.pod):
             return ClaimRefusal(fault)
         well_known = self.template.well_known
         if fault := self.requirements.describe_conflict(data.requirements, well_known):
             return ClaimRefusal(f"incompatible requirements, {fault}")
-        combined = self.requirements.plus(data.requirements)
+
+        combined = self.requirements.combined_with(data.requirements)
         outcome: ClaimAcceptance | ClaimRefusal = ClaimRefusal("")
-        for volumes in data.volumes or (Requirements(),):
+        for volumes in data.volumes or (Requirements(),):  # a pod without volumes has one alternative
             if fault := combined.describe_conflict(volumes, well_known):
                 outcome = ClaimRefusal(f"incompatible volume requirements, {fault}")
                 continue
-            outcome = self._can_add_with_volumes(data, combined.plus(volumes), relax_min_values)
+            outcome = self._check_pod_fits_with_volumes(data, combined.combined_with(volumes), relax_min_values)
             if isinstance(outcome, ClaimAcceptance):
                 return outcome
         return outcome
 
-    def _can_add_with_volumes(
+    def _check_pod_fits_with_volumes(
         self, data: PodData, requirements: Requirements, relax_min_values: bool
     ) -> ClaimAcceptance | ClaimRefusal:
-        """Return the claim's state with the pod added, or the reason why the pod cannot join.
+        """Return the state that the claim would have with the pod, or the reason why the pod cannot join.
 
-        ``requirements`` are those of the claim, the pod and its volumes.
+        ``requirements`` combine the requirements of the claim, the pod and its volumes.
         """
         topology = self.settings.topology
-        narrowed = topology.add_requirements(data.pod, self.template.taints, data.strict, requirements)
+        narrowed = topology.narrow_requirements(data.pod, self.template.taints, data.strict, requirements)
         if isinstance(narrowed, TopologyRefusal):
             return ClaimRefusal(narrowed.message, empty_label=narrowed.empty_label)
         if fault := requirements.describe_conflict(narrowed, self.template.well_known):
             return ClaimRefusal(fault)
-        requirements = requirements.plus(narrowed)
+        requirements = requirements.combined_with(narrowed)
         options = self._filter_instance_types(data, requirements, relax_min_values)
         if isinstance(options, str):
             return ClaimRefusal(options, requirements=requirements)
-        reservations = self._find_reservations(options, requirements)
+        reservations = self._find_holdable_reservations(options, requirements)
         if isinstance(reservations, ClaimRefusal):
             return reservations
         return ClaimAcceptance(requirements, options, reservations)
 
     def _filter_instance_types(self, data: PodData, requirements: Requirements, relax_min_values: bool) -> Bools | str:
-        """Return a (T,) mask of the instance types that can hold all pods, or why there are none.
+        """Return a (T,) mask of the instance types that can hold the claim's pods and this pod, or why none can.
 
         With ``relax_min_values``, unmet minValues are lowered in ``requirements``.
         """
         option_filter = OptionFilter(self.template.columns, requirements)
         requests = _add_amounts(self.amounts, data.amounts)
+        # Types with other DaemonSets have another overhead, so that each group of types is filtered by itself.
         for group in filter_groups_by_ports(self.groups, data.ports, self.ports):
-            option_filter.add_group(group.types & self.options, _add_amounts(requests, group.amounts), group.overhead)
+            option_filter.add_daemon_group(
+                group.types & self.options, _add_amounts(requests, group.amounts), group.overhead
+            )
         if requirements.have_min_values:
             too_few = self.template.columns.find_unmet_min_values(option_filter.remaining, requirements)
             if too_few and not relax_min_values:
@@ -162,12 +170,16 @@ class NewClaim:
             return option_filter.describe_failure(data.requests, data.amounts)
         return option_filter.remaining
 
-    def _find_reservations(self, options: Bools, requirements: Requirements) -> tuple[str, ...] | ClaimRefusal:
-        """Return the reservations that the claim would hold, or a refusal if it needs one and cannot hold any."""
+    def _find_holdable_reservations(self, options: Bools, requirements: Requirements) -> tuple[str, ...] | ClaimRefusal:
+        """Return the ids of the reservations that the claim would hold with these instance types.
+
+        Return a refusal if the settings are strict and the claim could use reserved capacity, but none is left, or if
+        it would lose the reservations that it holds.
+        """
         columns, settings = self.template.columns, self.settings
         if not settings.reserved_capacity or not columns.reserved.any():
             return ()
-        chosen = columns.find_offerings_meeting(requirements) & columns.reserved & options[columns.type_of]
+        chosen = columns.find_matching_offerings(requirements) & columns.reserved & options[columns.type_of]
         ids = [columns.offerings[index].reservation for index in np.flatnonzero(chosen).tolist()]
         free = tuple(id_ for id_ in ids if settings.reservations.can_reserve(self.host, id_))
         if settings.strict_reservations and not free:
@@ -177,30 +189,36 @@ class NewClaim:
                 return ClaimRefusal(WOULD_LOSE_RESERVED, final=True)
         return free
 
-    def add(self, data: PodData, acceptance: ClaimAcceptance) -> None:
+    def add_pod(self, data: PodData, acceptance: ClaimAcceptance) -> None:
         """Add an accepted pod, and account for its requests, topology, ports and reservations."""
         self.pods.append(data.pod)
         self.requirements, self.options = acceptance.requirements, acceptance.options
         self.requests = sum_quantities(self.requests, data.requests)
         self.amounts = _add_amounts(self.amounts, data.amounts)
-        self.settings.topology.register((self.host,))
-        self.settings.topology.record(data.pod, self.template.taints, self.requirements)
+        self.settings.topology.register_hosts((self.host,))
+        self.settings.topology.record_placement(data.pod, self.template.taints, self.requirements)
         self.ports.extend(data.ports)
         self.settings.reservations.set_held_reservations(self.host, acceptance.reservations)
         self.held_reservations = acceptance.reservations
 
-    def sort_options(self) -> list[int]:
-        """Sort the remaining instance types by price as Go does, and return them."""
-        previous_order = self.sorted_options or [
-            index for group in self.groups for index in np.flatnonzero(group.types).tolist()
-        ]
+    def sort_options_by_price(self) -> list[int]:
+        """Sort the remaining instance types by price, store them in ``sorted_options`` and return them.
+
+        Go's sort is not stable, so that the previous order matters.
+        """
+        initial_order = [index for group in self.groups for index in np.flatnonzero(group.types).tolist()]
+        previous_order = self.sorted_options or initial_order
         remaining = [index for index in previous_order if self.options[index]]
         prices = self.template.columns.find_cheapest_prices(self.requirements)[remaining].tolist()
         self.sorted_options = [remaining[index] for index in go_sort_order(prices)]
         return self.sorted_options
 
     def finalize_scheduling(self) -> None:
-        """Remove the placeholder hostname, require the held reservations, and add the DaemonSets' overhead."""
+        """Prepare the claim for launching, after its last pod was added.
+
+        Remove the placeholder hostname, require the reservations that it holds, and add the requests of DaemonSets'
+        pods to its own, which are the smallest among its instance types.
+        """
         self.requirements.pop(HOSTNAME, None)
         if self.held_reservations:
             self.requirements[CAPACITY_TYPE] = LabelRequirement.from_operator(CAPACITY_TYPE, IN, (RESERVED,))
@@ -208,12 +226,12 @@ class NewClaim:
         overhead: Quantities = {}
         for group in self.groups:
             if (group.types & self.options).any():
-                overhead = _find_smaller_amounts(overhead, group.overhead)
+                overhead = _find_common_smaller_amounts(overhead, group.overhead)
         self.requests = sum_quantities(self.requests, overhead)
 
 
 def describe_untolerated_taints(taints: Sequence[Taint], pod: Pod) -> str:
-    """Describe in Karpenter's words the taints that the pod does not tolerate."""
+    """Describe in Karpenter's words the taints that the pod does not tolerate, or return "" if it tolerates all."""
     tolerations = pod.spec.tolerations
     return "; ".join(
         f"did not tolerate taint (taint={taint})"
@@ -228,15 +246,15 @@ def describe_unmet_min_values(too_few: Mapping[str, int]) -> str:
 
 
 def _add_amounts(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
-    """Add up two resource lists in thousandths."""
+    """Return the sum of two resource lists in thousandths."""
     total = dict(left)
     for name, amount in right.items():
         total[name] = total.get(name, 0) + amount
     return total
 
 
-def _find_smaller_amounts(left: Quantities, right: Quantities) -> Quantities:
-    """Return the smaller amount of each resource in both lists, or ``right`` if ``left`` is empty."""
+def _find_common_smaller_amounts(left: Quantities, right: Quantities) -> Quantities:
+    """Return the smaller amount of each resource that is in both lists, or ``right`` if ``left`` is empty."""
     if not left:
         return right
     return {name: min(amount, right[name]) for name, amount in left.items() if name in right}
@@ -254,7 +272,7 @@ class Reservations:
         return reservation in self.held.get(host, ()) or self.remaining[reservation] > 0
 
     def set_held_reservations(self, host: str, reservations: Iterable[str]) -> None:
-        """Make a host hold exactly these reservations, and adjust the remaining capacity."""
+        """Make a host hold exactly these reservations, and adjust the remaining capacity of all that change."""
         requested = set(reservations)
         previous = self.held.get(host, set())
         for reservation in requested - previous:
@@ -264,8 +282,8 @@ class Reservations:
         self.held[host] = requested
 
 
-def compute_reservation_capacity(types: Iterable[InstanceType]) -> dict[str, int]:
-    """Return the capacity of each reservation. If its offerings differ, the smallest value counts."""
+def find_reservation_capacities(types: Iterable[InstanceType]) -> dict[str, int]:
+    """Return the capacity of each reservation, by id. If its offerings state different values, the smallest counts."""
     capacities: dict[str, int] = {}
     for instance_type in types:
         for offering in instance_type.offerings:

@@ -12,12 +12,12 @@ from functools import cached_property
 import numpy as np
 
 from kschedctl.api.arrays import Bools
-from kschedctl.autoscaling.karpenter.candidates import NodeCandidate, is_settling
+from kschedctl.autoscaling.karpenter.candidates import NodeCandidate, is_node_settling
 from kschedctl.autoscaling.karpenter.claims import NewClaim, describe_unmet_min_values
 from kschedctl.autoscaling.karpenter.events import EventLog
 from kschedctl.autoscaling.karpenter.existing_nodes import ExistingColumns
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, ON_DEMAND, RESERVED, SPOT
-from kschedctl.autoscaling.karpenter.launch import to_node_claim, truncate_instance_types
+from kschedctl.autoscaling.karpenter.launch import build_launched_claim, truncate_instance_types
 from kschedctl.autoscaling.karpenter.pods import is_active, is_drainable, is_provisionable, is_reschedulable
 from kschedctl.autoscaling.karpenter.preferences import remove_soft_constraints
 from kschedctl.autoscaling.karpenter.provision import iter_nominated_nodes
@@ -45,62 +45,62 @@ class RemovalOutcome:
 
 @dataclass(eq=False)
 class ReplacementClaim:
-    """A replacement NodeClaim with its instance types ordered by price."""
+    """A NodeClaim that may replace nodes, with its instance types ordered by price."""
 
     claim: NewClaim
     order: list[int] = field(default_factory=list)
-    """Numbers of the instance types, as last sorted."""
+    """Rows of the instance types, as they were last sorted."""
 
     def __post_init__(self) -> None:
-        self.sort_by_price()
+        self.sort_types_by_price()
 
     @property
     def columns(self) -> TypeColumns:
         """The columns of the claim's instance types."""
         return self.claim.template.columns
 
-    def sort_by_price(self) -> None:
-        """Sort the instance types by price."""
-        self.order = self.claim.sort_options()
+    def sort_types_by_price(self) -> None:
+        """Sort the claim's instance types by price, as ``order``."""
+        self.order = self.claim.sort_options_by_price()
 
-    def keep_types(self, mask: Bools) -> None:
-        """Keep only the instance types selected by a (T,) mask."""
+    def keep_types_in_mask(self, mask: Bools) -> None:
+        """Drop the instance types that are not set in a (T,) mask, also from the claim."""
         self.order = [index for index in self.order if mask[index]]
         self._update_claim()
 
-    def truncate(self, count: int) -> None:
-        """Keep only the first ``count`` instance types."""
+    def truncate_types(self, count: int) -> None:
+        """Drop all but the first ``count`` instance types, also from the claim."""
         self.order = self.order[:count]
         self._update_claim()
 
     def _update_claim(self) -> None:
-        """Copy the remaining instance types to the claim's options."""
+        """Make the remaining instance types the claim's options."""
         options = np.zeros(len(self.columns), np.bool_)
         options[self.order] = True
         self.claim.options = options
 
     def require_capacity_type(self, capacity_type: str) -> None:
-        """Add a requirement for the capacity type to the claim."""
+        """Add the requirement to the claim that its node has this capacity type."""
         self.claim.requirements.add([LabelRequirement.from_operator(CAPACITY_TYPE, IN, (capacity_type,))])
 
     def keep_cheaper_types(self, price: float) -> str:
-        """Keep the instance types whose worst launch price is below ``price``.
+        """Drop the instance types that may launch at ``price`` or more.
 
-        Return an error if this breaks minValues, otherwise "".
+        Return an error if the remaining types do not meet minValues, or else "".
         """
-        self.keep_types(compute_worst_launch_prices(self.columns, self.claim.requirements) < price)
+        self.keep_types_in_mask(compute_worst_launch_prices(self.columns, self.claim.requirements) < price)
         too_few = self.columns.find_unmet_min_values(self.claim.options, self.claim.requirements)
         return describe_unmet_min_values(too_few) if too_few else ""
 
     def find_cheapest_price(self) -> float:
-        """Return the lowest price of the first instance type, or 0 if no type is left."""
+        """Return the lowest price of the first instance type, or 0 if no type is left or the type is not offered."""
         if not self.order:
             return 0.0
         price = float(self.columns.find_cheapest_prices(self.claim.requirements)[self.order[0]])
         return price if np.isfinite(price) else 0.0
 
     def count_types_for_min_values(self) -> int:
-        """Return how many types are needed to meet all minValues, starting with the cheapest."""
+        """Return how many of the cheapest types are needed to meet all minValues, or the number of all types."""
         chosen = np.zeros(len(self.columns), np.bool_)
         for count, index in enumerate(self.order, 1):
             chosen[index] = True
@@ -119,7 +119,7 @@ class PlannedRemoval:
 
     @property
     def decision(self) -> str:
-        """The decision: "delete" or "replace"."""
+        """What happens to the candidates: "delete" or, if there is a replacement, "replace"."""
         return REPLACE if self.replacements else DELETE
 
     @property
@@ -129,11 +129,11 @@ class PlannedRemoval:
 
     @property
     def savings(self) -> float:
-        """The hourly price of the candidates minus that of the replacements."""
+        """The hourly price of the candidates minus the hourly price of the replacements."""
         return self.price - sum(offer.find_cheapest_price() for offer in self.replacements)
 
-    def describe_for_node(self, candidate: NodeCandidate) -> str:
-        """Describe the removal for the event about one of its nodes."""
+    def describe_node_removal(self, candidate: NodeCandidate) -> str:
+        """Describe the removal in Karpenter's words, for the event about one of its nodes."""
         if len(self.candidates) > 1:
             return f"{self.decision}: [{candidate.name}] (part of {len(self.candidates)}-node consolidation)"
         count = len(self.replacements)
@@ -143,13 +143,13 @@ class PlannedRemoval:
         return f"{self.decision}: [{candidate.name}] -> [{count} {noun}]"
 
     def build_command(self, max_instance_types: int) -> DisruptionCommand:
-        """Build the command for the report. Its claims name at most ``max_instance_types`` instance types."""
+        """Build the report of the removal, whose claims name at most ``max_instance_types`` instance types."""
         return DisruptionCommand(
             self.decision,
             tuple(sorted(candidate.name for candidate in self.candidates)),
             self.savings,
             tuple(iter_nominated_nodes(self.outcome.run)),
-            tuple(to_node_claim(offer.claim, max_instance_types) for offer in self.replacements),
+            tuple(build_launched_claim(offer.claim, max_instance_types) for offer in self.replacements),
         )
 
 
@@ -161,17 +161,17 @@ class Consolidation:
 
     @cached_property
     def settled_columns(self) -> ExistingColumns:
-        """Columns of the existing nodes, in which settling nodes take no pods from other nodes."""
+        """The columns of the existing nodes, in which settling nodes take no pods from other nodes."""
         setting = self.setting
         pools = {pool.metadata.name: pool for pool in setting.pools.pools}
-        return setting.build_existing_columns(
-            setting.pools, lambda node: is_settling(node, pools.get(node.pool), setting.now)
+        return setting.build_existing_node_columns(
+            setting.pools, lambda node: is_node_settling(node, pools.get(node.pool), setting.now)
         )
 
     @cached_property
     def all_columns(self) -> ExistingColumns:
-        """Columns of the existing nodes, with settling nodes treated like any other."""
-        return self.setting.build_existing_columns(self.setting.pools, lambda node: False)
+        """The columns of the existing nodes, in which settling nodes take pods like any other node."""
+        return self.setting.build_existing_node_columns(self.setting.pools, lambda node: False)
 
     def simulate_scheduling(
         self,
@@ -180,10 +180,10 @@ class Consolidation:
         consolidating: bool = True,
         softened: Container[str] = (),
     ) -> RemovalOutcome | None:
-        """Reschedule the candidates' pods as if the candidates were removed.
+        """Reschedule the candidates' pods as if the candidates were removed, and return the outcome.
 
         Return None if no NodePool launches nodes. Without ``consolidating``, even settling nodes take the pods. The
-        pods in ``softened`` are placed without their soft constraints.
+        pods whose keys are in ``softened`` are placed without their soft constraints. Events are written to ``log``.
         """
         setting = self.setting
         if not setting.pools.pools:
@@ -196,7 +196,7 @@ class Consolidation:
 
         # Schedule the candidates' pods together with all pods that wait for a node anyway.
         reschedulable = [pod for pod in candidate_pods if setting.limits.is_currently_reschedulable(pod)]
-        deleting = {pod.key for pod in setting.deleting_node_pods}
+        deleting_keys = {pod.key for pod in setting.deleting_node_pods}
         pods = [
             remove_soft_constraints(pod) if pod.key in softened else pod
             for pod in (*setting.pending, *reschedulable, *setting.deleting_node_pods)
@@ -206,11 +206,11 @@ class Consolidation:
             self.settled_columns if consolidating else self.all_columns,
             without={candidate.name for candidate in candidates},
             strict_reservations=False,
-            movable=deleting | {pod.key for pod in pods if pod.status.phase == "Pending"},
+            movable=deleting_keys | {pod.key for pod in pods if pod.status.phase == "Pending"},
         )
 
         # Collect the errors. Pods that were pending before do not count.
-        errors = {key: "; ".join(parts) for key, parts in run.errors.items()}
+        errors = {key: "; ".join(pod_errors) for key, pod_errors in run.errors.items()}
         claims = []
         for claim in run.claims:
             fault = truncate_instance_types(
@@ -220,22 +220,22 @@ class Consolidation:
                 errors.update({pod.key: fault for pod in claim.pods})
             else:
                 claims.append(claim)
-        errors |= _find_uninitialized_placements(run, deleting)
-        pending = {pod.key for pod in pods if is_provisionable(pod)}
-        candidate_errors = {key: error for key, error in errors.items() if key not in pending}
-        return RemovalOutcome(run, claims, _describe_errors(candidate_errors))
+        errors |= _find_uninitialized_placements(run, deleting_keys)
+        pending_keys = {pod.key for pod in pods if is_provisionable(pod)}
+        candidate_errors = {key: error for key, error in errors.items() if key not in pending_keys}
+        return RemovalOutcome(run, claims, _describe_scheduling_errors(candidate_errors))
 
     def simulate_empty_removal(self) -> RemovalOutcome:
-        """Return the outcome of removing nodes without pods to reschedule."""
+        """Return the outcome of removing nodes without pods, for which no pod has to be rescheduled."""
         return RemovalOutcome(self.setting.run_scheduler([], self.all_columns), [], "")
 
-    def compute_consolidation(
+    def plan_consolidation(
         self, candidates: Sequence[NodeCandidate], log: EventLog, softened: Container[str] = ()
     ) -> PlannedRemoval | None:
         """Plan to delete the nodes, or to replace them with one cheaper node.
 
-        Return None if neither is possible. The reason is logged only if there is a single candidate. The pods in
-        ``softened`` are placed without their soft constraints.
+        Return None if neither is possible. The reason is logged only if there is a single candidate. The pods whose
+        keys are in ``softened`` are placed without their soft constraints.
         """
         outcome = self.simulate_scheduling(candidates, log, softened=softened)
         if outcome is None:
@@ -248,43 +248,47 @@ class Consolidation:
             fault = self._keep_cheaper_types(offers[0], candidates)
         if fault:
             if len(candidates) == 1:
-                log.log_unconsolidatable(candidates[0].state, fault)
+                log.log_node_unconsolidatable(candidates[0].state, fault)
             return None
         removal = PlannedRemoval(candidates, outcome, offers)
         if offers:
             for candidate in candidates:
-                log.log_candidate(candidate.state, removal.describe_for_node(candidate), removal.savings)
+                log.log_consolidation_candidate(
+                    candidate.state, removal.describe_node_removal(candidate), removal.savings
+                )
         return removal
 
     def _keep_cheaper_types(self, offer: ReplacementClaim, candidates: Sequence[NodeCandidate]) -> str:
-        """Restrict the replacement to types that are cheaper than the nodes. Return an error if none is left, or "".
+        """Restrict the replacement to types that are cheaper than the nodes, and return an error or "".
 
-        A replacement that may be spot or on-demand has to be spot.
+        It is an error if too few types are left. A replacement that may be spot or on-demand has to be spot then, and
+        special rules apply if it replaces only spot nodes.
         """
         price = sum(candidate.price for candidate in candidates)
         are_all_spot = all(candidate.capacity_type == SPOT for candidate in candidates)
-        capacity_type = offer.claim.requirements.label(CAPACITY_TYPE)
-        if are_all_spot and capacity_type.has(SPOT):
+        capacity_type = offer.claim.requirements.get_requirement(CAPACITY_TYPE)
+        if are_all_spot and capacity_type.allows_value(SPOT):
             return self._restrict_spot_to_spot(offer, price, len(candidates))
-        if fault := _filter_by_price(offer, price):
+        if fault := _drop_types_by_price(offer, price):
             return fault
-        if capacity_type.has(SPOT) and capacity_type.has(ON_DEMAND):
+        if capacity_type.allows_value(SPOT) and capacity_type.allows_value(ON_DEMAND):
             offer.require_capacity_type(SPOT)
         return ""
 
-    def _restrict_spot_to_spot(self, offer: ReplacementClaim, price: float, nodes: int) -> str:
-        """Restrict the replacement of spot nodes to cheaper spot types. Return an error if too few are left, or "".
+    def _restrict_spot_to_spot(self, offer: ReplacementClaim, price: float, node_count: int) -> str:
+        """Restrict the replacement of spot nodes to cheaper spot types, and return an error or "".
 
-        A single node needs at least MIN_SPOT_TYPES cheaper types, and its replacement keeps only the cheapest of them,
-        so that it is not replaced again by an only slightly cheaper one.
+        It is an error if the feature is off or too few types are left. A single node needs at least MIN_SPOT_TYPES
+        cheaper types, and its replacement keeps only the cheapest, so that it is not soon replaced by a slightly
+        cheaper node.
         """
         if not self.setting.options.feature_gates.spot_to_spot_consolidation:
             return "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node"
         offer.require_capacity_type(SPOT)
-        offer.keep_types(offer.columns.find_offered_types(offer.claim.requirements))
-        if fault := _filter_by_price(offer, price):
+        offer.keep_types_in_mask(offer.columns.find_offered_types(offer.claim.requirements))
+        if fault := _drop_types_by_price(offer, price):
             return fault
-        if nodes > 1:
+        if node_count > 1:
             return ""
         if len(offer.order) < MIN_SPOT_TYPES:
             return (
@@ -292,29 +296,32 @@ class Consolidation:
                 f"candidate to consolidate, got {len(offer.order)}"
             )
         min_values_types = offer.count_types_for_min_values() if offer.claim.requirements.have_min_values else 0
-        offer.truncate(max(MIN_SPOT_TYPES, min_values_types))
+        offer.truncate_types(max(MIN_SPOT_TYPES, min_values_types))
         return ""
 
 
-def _filter_by_price(offer: ReplacementClaim, price: float) -> str:
-    """Keep the instance types cheaper than ``price``. Return an error if none is left, or ""."""
+def _drop_types_by_price(offer: ReplacementClaim, price: float) -> str:
+    """Drop the instance types that are not cheaper than ``price``, and return an error or "".
+
+    It is an error if no type is left or the remaining types do not meet minValues.
+    """
     if fault := offer.keep_cheaper_types(price):
         return f"Filtering by price: {fault}"
     return "" if offer.order else "Can't replace with a cheaper node"
 
 
 def compute_worst_launch_prices(columns: TypeColumns, requirements: Requirements) -> np.ndarray:
-    """Return the highest price at which each instance type may launch, (T,).
+    """Return, for each instance type, the highest price at which it may launch, as an array (T,).
 
     Only offerings of the capacity type that is tried first count: reserved, then spot, then on-demand. The price is
-    infinite for types without an allowed offering.
+    infinite for types without an offering that meets the requirements.
     """
     worst_prices = np.full(len(columns), np.inf)
     has_price = np.zeros(len(columns), np.bool_)
-    allowed = columns.find_offerings_meeting(requirements)
+    allowed = columns.find_matching_offerings(requirements)
     for capacity_type in (RESERVED, SPOT, ON_DEMAND):
         requirement = LabelRequirement.from_operator(CAPACITY_TYPE, IN, (capacity_type,))
-        offerings = allowed & columns.find_offerings_meeting({CAPACITY_TYPE: requirement})
+        offerings = allowed & columns.find_matching_offerings({CAPACITY_TYPE: requirement})
         prices = np.full(len(columns), -np.inf)
         np.maximum.at(prices, columns.type_of[offerings], columns.prices[offerings])
         is_first_choice = np.isfinite(prices) & ~has_price
@@ -323,10 +330,10 @@ def compute_worst_launch_prices(columns: TypeColumns, requirements: Requirements
     return worst_prices
 
 
-def _find_uninitialized_placements(run: SchedulerRun, deleting: set[str]) -> dict[str, str]:
-    """Return an error for each pod that was placed on an uninitialized node, by pod.
+def _find_uninitialized_placements(run: SchedulerRun, deleting_keys: set[str]) -> dict[str, str]:
+    """Return an error for each pod that was placed on an uninitialized node, by the pod's key.
 
-    Pods of deleting nodes are left out.
+    ``deleting_keys`` are the keys of pods of deleting nodes, which are left out.
     """
     reasons: dict[str, str] = {}
     for node in run.nodes.used:
@@ -336,12 +343,12 @@ def _find_uninitialized_placements(run: SchedulerRun, deleting: set[str]) -> dic
         names = (("nodeclaim", state.claim), ("node", state.node))
         objects = ", ".join(f"{kind}/{obj.metadata.name}" for kind, obj in names if obj is not None)
         error = f"would schedule against uninitialized {objects}"
-        reasons |= {pod.key: error for pod in node.pods if pod.key not in deleting}
+        reasons |= {pod.key: error for pod in node.pods if pod.key not in deleting_keys}
     return reasons
 
 
-def _describe_errors(errors: dict[str, str]) -> str:
-    """Describe in Karpenter's words why pods cannot be scheduled, or return ""."""
+def _describe_scheduling_errors(errors: dict[str, str]) -> str:
+    """Describe in Karpenter's words the errors of the first pods by key, or return "" if there is none."""
     if not errors:
         return ""
     shown = "".join(f"{key} => {errors[key]} " for key in sorted(errors)[:MAX_LISTED_ERRORS])

@@ -17,7 +17,7 @@ from kschedctl.api.copying import replace
 from kschedctl.api.objects import Affinity, Container, NodeAffinity, Pod, PodMeta, StoredWorkload, Taint
 from kschedctl.api.pod_requests import Quantities
 from kschedctl.api.tolerations import is_tolerated
-from kschedctl.autoscaling.karpenter.amounts import Amounts, sum_pod_requests, to_thousandths
+from kschedctl.autoscaling.karpenter.amounts import Amounts, convert_to_thousandths, sum_pod_requests
 from kschedctl.autoscaling.karpenter.pod_data import Port, get_host_ports
 from kschedctl.autoscaling.karpenter.preferences import (
     remove_required_node_affinity_term,
@@ -51,49 +51,50 @@ class Daemons:
     def __init__(self, pods: Iterable[Pod]) -> None:
         self.pods = list(pods)
 
-    def build_groups(self, template: ClaimTemplate) -> tuple[DaemonGroup, ...]:
+    def build_daemon_groups(self, template: ClaimTemplate) -> tuple[DaemonGroup, ...]:
         """Group a template's instance types by the DaemonSets that would run on them.
 
-        The groups are sorted by the names of their pods.
+        The groups are sorted by the names of their pods. As upstream, the pods stay relaxed for later templates.
         """
-        fitting = [self._find_compatible_types(pod_index, template) for pod_index in range(len(self.pods))]
-        runs = np.array(fitting, np.bool_).reshape(len(fitting), len(template.columns))
+        masks = [self._find_compatible_types(pod_index, template) for pod_index in range(len(self.pods))]
+        runs_on_type = np.array(masks, np.bool_).reshape(len(masks), len(template.columns))  # also without any pod
         pods_by_names: dict[str, list[Pod]] = {}
         types_by_names: dict[str, list[int]] = {}
         for type_index in np.flatnonzero(template.options).tolist():
-            pods = [self.pods[pod_index] for pod_index in np.flatnonzero(runs[:, type_index]).tolist()]
+            pods = [self.pods[pod_index] for pod_index in np.flatnonzero(runs_on_type[:, type_index]).tolist()]
             names = ",".join(sorted(pod.key for pod in pods))
             pods_by_names[names] = pods
             types_by_names.setdefault(names, []).append(type_index)
         return tuple(
-            _build_group(pods_by_names[names], types_by_names[names], len(template.columns))
+            _build_daemon_group(pods_by_names[names], types_by_names[names], len(template.columns))
             for names in sorted(types_by_names)
         )
 
     def find_expected_pods(self, node: StateNode) -> list[Pod]:
-        """Return the pods whose DaemonSets should run on the node."""
+        """Return the pods of the DaemonSets that should run on the node, given its labels and taints."""
         labels = Requirements.from_labels(node.labels)
         return [
             pod
             for pod in self.pods
-            if _tolerates_taints(pod, node.taints) and labels.compatible(build_strict_requirements(pod))
+            if _tolerates_all_taints(pod, node.taints) and labels.is_compatible_with(build_strict_requirements(pod))
         ]
 
     def _find_compatible_types(self, pod_index: int, template: ClaimTemplate) -> Bools:
-        """Return a (T,) mask of the template's instance types on which a DaemonSet would run.
+        """Return a (T,) mask of the template's instance types on which the DaemonSet of the indexed pod would run.
 
-        The DaemonSet's pod stays relaxed afterwards.
+        The pod is relaxed: it tolerates PreferNoSchedule taints, and loses required node affinity terms that the types
+        do not match. It stays relaxed afterwards.
         """
         if relaxed := tolerate_prefer_no_schedule_taints(self.pods[pod_index]):
             self.pods[pod_index] = relaxed.pod
         mask = np.zeros(len(template.columns), np.bool_)
-        if not _tolerates_taints(self.pods[pod_index], template.taints):
+        if not _tolerates_all_taints(self.pods[pod_index], template.taints):
             return mask
         unchecked = np.flatnonzero(template.options)
         while len(unchecked):
             required = build_strict_requirements(self.pods[pod_index])
             fits = np.zeros(len(unchecked), np.bool_)
-            if template.requirements.compatible(required, template.well_known):
+            if template.requirements.is_compatible_with(required, template.well_known):
                 fits = template.columns.find_compatible_types(required)[unchecked]
             if len(get_required_terms(self.pods[pod_index])) < 2:
                 mask[unchecked] = fits
@@ -108,22 +109,27 @@ class Daemons:
 
 
 def get_daemonset_pods(cluster: Cluster) -> list[Pod]:
-    """Return a pod for each DaemonSet: its newest pod, or one built from its template.
+    """Return a pod for each DaemonSet: its newest pod or, if it has no pods, a pod built from its template.
 
-    The required node affinity is always that of the template.
+    The required node affinity always comes from the template.
     """
     return [_build_daemonset_pod(daemon_set, cluster) for daemon_set in cluster.daemon_sets]
 
 
 def _build_daemonset_pod(daemon_set: StoredWorkload, cluster: Cluster) -> Pod:
-    """Build the pod that represents a DaemonSet, from its newest pod or its template."""
+    """Build the pod that represents a DaemonSet, from its newest pod or, if it has none, from its template.
+
+    If the template has a required node affinity, it replaces the pod's.
+    """
     template, metadata = daemon_set.spec.template.spec, daemon_set.metadata
-    pod = _find_newest_pod(daemon_set, cluster)
+    pod = _find_newest_daemonset_pod(daemon_set, cluster)
     if pod is None:
         containers = tuple(map(_default_requests_to_limits, template.containers))
         init = tuple(map(_default_requests_to_limits, template.init_containers))
         spec = replace(template, containers=containers, init_containers=init)
         pod = Pod(PodMeta(metadata.name, metadata.namespace), spec)
+
+    # The pod's own affinity names the node that the DaemonSet controller has chosen for it.
     template_affinity = template.affinity and template.affinity.node_affinity
     if not template_affinity or template_affinity.required_during_scheduling_ignored_during_execution is None:
         return pod
@@ -135,46 +141,54 @@ def _build_daemonset_pod(daemon_set: StoredWorkload, cluster: Cluster) -> Pod:
     return replace(pod, spec=replace(pod.spec, affinity=replace(affinity, node_affinity=node_affinity)))
 
 
-def _find_newest_pod(daemon_set: StoredWorkload, cluster: Cluster) -> Pod | None:
-    """Return the newest pod of a DaemonSet, or None. Of pods with the same age, the first is returned."""
+def _find_newest_daemonset_pod(daemon_set: StoredWorkload, cluster: Cluster) -> Pod | None:
+    """Return the newest pod of a DaemonSet, or None if it has no pods. Of equally old pods, the first is returned."""
     metadata = daemon_set.metadata
+
+    def may_be_owned(template: Pod) -> bool:
+        """Return whether pods of the template are in the DaemonSet's namespace and belong to a DaemonSet."""
+        return template.metadata.namespace == metadata.namespace and _find_daemonset_owner(template) != ("", "")
+
     newest = None
-    for pod in cluster.pods.filter_by_template(
-        lambda template: template.metadata.namespace == metadata.namespace and bool(_find_daemonset_owner(template))
-    ):
-        if _find_daemonset_owner(pod) == (metadata.uid, metadata.name) and (
-            newest is None or _get_creation_time(pod) > _get_creation_time(newest)
-        ):
+    for pod in cluster.pods.filter_by_template(may_be_owned):
+        if _find_daemonset_owner(pod) != (metadata.uid, metadata.name):
+            continue
+        if newest is None or _get_creation_time(pod) > _get_creation_time(newest):
             newest = pod
     return newest
 
 
 def _find_daemonset_owner(pod: Pod) -> tuple[str, str]:
-    """Return the UID and name of the DaemonSet that controls the pod, or two empty strings."""
-    owners = (o for o in pod.metadata.owner_references if o.controller and o.kind == "DaemonSet")
-    return next(((owner.uid, owner.name) for owner in owners), ("", ""))
+    """Return the UID and name of the DaemonSet that controls the pod, or two empty strings if there is none."""
+    for owner in pod.metadata.owner_references:
+        if owner.controller and owner.kind == "DaemonSet":
+            return owner.uid, owner.name
+    return "", ""
 
 
 def _get_creation_time(pod: Pod) -> str:
-    """Return the pod's creation timestamp, or ""."""
+    """Return the pod's creation timestamp, or "" if it has none."""
     return pod.metadata.creation_timestamp or ""
 
 
 def _default_requests_to_limits(container: Container) -> Container:
-    """Return the container with missing requests filled in from its limits."""
+    """Return a copy of the container in which its limits replace missing requests."""
     resources = container.resources
     return replace(container, resources=replace(resources, requests={**resources.limits, **resources.requests}))
 
 
-def _build_group(pods: Sequence[Pod], types: Sequence[int], count: int) -> DaemonGroup:
-    """Build the group of the instance types on which exactly these pods would run."""
-    mask = np.zeros(count, np.bool_)
+def _build_daemon_group(pods: Sequence[Pod], types: Sequence[int], type_count: int) -> DaemonGroup:
+    """Build the group of instance types on which exactly these pods would run.
+
+    ``types`` are the rows of the group's types among all ``type_count`` types of the template.
+    """
+    mask = np.zeros(type_count, np.bool_)
     mask[list(types)] = True
     overhead = sum_pod_requests(pods) if pods else {}
     ports = tuple(port for pod in pods for port in get_host_ports(pod))
-    return DaemonGroup(mask, overhead, to_thousandths(overhead), ports)
+    return DaemonGroup(mask, overhead, convert_to_thousandths(overhead), ports)
 
 
-def _tolerates_taints(pod: Pod, taints: Iterable[Taint]) -> bool:
+def _tolerates_all_taints(pod: Pod, taints: Iterable[Taint]) -> bool:
     """Return whether the pod tolerates all taints."""
     return all(is_tolerated(pod.spec.tolerations, taint, comparison_operators=True) for taint in taints)

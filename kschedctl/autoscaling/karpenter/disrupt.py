@@ -20,7 +20,7 @@ from kschedctl.autoscaling.karpenter.consolidation import (
     PlannedRemoval,
     ReplacementClaim,
 )
-from kschedctl.autoscaling.karpenter.disruption_budgets import build_budget_mapping
+from kschedctl.autoscaling.karpenter.disruption_budgets import count_allowed_disruptions_by_pool
 from kschedctl.autoscaling.karpenter.events import EventLog
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
@@ -60,9 +60,10 @@ def disrupt(
     now: str,
     begin: Begin = ignore_progress,
 ) -> Disruption:
-    """Replay the next disruption of nodes by Karpenter (v1.14), and report why other nodes stay. Raises InputError.
+    """Replay the next disruption of nodes by Karpenter (v1.14), and report why other nodes stay.
 
     ``instance_types``, ``options`` and ``now`` have the same form as for ``provision``. ``begin`` reports progress.
+    Raises InputError.
     """
     catalog = read_instance_types(instance_types)
     parsed_options = read_karpenter_options(options or {})
@@ -88,8 +89,8 @@ class MethodRound:
     error: str = ""
     """The error that ends the method, and with it Karpenter's whole round."""
 
-    def take_within_budgets(self, candidates: Iterable[NodeCandidate]) -> list[NodeCandidate]:
-        """Return the candidates that the budgets of their pools allow to disrupt together, in order."""
+    def take_candidates_within_budgets(self, candidates: Iterable[NodeCandidate]) -> list[NodeCandidate]:
+        """Return the first candidates of each pool, in order, as many as the pool's budget allows to disrupt."""
         remaining = dict(self.budgets)
         taken = []
         for candidate in candidates:
@@ -111,28 +112,38 @@ class DisruptionReplay:
         """Node -> the soft constraints without which it could be disrupted."""
 
     def build_report(self, begin: Begin) -> Disruption:
-        """Run every disruption method, and consolidation for each candidate alone, and report the results."""
-        single = self._build_round(UNDERUTILIZED, _should_consolidate)
+        """Run every disruption method, try to consolidate each candidate alone, and report the results.
+
+        ``begin`` reports the progress over the candidates.
+        """
+        single = self._build_method_round(UNDERUTILIZED, _is_consolidation_candidate)
         done = begin("Taking nodes away", len(single.candidates))
         for candidate in single.candidates:
-            self.answers[candidate.name] = self._consolidate_alone(candidate, single.totals)
+            self.answers[candidate.name] = self._build_alone_answer(candidate, single.totals)
             if self.answers[candidate.name].command is None and len(self.soft_constraints) < MAX_SOFTENED:
                 self._record_soft_constraints(candidate, single.totals)
             done(1)
+
         return Disruption(
-            emptiness=self._run_method(self._build_round(EMPTY, _is_empty_candidate), self._compute_emptiness),
-            drift=self._run_method(self._build_round(DRIFTED, _is_drifted, eventual=True), self._compute_drift),
-            multi=self._run_method(
-                self._build_round(UNDERUTILIZED, _should_consolidate), self._compute_multi_consolidation
+            emptiness=self._run_disruption_method(
+                self._build_method_round(EMPTY, _is_empty_candidate), self._plan_empty_node_deletion
             ),
-            single=self._run_method(single, self._compute_single_consolidation),
+            drift=self._run_disruption_method(
+                self._build_method_round(DRIFTED, _is_drifted_candidate, eventual=True),
+                self._plan_drifted_node_replacement,
+            ),
+            multi=self._run_disruption_method(
+                self._build_method_round(UNDERUTILIZED, _is_consolidation_candidate),
+                self._plan_multi_node_consolidation,
+            ),
+            single=self._run_disruption_method(single, self._plan_single_node_consolidation),
             per_node=self.answers,
             overlays=tuple(iter_overlay_verdicts(self.setting.overlays)),
             fates=tuple(self._iter_node_outcomes(single)),
         )
 
     def _iter_node_outcomes(self, single: MethodRound) -> Iterator[NodeFate]:
-        """Yield what happens to each node that Karpenter manages, and why a node stays.
+        """Yield the outcome of each node that Karpenter manages, sorted by name: what happens to it, or why it stays.
 
         `single` is the round of single-node consolidation. Nodes that are not among its candidates stay.
         """
@@ -149,9 +160,10 @@ class DisruptionReplay:
                 yield self._build_candidate_outcome(candidate)
 
     def _build_excluded_outcome(self, state: StateNode, reason: str, blocking_budget: str) -> NodeFate:
-        """Build the outcome of a node that is not a candidate, with the unready pods that use up `blocking_budget`.
+        """Build the outcome of a node that is not a candidate and stays for this reason.
 
-        `blocking_budget` is the PodDisruptionBudget `namespace/name` that excludes the node, or "".
+        `blocking_budget` is the PodDisruptionBudget `namespace/name` that excludes the node, or "". The unready pods
+        that use up the budget are named as the cause.
         """
         pods = self.setting.limits.find_unhealthy_pods(blocking_budget)
         return NodeFate(
@@ -189,18 +201,19 @@ class DisruptionReplay:
             soft_constraints=soft,
         )
 
-    def _build_round(
+    def _build_method_round(
         self, reason: str, is_candidate: Callable[[NodeCandidate, EventLog], bool], *, eventual: bool = False
     ) -> MethodRound:
         """Find the candidates of a disruption method and the number of nodes that each pool may disrupt.
 
-        With ``eventual``, a terminationGracePeriod overrides pods and budgets that block disruption.
+        `reason` is the method's reason in disruption budgets, and `is_candidate` its own filter of candidates. With
+        `eventual`, a terminationGracePeriod overrides pods and budgets that block disruption.
         """
         candidate_log, budget_log = EventLog(), EventLog()
         search = CandidateSearch(self.setting, candidate_log, eventual)
         candidates = search.find_candidates()
         totals = PoolTotals.from_candidates(candidates, self.setting.nodes)
-        budgets = build_budget_mapping(self.setting, reason, budget_log)
+        budgets = count_allowed_disruptions_by_pool(self.setting, reason, budget_log)
         return MethodRound(
             [candidate for candidate in candidates if is_candidate(candidate, candidate_log)],
             totals,
@@ -210,10 +223,10 @@ class DisruptionReplay:
             blocking_budgets=search.blocking_budgets,
         )
 
-    def _run_method(
+    def _run_disruption_method(
         self, round: MethodRound, decide: Callable[[MethodRound], PlannedRemoval | None]
     ) -> DisruptionMethod:
-        """Run a disruption method and report its candidates, budgets and command."""
+        """Let a disruption method decide on a removal, and report its candidates, budgets, events and command."""
         removal = decide(round)
         max_instance_types = self.setting.options.max_instance_types
         return DisruptionMethod(
@@ -226,15 +239,16 @@ class DisruptionReplay:
             error=round.error,
         )
 
-    def _compute_emptiness(self, round: MethodRound) -> PlannedRemoval | None:
-        """Plan to delete all empty candidates that the budgets allow together."""
-        deletable = round.take_within_budgets(_sort_by_savings_ratio(round.candidates))
+    def _plan_empty_node_deletion(self, round: MethodRound) -> PlannedRemoval | None:
+        """Plan to delete as many empty candidates as the budgets allow, or return None if there is none."""
+        deletable = round.take_candidates_within_budgets(_sort_by_savings_ratio(round.candidates))
         return PlannedRemoval(deletable, self.simulator.simulate_empty_removal(), []) if deletable else None
 
-    def _compute_drift(self, round: MethodRound) -> PlannedRemoval | None:
+    def _plan_drifted_node_replacement(self, round: MethodRound) -> PlannedRemoval | None:
         """Plan to replace the first drifted candidate whose pods can be rescheduled, at any price.
 
-        Candidates without pods come first, then those that drifted earliest.
+        Candidates without pods are tried first, and candidates that drifted earlier before others. Return None if
+        there is no such candidate, or, with an error, if no pool launches nodes.
         """
         by_time = sorted(round.candidates, key=_get_drift_time)
         for candidate in sorted(by_time, key=lambda candidate: bool(candidate.pods)):
@@ -246,16 +260,17 @@ class DisruptionReplay:
                 return None
             if not outcome.fault:
                 return PlannedRemoval([candidate], outcome, [ReplacementClaim(claim) for claim in outcome.claims])
-            round.log.log_blocked(candidate.state, outcome.fault)
+            round.log.log_node_blocked(candidate.state, outcome.fault)
         return None
 
-    def _compute_multi_consolidation(self, round: MethodRound) -> PlannedRemoval | None:
-        """Plan to consolidate as many of the first candidates as possible together, at least two of them.
+    def _plan_multi_node_consolidation(self, round: MethodRound) -> PlannedRemoval | None:
+        """Plan to consolidate the first candidates together, as many as possible and at least two.
 
-        The number is found by bisection. Return None if no number works, or with an error if no pool launches nodes.
+        Candidates are sorted by savings ratio, and their number is found by bisection. Return None if no number works
+        or, with an error in the round, if no pool launches nodes.
         """
-        budgeted = round.take_within_budgets(_sort_by_savings_ratio(round.candidates))
-        low = 1
+        budgeted = round.take_candidates_within_budgets(_sort_by_savings_ratio(round.candidates))
+        low = 1  # index of the last candidate, so that two candidates are consolidated
         high = min(len(budgeted) - 1, MAX_CONSOLIDATED_NODES)
         best: PlannedRemoval | None = None
         logged_scores: dict[str, MoveScore] = {}
@@ -264,11 +279,11 @@ class DisruptionReplay:
             return None
         while low <= high:
             middle = (low + high) // 2
-            removal = self.simulator.compute_consolidation(budgeted[: middle + 1], round.log)
+            removal = self.simulator.plan_consolidation(budgeted[: middle + 1], round.log)
             scores: dict[str, MoveScore] = {}
-            if removal and _filter_out_same_type(removal):
+            if removal and _drop_expensive_shared_types(removal):
                 scores = round.totals.score_pools(removal.candidates, removal.savings)
-            is_valid = removal is not None and _all_have_types(removal)
+            is_valid = removal is not None and _have_all_replacements_types(removal)
             if is_valid and all(score.is_approved for score in scores.values()):
                 best = removal
                 low = middle + 1
@@ -282,102 +297,111 @@ class DisruptionReplay:
                 round.log.log_pool_approved(pool, str(score))
         return best
 
-    def _compute_single_consolidation(self, round: MethodRound) -> PlannedRemoval | None:
-        """Plan to consolidate the first candidate that can be consolidated alone, alternating between pools."""
+    def _plan_single_node_consolidation(self, round: MethodRound) -> PlannedRemoval | None:
+        """Plan to consolidate the first candidate that can be consolidated alone, or return None if there is none.
+
+        The pools take turns, each with its candidates by descending savings ratio.
+        """
         by_pool: dict[str, list[NodeCandidate]] = {}
         for candidate in _sort_by_savings_ratio(round.candidates):
             by_pool.setdefault(candidate.pool.metadata.name, []).append(candidate)
         turns = zip_longest(*(by_pool[name] for name in sorted(by_pool)))
         for candidate in chain.from_iterable(turns):
-            if candidate is None:  # its pool has fewer candidates than another
+            if candidate is None:  # the filler for a pool that has no more candidates
                 continue
             if not round.budgets[candidate.pool.metadata.name]:
                 continue
-            if removal := self._consolidate_one(candidate, round.totals, round.log):
+            if removal := self._plan_candidate_consolidation(candidate, round.totals, round.log):
                 return removal
         return None
 
-    def _consolidate_one(
+    def _plan_candidate_consolidation(
         self, candidate: NodeCandidate, totals: PoolTotals, log: EventLog, softened: Container[str] = ()
     ) -> PlannedRemoval | None:
-        """Plan to consolidate one candidate, or return None if that is impossible or not approved by its policy.
+        """Plan to consolidate one candidate, or return None if this is impossible or its pool's policy rejects it.
 
-        The pods with the keys in `softened` are placed without their soft constraints. The reasons are written to
-        `log`.
+        The pods whose keys are in `softened` are placed without their soft constraints. Events, for example the
+        reason why consolidation is impossible, are written to `log`.
         """
         if not totals.would_approve_deletion(candidate):
             return None
-        removal = self.simulator.compute_consolidation([candidate], log, softened)
+        removal = self.simulator.plan_consolidation([candidate], log, softened)
         if removal is None:
             return None
         for score in totals.score_pools([candidate], removal.savings).values():
             if not score.is_approved:
                 return None
-            log.log_approved(candidate.state, str(score))
+            log.log_node_approved(candidate.state, str(score))
         return removal
 
     def _record_soft_constraints(self, candidate: NodeCandidate, totals: PoolTotals) -> None:
-        """Record the soft constraints without which the node could be disrupted, if there are any.
+        """Record in `soft_constraints` which pods' soft constraints prevent the node's disruption, if they do.
 
-        These are the constraints of each pod that decides alone, or of all pods with soft constraints if no pod does.
+        Pods are recorded if the node could be disrupted without their constraints alone. If there is no such pod, all
+        pods with soft constraints are recorded.
         """
         soft = [pod for pod in candidate.pods if describe_soft_constraints(pod)]
         if not soft or self.setting.options.ignores_preferences:
             return
         pods = [*self.setting.pending, *candidate.pods, *self.setting.deleting_node_pods]
-        removal = self._consolidate_one(candidate, totals, EventLog(), {pod.key for pod in pods})
+        removal = self._plan_candidate_consolidation(candidate, totals, EventLog(), {pod.key for pod in pods})
         if removal is None:
             return
         deciding = [
-            pod for pod in soft[:MAX_SOFTENED] if self._consolidate_one(candidate, totals, EventLog(), {pod.key})
+            pod
+            for pod in soft[:MAX_SOFTENED]
+            if self._plan_candidate_consolidation(candidate, totals, EventLog(), {pod.key})
         ]
         self.soft_constraints[candidate.name] = SoftConstraints(
             {pod.key: describe_soft_constraints(pod) for pod in deciding or soft}, removal.decision
         )
 
-    def _consolidate_alone(self, candidate: NodeCandidate, totals: PoolTotals) -> AloneAnswer:
-        """Consolidate this candidate alone, and return the command and the events about the node."""
+    def _build_alone_answer(self, candidate: NodeCandidate, totals: PoolTotals) -> AloneAnswer:
+        """Try to consolidate only this candidate, and return the command, if any, and the events about the node."""
         log = EventLog()
-        removal = self._consolidate_one(candidate, totals, log)
+        removal = self._plan_candidate_consolidation(candidate, totals, log)
         command = removal.build_command(self.setting.options.max_instance_types) if removal else None
         return AloneAnswer(command, log.describe_node_events(candidate.node.metadata.name))
 
 
 def _is_empty_candidate(candidate: NodeCandidate, log: EventLog) -> bool:
-    """Return whether emptiness may delete the candidate. Log the reason if its pool rules that out."""
+    """Return whether the candidate is empty and may be deleted for it. Log if its pool never consolidates."""
     if candidate.pool.spec.replicas is not None:
         return False
-    if _never_consolidates(candidate):
-        log.log_unconsolidatable(
+    if _is_consolidation_disabled(candidate):
+        log.log_node_unconsolidatable(
             candidate.state, f'NodePool "{candidate.pool.metadata.name}" has consolidation disabled'
         )
         return False
     return candidate.is_empty and candidate.has_condition(CONSOLIDATABLE)
 
 
-def _is_drifted(candidate: NodeCandidate, log: EventLog) -> bool:
+def _is_drifted_candidate(candidate: NodeCandidate, log: EventLog) -> bool:
     """Return whether the candidate is drifted and its pool is not static."""
     return candidate.pool.spec.replicas is None and candidate.has_condition(DRIFTED)
 
 
 def _get_drift_time(candidate: NodeCandidate) -> str:
-    """Return when the candidate drifted, or "" if that is unknown."""
+    """Return the time at which the candidate drifted, or "" if it is unknown."""
     drifted = candidate.find_condition(DRIFTED)
     return (drifted and drifted.last_transition_time) or ""
 
 
-def _should_consolidate(candidate: NodeCandidate, log: EventLog) -> bool:
-    """Return whether consolidation may disrupt the candidate. Log the reason if its pool or type rules that out."""
+def _is_consolidation_candidate(candidate: NodeCandidate, log: EventLog) -> bool:
+    """Return whether consolidation may disrupt the candidate, which must not be empty.
+
+    Log the reason if the candidate's pool, labels or instance type forbid it.
+    """
     if candidate.pool.spec.replicas is not None:
         return False
     if fault := _describe_consolidation_blocker(candidate):
-        log.log_unconsolidatable(candidate.state, fault)
+        log.log_node_unconsolidatable(candidate.state, fault)
         return False
     if candidate.is_empty:
         return False
     if candidate.pool.spec.disruption.consolidation_policy == WHEN_EMPTY:
         name = candidate.pool.metadata.name
-        log.log_unconsolidatable(
+        log.log_node_unconsolidatable(
             candidate.state, f'NodePool "{name}" has consolidation policy WhenEmpty, but node is not empty'
         )
         return False
@@ -385,20 +409,23 @@ def _should_consolidate(candidate: NodeCandidate, log: EventLog) -> bool:
 
 
 def _describe_consolidation_blocker(candidate: NodeCandidate) -> str:
-    """Describe why the candidate cannot be consolidated, or return ""."""
+    """Describe why the candidate cannot be consolidated in any case, or return "" if nothing prevents it.
+
+    Its instance type may be unknown, a label may be missing, or its pool may never consolidate.
+    """
     labels = candidate.state.labels
     if candidate.type is None:
         return f'Instance Type "{labels.get(INSTANCE_TYPE, "")}" not found'
     for label in (CAPACITY_TYPE, ZONE):
         if label not in labels:
             return f'Node does not have label "{label}"'
-    if _never_consolidates(candidate):
+    if _is_consolidation_disabled(candidate):
         return f'NodePool "{candidate.pool.metadata.name}" has consolidation disabled'
     return ""
 
 
-def _never_consolidates(candidate: NodeCandidate) -> bool:
-    """Return whether the pool's consolidateAfter is Never."""
+def _is_consolidation_disabled(candidate: NodeCandidate) -> bool:
+    """Return whether the consolidateAfter of the candidate's pool is Never."""
     return candidate.pool.spec.disruption.consolidate_after == "Never"
 
 
@@ -408,7 +435,7 @@ def _sort_by_savings_ratio(candidates: Iterable[NodeCandidate]) -> list[NodeCand
 
 
 def _build_candidate_report(candidate: NodeCandidate) -> DisruptionCandidate:
-    """Build the report entry of a candidate."""
+    """Build the report entry of a candidate, with its price and its disruption costs."""
     return DisruptionCandidate(
         candidate.name,
         candidate.pool.metadata.name,
@@ -419,32 +446,33 @@ def _build_candidate_report(candidate: NodeCandidate) -> DisruptionCandidate:
     )
 
 
-def _filter_out_same_type(removal: PlannedRemoval) -> bool:
-    """Remove replacement types that are not cheaper than removed nodes of the same type.
+def _drop_expensive_shared_types(removal: PlannedRemoval) -> bool:
+    """Drop the replacements' types that are not cheaper than the cheapest removed node of a shared type.
 
-    Return whether every replacement still has an instance type.
+    Otherwise, nodes might be replaced by a node of the same type. A replacement that no longer meets minValues loses
+    all its types. Return whether every replacement still has an instance type.
     """
     for offer in removal.replacements:
         if offer.keep_cheaper_types(_find_cheapest_same_type_price(offer, removal.candidates)):
-            offer.truncate(0)
-    return _all_have_types(removal)
+            offer.truncate_types(0)
+    return _have_all_replacements_types(removal)
 
 
-def _all_have_types(removal: PlannedRemoval) -> bool:
+def _have_all_replacements_types(removal: PlannedRemoval) -> bool:
     """Return whether every replacement has an instance type left."""
     return all(offer.order for offer in removal.replacements)
 
 
 def _find_cheapest_same_type_price(offer: ReplacementClaim, candidates: Sequence[NodeCandidate]) -> float:
-    """Return the lowest price of the removed nodes' types among those that the replacement may have.
+    """Return the lowest price of a removed node whose instance type the replacement may have, too.
 
-    The price is infinite if no type is shared, and 0 if the price of a shared type is unknown.
+    The price is infinite if there is no such node, and 0 if the price of such a node's type is unknown.
     """
     prices: dict[str, float] = {}
     for candidate in candidates:
         assert candidate.type is not None
         labels = Requirements.from_labels(candidate.state.labels)
-        offering_prices = [o.price for o in candidate.type.offerings if labels.compatible(o.requirements)]
+        offering_prices = [o.price for o in candidate.type.offerings if labels.is_compatible_with(o.requirements)]
         if offering_prices:
             known_price = prices.get(candidate.type.name) or float("inf")  # 0.0 stands for an unknown price
             prices[candidate.type.name] = min(known_price, *offering_prices)

@@ -38,23 +38,23 @@ _FIELDS = ((0, 59, ()), (0, 23, ()), (1, 31, ()), (1, 12, _MONTHS), (0, 6, _DAYS
 _ANY = ("*", "?")
 
 
-def build_budget_mapping(setting: KarpenterSetting, reason: str, log: EventLog) -> dict[str, int]:
-    """Return how many nodes of each pool may be disrupted for this reason.
+def count_allowed_disruptions_by_pool(setting: KarpenterSetting, reason: str, log: EventLog) -> dict[str, int]:
+    """Return, for each pool, how many nodes may be disrupted now for this reason, given its disruption budgets.
 
-    Nodes that are being deleted or are not ready count against the limit. Pools whose budgets allow no disruption are
-    logged.
+    Nodes that are being deleted or are not ready count against the limit. Pools with nodes whose budgets allow no
+    disruption are logged.
     """
     counted_nodes = [
         node for node in setting.nodes if node.managed and node.initialized and not _is_instance_terminating(node)
     ]
-    nodes = Counter(node.pool for node in counted_nodes)
-    disrupting = Counter(node.pool for node in counted_nodes if node.deleting or not _is_ready(node))
+    node_counts = Counter(node.pool for node in counted_nodes)
+    disrupting_counts = Counter(node.pool for node in counted_nodes if node.deleting or not _is_node_ready(node))
     allowed: dict[str, int] = {}
     for pool in setting.cluster.karpenter_node_pools:
         name = pool.metadata.name
-        limit = get_allowed_disruptions(pool, nodes[name], reason, setting.now)
-        allowed[name] = max(limit - disrupting[name], 0)
-        if nodes[name] and not limit:
+        limit = get_allowed_disruptions(pool, node_counts[name], reason, setting.now)
+        allowed[name] = max(limit - disrupting_counts[name], 0)
+        if node_counts[name] and not limit:
             log.log_pool_blocked(name, reason)
     return allowed
 
@@ -62,26 +62,22 @@ def build_budget_mapping(setting: KarpenterSetting, reason: str, log: EventLog) 
 def get_allowed_disruptions(pool: NodePool, nodes: int, reason: str, now: int) -> int:
     """Return how many of a pool's nodes may be disrupted at the same time for a reason.
 
-    The budget with the lowest limit decides. A budget that cannot be parsed allows none.
+    ``nodes`` is the number of the pool's nodes. The budget with the lowest limit decides. Without a budget for the
+    reason, the number is unlimited. A budget that cannot be parsed allows no disruption.
     """
-    budgets = pool.spec.disruption.budgets or ()
+    budgets = [
+        budget for budget in pool.spec.disruption.budgets or () if not budget.reasons or reason in budget.reasons
+    ]
     try:
-        return min(
-            (
-                _get_budget_limit(budget, nodes, now)
-                for budget in budgets
-                if not budget.reasons or reason in budget.reasons
-            ),
-            default=UNLIMITED,
-        )
+        return min((_compute_budget_limit(budget, nodes, now) for budget in budgets), default=UNLIMITED)
     except InputError:
         return 0
 
 
-def _get_budget_limit(budget: DisruptionBudget, nodes: int, now: int) -> int:
-    """Return how many disrupted nodes one budget allows, rounding percentages up. Raises InputError.
+def _compute_budget_limit(budget: DisruptionBudget, nodes: int, now: int) -> int:
+    """Return how many of ``nodes`` nodes one budget allows to disrupt. Raises InputError if it is invalid.
 
-    A budget outside its schedule is unlimited.
+    Percentages are rounded up. A budget outside its schedule is unlimited.
     """
     if budget.schedule is not None or budget.duration is not None:
         length = parse_go_duration(budget.duration or "0s", "duration")
@@ -96,20 +92,20 @@ def _get_budget_limit(budget: DisruptionBudget, nodes: int, now: int) -> int:
 
 
 def _is_instance_terminating(state: StateNode) -> bool:
-    """Return whether the node's instance is being terminated."""
+    """Return whether the node's NodeClaim says that its instance is being terminated."""
     return state.claim is not None and has_true_condition(state.claim, INSTANCE_TERMINATING)
 
 
-def _is_ready(state: StateNode) -> bool:
-    """Return whether the node's Ready condition is True."""
+def _is_node_ready(state: StateNode) -> bool:
+    """Return whether the node exists and its condition Ready is True."""
     conditions = state.node.status.conditions if state.node else ()
     return any(condition.type == "Ready" and condition.status == "True" for condition in conditions)
 
 
 def is_schedule_active(schedule: str, now: int, nanoseconds: int) -> bool:
-    """Return whether a cron schedule was due in the last ``nanoseconds`` before ``now``. Raises InputError.
+    """Return whether a cron schedule was due in the last ``nanoseconds`` before ``now``.
 
-    ``now`` is in microseconds since 1970.
+    ``now`` is in microseconds since 1970. Raises InputError if the schedule is invalid.
     """
     cron = _CronSchedule.parse(schedule)
     end = datetime.fromtimestamp(now // 1_000_000, UTC)
@@ -150,14 +146,17 @@ class _CronSchedule(NamedTuple):
                 f'"{schedule[:60]}" is not a cron expression', hint="expected five fields, such as 0 9 * * mon-fri"
             )
         minutes, hours, days, months, weekdays = (
-            _parse_field(text, *bounds) for text, bounds in zip(fields, _FIELDS, strict=True)
+            _parse_cron_field(text, *bounds) for text, bounds in zip(fields, _FIELDS, strict=True)
         )
         _, _, days_text, _, weekdays_text = fields
         needs_both_days = days_text.startswith(_ANY) or weekdays_text.startswith(_ANY)
         return cls(minutes, hours, days, months=months, weekdays=weekdays, needs_both_days=needs_both_days)
 
     def matches_day(self, moment: datetime) -> bool:
-        """Return whether the month and the day match. If both day fields are restricted, one of them is enough."""
+        """Return whether the schedule has a time on this day.
+
+        If both day fields are restricted, it is enough that the day of the month or the day of the week matches.
+        """
         if moment.month not in self.months:
             return False
         matches_date = moment.day in self.days
@@ -167,10 +166,11 @@ class _CronSchedule(NamedTuple):
         return matches_date or matches_weekday
 
 
-def _parse_field(text: str, low: int, high: int, names: Sequence[str]) -> frozenset[int]:
-    """Parse the values between ``low`` and ``high`` that a cron field allows. Raises InputError.
+def _parse_cron_field(text: str, low: int, high: int, names: Sequence[str]) -> frozenset[int]:
+    """Return the values that a cron field, such as ``1-5,10/20``, allows. Raises InputError if it is invalid.
 
-    ``names`` are the names of the values in order, beginning with ``low``.
+    ``low`` and ``high`` are the lowest and highest valid values. ``names`` are the names of the values in order,
+    beginning with ``low``.
     """
     values: set[int] = set()
     for part in text.split(","):
@@ -179,9 +179,9 @@ def _parse_field(text: str, low: int, high: int, names: Sequence[str]) -> frozen
         if span in _ANY:
             begin, end = low, high
         else:
-            begin = _parse_number(first, low, names)
+            begin = _parse_cron_value(first, low, names)
             if dash:
-                end = _parse_number(last, low, names)
+                end = _parse_cron_value(last, low, names)
             elif step:
                 end = high
             else:
@@ -195,8 +195,8 @@ def _parse_field(text: str, low: int, high: int, names: Sequence[str]) -> frozen
     return frozenset(values)
 
 
-def _parse_number(text: str, low: int, names: Sequence[str]) -> int:
-    """Parse a number or name in a cron field. Raises InputError."""
+def _parse_cron_value(text: str, low: int, names: Sequence[str]) -> int:
+    """Parse a number or name in a cron field. Names begin with the value ``low``. Raises InputError."""
     if text.lower() in names:
         return names.index(text.lower()) + low
     if not text.isdigit() or len(text) > 4:

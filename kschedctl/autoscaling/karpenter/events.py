@@ -30,43 +30,46 @@ class EventLog:
         return tuple(self._events)
 
     def describe_node_events(self, name: str) -> tuple[str, ...]:
-        """Return the events about a node as texts of the form ``Reason: message``."""
+        """Return the events about the node with this name, as texts of the form ``Reason: message``."""
         node_events = (event for event in self._events if event.kind == "Node" and event.name == name)
         return tuple(f"{event.reason}: {event.message}" for event in node_events)
 
     def add_events(self, events: Iterable[KarpenterEvent]) -> None:
-        """Add events from another source."""
+        """Add events that are already built, without repeating any."""
         self._events.update(dict.fromkeys(events))
 
-    def log_blocked(self, state: StateNode, message: str) -> None:
-        """Log that the node cannot be disrupted."""
+    def log_node_blocked(self, state: StateNode, message: str) -> None:
+        """Log that the node cannot be disrupted, with the reason as the message."""
         self._write_for_node_and_claim(state, "DisruptionBlocked", message)
 
-    def log_unconsolidatable(self, state: StateNode, message: str) -> None:
-        """Log that the node cannot be consolidated."""
+    def log_node_unconsolidatable(self, state: StateNode, message: str) -> None:
+        """Log that the node cannot be consolidated, with the reason as the message."""
         self._write_for_node_and_claim(state, "Unconsolidatable", message)
 
-    def log_candidate(self, state: StateNode, command: str, savings: float) -> None:
-        """Log that consolidation could delete or replace the node, with the savings per hour."""
+    def log_consolidation_candidate(self, state: StateNode, command: str, savings: float) -> None:
+        """Log that consolidation could delete or replace the node, with the command and the savings per hour."""
         self._write_for_node_and_claim(
             state, "ConsolidationCandidate", f"Consolidation candidate: {command} (savings: ${savings:.2f})"
         )
 
-    def log_approved(self, state: StateNode, message: str) -> None:
-        """Log that the policy Balanced approves consolidating the node."""
+    def log_node_approved(self, state: StateNode, message: str) -> None:
+        """Log that the policy Balanced approves the node's consolidation, with the score as the message."""
         self._write_for_node_and_claim(state, "ConsolidationApproved", message)
 
     def log_pool_approved(self, pool: str, message: str) -> None:
-        """Log that the policy Balanced approves consolidating nodes of the pool."""
-        self._write("NodePool", pool, "ConsolidationApproved", message)
+        """Log that the policy Balanced approves a consolidation of the pool's nodes, with the score as the message."""
+        self._write_event("NodePool", pool, "ConsolidationApproved", message)
 
     def log_pool_blocked(self, pool: str, reason: str) -> None:
         """Log that the pool's disruption budgets allow no disruption for this reason."""
         message = f"No allowed disruptions for disruption reason {reason} due to blocking budget"
-        self._write("NodePool", pool, "DisruptionBlocked", message)
+        self._write_event("NodePool", pool, "DisruptionBlocked", message)
 
     def log_pod_protection(self, pod: Pod, now: int) -> None:
-        """Log when the pod's do-not-disrupt annotation ends or ended, or that it is invalid."""
+        """Log when the duration in the pod's do-not-disrupt annotation ends or ended, or that it is invalid.
+
+        Nothing is logged if the annotation has no duration or the pod has not started.
+        """
         annotation = pod.metadata.annotations.do_not_disrupt
         if annotation is None or annotation == "true":
             return
@@ -75,30 +78,30 @@ class EventLog:
         if length <= 0:
             fault = _describe_duration_error(annotation)
             message = f"Invalid karpenter.sh/do-not-disrupt annotation: {fault}, ignoring annotation"
-            self._write("Pod", pod.key, "InvalidDoNotDisruptAnnotation", message)
+            self._write_event("Pod", pod.key, "InvalidDoNotDisruptAnnotation", message)
         elif started is not None:
             end = parse_microseconds(started) + length // 1000
             if now < end:
                 moment = datetime.fromtimestamp(end // 1_000_000, UTC).isoformat().replace("+00:00", "Z")
                 message = f"The karpenter.sh/do-not-disrupt grace period will elapse at {moment}"
-                self._write("Pod", pod.key, "DoNotDisruptUntil", message)
+                self._write_event("Pod", pod.key, "DoNotDisruptUntil", message)
             else:
                 message = "The karpenter.sh/do-not-disrupt grace period has elapsed, pod is now disruptable"
-                self._write("Pod", pod.key, "DoNotDisruptGracePeriodElapsed", message)
+                self._write_event("Pod", pod.key, "DoNotDisruptGracePeriodElapsed", message)
 
     def _write_for_node_and_claim(self, state: StateNode, reason: str, message: str) -> None:
-        """Write an event about the node and one about its NodeClaim."""
+        """Write an event about the node and an event about its NodeClaim, as far as they exist."""
         for kind, obj in (("Node", state.node), ("NodeClaim", state.claim)):
             if obj is not None:
-                self._write(kind, obj.metadata.name, reason, message)
+                self._write_event(kind, obj.metadata.name, reason, message)
 
-    def _write(self, kind: str, name: str, reason: str, message: str) -> None:
-        """Write one event."""
+    def _write_event(self, kind: str, name: str, reason: str, message: str) -> None:
+        """Write one event, unless the same event has been written before."""
         self._events[KarpenterEvent(kind, name, reason, message)] = None
 
 
 def _describe_duration_error(text: str) -> str:
-    """Describe in Go's words why a text is not a valid duration."""
+    """Describe, with Go's error message, why a text is not a valid positive duration."""
     number = _NUMBER.match(text)
     if number is None:
         error = f'invalid duration "{text}"'

@@ -20,9 +20,9 @@ from kschedctl.autoscaling.karpenter.amounts import (
     ZERO,
     AmountColumns,
     Amounts,
+    convert_to_thousandths,
     subtract_quantities,
     sum_pod_requests,
-    to_thousandths,
 )
 from kschedctl.autoscaling.karpenter.claims import describe_untolerated_taints
 from kschedctl.autoscaling.karpenter.daemons import Daemons
@@ -65,39 +65,41 @@ class ExistingColumns:
     @cached_property
     def _taints(self) -> tuple[list[tuple[Taint, ...]], np.ndarray]:
         """The distinct lists of taints, and the index of each node's list among them, (N,)."""
-        return _encode_distinct([node.state.taints for node in self.existing])
+        return _encode_distinct_keys([node.state.taints for node in self.existing])
 
     def encode_label_values(self, key: str) -> tuple[list[str | None], np.ndarray]:
-        """Return the distinct values of a label, and the index of each node's value among them, (N,).
+        """Return the distinct values of a label, and an array (N,) with the index of each node's value among them.
 
-        The value is None for nodes without the label.
+        The value of nodes without the label is None. The result is cached.
         """
         if key not in self._codes:
             requirements = (node.requirements.get(key) for node in self.existing)
-            self._codes[key] = _encode_distinct(
-                [next(iter(requirement.values)) if requirement else None for requirement in requirements]
-            )
+            # the requirement of an existing node is its label, with a single value
+            values = [next(iter(requirement.values)) if requirement else None for requirement in requirements]
+            self._codes[key] = _encode_distinct_keys(values)
         return self._codes[key]
 
-    def find_by_label_value(self, key: str, predicate: Callable[[str], bool], without: bool = False) -> Bools:
+    def find_nodes_by_label_value(self, key: str, predicate: Callable[[str], bool], without: bool = False) -> Bools:
         """Return an (N,) mask of the nodes whose label value satisfies ``predicate``.
 
-        ``without`` is the result for nodes without the label.
+        Nodes without the label are selected if ``without`` is set.
         """
         values, codes = self.encode_label_values(key)
-        table = np.array([without if value is None else predicate(value) for value in values], np.bool_)
-        return np.asarray(table[codes], np.bool_)
+        is_selected = np.array([without if value is None else predicate(value) for value in values], np.bool_)
+        return np.asarray(is_selected[codes], np.bool_)
 
     def find_meeting_nodes(self, requirement: LabelRequirement) -> Bools:
-        """Return an (N,) mask of the nodes whose labels meet the requirement."""
+        """Return an (N,) mask of the nodes whose labels meet the requirement. The result is cached."""
         cached = self._meeting.get(requirement)
         if cached is None:
-            cached = self.find_by_label_value(requirement.key, requirement.has, without=requirement.negative)
+            cached = self.find_nodes_by_label_value(
+                requirement.key, requirement.allows_value, without=requirement.negative
+            )
             self._meeting[requirement] = cached
         return cached
 
     def find_tolerated_nodes(self, tolerations: tuple[Toleration, ...]) -> Bools:
-        """Return an (N,) mask of the nodes whose taints are all tolerated."""
+        """Return an (N,) mask of the nodes whose taints are all tolerated. The result is cached."""
         if tolerations not in self._tolerated:
             taint_sets, codes = self._taints
             tolerated = [
@@ -123,16 +125,19 @@ class RunNodes:
 
     @property
     def used(self) -> list[RunNode]:
-        """The nodes that took pods in this run."""
+        """The nodes that took pods in this run, in the order of their rows."""
         return [self._used[row] for row in sorted(self._used)]
 
     def place_on_accepting_node(self, data: PodData, topology: RunTopology, movable: bool) -> bool:
-        """Add the pod to the first node that accepts it, and return whether there is one."""
+        """Add the pod to the first node that accepts it, and return whether any node does.
+
+        ``movable`` says if nodes that are settling may take the pod, too.
+        """
         for row in np.flatnonzero(self._find_possible_nodes(data, topology, movable)).tolist():
             node = self._used.get(row) or RunNode.from_existing(self.columns.existing[row])
-            requirements = node.can_add(data, topology)
+            requirements = node.find_requirements_with_pod(data, topology)
             if requirements is not None:
-                node.add(data, requirements, topology)
+                node.add_pod(data, requirements, topology)
                 self._used[row] = node
                 self._subtract_room(row, data)
                 return True
@@ -141,28 +146,28 @@ class RunNodes:
     def _find_possible_nodes(self, data: PodData, topology: RunTopology, movable: bool) -> Bools:
         """Return an (N,) mask of the nodes that are worth trying for the pod. Settling nodes take only movable pods.
 
-        Labels and taints of nodes that took pods are not checked, because their requirements have changed.
+        Of nodes that took pods in this run, only the room is checked, because their requirements have changed.
         """
         columns = self.columns
         possible = columns.find_tolerated_nodes(data.pod.spec.tolerations).copy()
         for requirement in data.requirements.values():
             possible &= columns.find_meeting_nodes(requirement)
         for key, holds in topology.iter_domain_predicates(data.pod, data.strict):
-            possible &= columns.find_by_label_value(key, holds)
+            possible &= columns.find_nodes_by_label_value(key, holds)
         possible[list(self._used)] = True
 
         possible &= self._is_included & columns.rooms.find_fitting_rows(data.amounts, self._room)
         return possible if movable else possible & ~columns.settling
 
     def _subtract_room(self, row: int, data: PodData) -> None:
-        """Subtract the pod's amounts from the node's room."""
+        """Subtract the pod's requests from the available amounts of the node in a row."""
         for name, amount in data.amounts.items():
             if name in self.columns.rooms.names:
                 self._room[row, self.columns.rooms.names[name]] -= amount
 
 
-def _encode_distinct(keys: Sequence[Key]) -> tuple[list[Key], np.ndarray]:
-    """Return the distinct keys, and the index of each key among them."""
+def _encode_distinct_keys(keys: Sequence[Key]) -> tuple[list[Key], np.ndarray]:
+    """Return the distinct keys, and an array with the index of each key among them."""
     indexes: dict[Key, int] = {}
     codes = np.array([indexes.setdefault(key, len(indexes)) for key in keys], np.int64)
     return list(indexes), codes
@@ -189,16 +194,19 @@ class ExistingNode:
     ) -> ExistingNode:
         """Build the node from its tracked state. Raises QuantityError.
 
-        ``limits`` are the maximum numbers of volumes by CSI driver. ``volumes`` are those of the whole cluster.
+        Its room excludes what missing pods of DaemonSets will request. ``limits`` are the maximum numbers of volumes
+        by CSI driver, and ``volumes`` are all volumes of the cluster.
         """
         requirements = Requirements.from_labels(state.labels)
         requirements.add([LabelRequirement.from_operator(HOSTNAME, IN, (state.hostname,))])
         ports = tuple((pod.key, port) for pod in state.pods for port in get_host_ports(pod))
         used_volumes: dict[str, frozenset[str]] = {}
-        if limits:  # without limits, nobody asks for the volumes
+        if limits:  # without limits, the volumes do not matter
             for pod in state.pods:
-                used_volumes = merge_volumes(used_volumes, volumes.map_claims_by_driver(pod))
-        room = to_thousandths(subtract_quantities(state.available, _compute_missing_daemon_requests(state, daemons)))
+                used_volumes = merge_driver_volumes(used_volumes, volumes.map_claims_by_driver(pod))
+        room = convert_to_thousandths(
+            subtract_quantities(state.available, _compute_missing_daemon_requests(state, daemons))
+        )
         return cls(state, room, requirements, ports=ports, limits=limits, volumes=used_volumes, settling=settling)
 
 
@@ -215,11 +223,14 @@ class RunNode:
 
     @classmethod
     def from_existing(cls, existing: ExistingNode) -> RunNode:
-        """Create the node as it is at the start of a run."""
+        """Create the node as it is at the start of a run, without additional pods."""
         return cls(existing, dict(existing.room), existing.requirements, list(existing.ports), existing.volumes)
 
-    def can_add(self, data: PodData, topology: RunTopology) -> Requirements | None:
-        """Return the requirements that the node would have with the pod, or None if the pod does not fit."""
+    def find_requirements_with_pod(self, data: PodData, topology: RunTopology) -> Requirements | None:
+        """Return the requirements that the node would have with the pod, or None if the pod does not fit.
+
+        The pod's volumes may allow several alternatives, of which the first that works is taken.
+        """
         if describe_untolerated_taints(self.existing.state.taints, data.pod):
             return None
         if self._exceeds_volume_limits(data.claims_by_driver):
@@ -227,57 +238,60 @@ class RunNode:
         taken_ports = [port for key, port in self.ports if key != data.pod.key]
         if has_port_conflict(data.ports, taken_ports):
             return None
-        if not has_room(self.room, data.amounts) or not self.requirements.compatible(data.requirements):
+        if not has_room_for(self.room, data.amounts) or not self.requirements.is_compatible_with(data.requirements):
             return None
 
-        combined = self.requirements.plus(data.requirements)
-        for volumes in data.volumes or (Requirements(),):
-            if combined.compatible(volumes):
-                narrowed = self._apply_topology(data, topology, combined.plus(volumes))
+        combined = self.requirements.combined_with(data.requirements)
+        for volumes in data.volumes or (Requirements(),):  # a pod without volumes has one alternative
+            if combined.is_compatible_with(volumes):
+                narrowed = self._apply_topology(data, topology, combined.combined_with(volumes))
                 if narrowed is not None:
                     return narrowed
         return None
 
     def _apply_topology(self, data: PodData, topology: RunTopology, requirements: Requirements) -> Requirements | None:
-        """Narrow the requirements to the pod's allowed topology domains, or return None if none is left."""
-        narrowed = topology.add_requirements(data.pod, self.existing.state.taints, data.strict, requirements)
-        if isinstance(narrowed, TopologyRefusal) or not requirements.compatible(narrowed):
+        """Return the requirements narrowed to the pod's allowed topology domains, or None if no domain is left."""
+        narrowed = topology.narrow_requirements(data.pod, self.existing.state.taints, data.strict, requirements)
+        if isinstance(narrowed, TopologyRefusal) or not requirements.is_compatible_with(narrowed):
             return None
-        return requirements.plus(narrowed)
+        return requirements.combined_with(narrowed)
 
     def _exceeds_volume_limits(self, volumes: DriverVolumes) -> bool:
-        """Return whether these volumes would exceed the node's limit for a CSI driver."""
+        """Return whether the node would have more volumes of a CSI driver than allowed if it had these, too."""
         limits = self.existing.limits
         if not limits:
             return False
-        combined = merge_volumes(self.volumes, volumes)
+        combined = merge_driver_volumes(self.volumes, volumes)
         return any(driver in limits and len(claims) > limits[driver] for driver, claims in combined.items())
 
-    def add(self, data: PodData, requirements: Requirements, topology: RunTopology) -> None:
-        """Add the pod, and account for its requests, topology, ports and volumes."""
+    def add_pod(self, data: PodData, requirements: Requirements, topology: RunTopology) -> None:
+        """Add the pod, and account for its requests, topology, ports and volumes.
+
+        ``requirements`` are the node's requirements with the pod.
+        """
         self.pods.append(data.pod)
         for name, amount in data.amounts.items():
             self.room[name] = self.room.get(name, 0) - amount
         self.requirements = requirements
-        topology.record(data.pod, self.existing.state.taints, requirements)
+        topology.record_placement(data.pod, self.existing.state.taints, requirements)
         self.ports.extend((data.pod.key, port) for port in data.ports)
-        self.volumes = merge_volumes(self.volumes, data.claims_by_driver)
+        self.volumes = merge_driver_volumes(self.volumes, data.claims_by_driver)
 
 
-def merge_volumes(left: DriverVolumes, right: DriverVolumes) -> dict[str, frozenset[str]]:
-    """Combine the claims of each driver."""
+def merge_driver_volumes(left: DriverVolumes, right: DriverVolumes) -> dict[str, frozenset[str]]:
+    """Return the union of both sets of claims of each CSI driver."""
     return {driver: left.get(driver, frozenset()) | right.get(driver, frozenset()) for driver in {**left, **right}}
 
 
-def has_room(room: Amounts, amounts: Amounts) -> bool:
-    """Return whether all amounts fit. Nothing fits if any amount of ``room`` is negative."""
-    return all(available >= 0 for available in room.values()) and all(
-        room.get(n, 0) >= amount for n, amount in amounts.items()
-    )
+def has_room_for(room: Amounts, amounts: Amounts) -> bool:
+    """Return whether all amounts fit in the room. Nothing fits if any amount of ``room`` is negative."""
+    if any(available < 0 for available in room.values()):
+        return False
+    return all(room.get(name, 0) >= amount for name, amount in amounts.items())
 
 
 def _compute_missing_daemon_requests(state: StateNode, daemons: Daemons) -> Quantities:
-    """Return the requests of DaemonSets' pods that should be on the node but are not yet."""
+    """Return what the DaemonSets' pods that should be on the node request, minus what its DaemonSets' pods request."""
     expected = sum_pod_requests(daemons.find_expected_pods(state))
     present = state.daemon_requests
     return {name: max(amount.sub(present.get(name, ZERO)), ZERO) for name, amount in expected.items()}

@@ -22,10 +22,11 @@ XORSHIFT = (13, 7, 17)
 
 
 def go_sort_order(keys: Sequence[float]) -> list[int]:
-    """Return the original index of each key after Go's sort in ascending order."""
+    """Return the original indexes of the keys in the order in which Go's sort.Slice leaves them, ascending by key."""
     if all(left <= right for left, right in pairwise(keys)):
         return list(range(len(keys)))
     stable = sorted(range(len(keys)), key=keys.__getitem__)
+    # Go sorts short ranges stably, and the order of distinct keys does not depend on the algorithm.
     if len(keys) <= MAX_INSERTION_SORTED or all(keys[left] < keys[right] for left, right in pairwise(stable)):
         return stable
     return list(_pdqsort_order(tuple(keys)))
@@ -33,7 +34,7 @@ def go_sort_order(keys: Sequence[float]) -> list[int]:
 
 @lru_cache(256)
 def _pdqsort_order(keys: tuple[float, ...]) -> tuple[int, ...]:
-    """Return the original index of each key after pattern-defeating quicksort."""
+    """Return the original indexes of the keys in the order in which pattern-defeating quicksort leaves them."""
     sort = _PatternDefeatingSort(keys)
     sort.sort_range(0, len(keys), len(keys).bit_length())
     return tuple(sort.order)
@@ -53,22 +54,25 @@ class _PatternDefeatingSort:
         order[left], order[right] = order[right], order[left]
 
     def sort_range(self, start: int, end: int, bad_pivots: int) -> None:
-        """Sort a range. Heapsort takes over after ``bad_pivots`` unbalanced partitions."""
+        """Sort the keys from ``start`` to ``end``. Heapsort takes over after ``bad_pivots`` unbalanced partitions."""
         balanced = partitioned = True
         while end - start > MAX_INSERTION_SORTED:
             if not bad_pivots:
                 self.heap_sort(start, end)
                 return
+
             if not balanced:
                 self.break_patterns(start, end)
                 bad_pivots -= 1
             pivot, rising = self.choose_pivot(start, end)
             if balanced and partitioned and rising and self.partial_insertion_sort(start, end):
                 return
+
             # If the pivot equals the key before the range, it is the smallest key of the range.
             if start and self.keys[start - 1] >= self.keys[pivot]:
-                start = self.partition_equal(start, end, pivot)
+                start = self.move_equal_keys_to_front(start, end, pivot)
                 continue
+
             middle, partitioned = self.partition(start, end, pivot)
             balanced = min(middle - start, end - middle) >= (end - start) // 8
             # Recurse into the shorter part, and continue with the longer one.
@@ -80,17 +84,17 @@ class _PatternDefeatingSort:
                 end = middle
         self.insertion_sort(start, end)
 
-    def _reorder(self, start: int, end: int, places: Sequence[int]) -> None:
-        """Fill a range with the elements at ``places``, in that order."""
+    def _rearrange_range(self, start: int, end: int, places: Sequence[int]) -> None:
+        """Rearrange a range so that it has the elements that are now at ``places``, in this order."""
         self.keys[start:end] = [self.keys[index] for index in places]
         self.order[start:end] = [self.order[index] for index in places]
 
     def insertion_sort(self, start: int, end: int) -> None:
-        """Sort a range stably, as insertion sort does."""
-        self._reorder(start, end, sorted(range(start, end), key=self.keys.__getitem__))
+        """Sort a range stably, with the same result as insertion sort."""
+        self._rearrange_range(start, end, sorted(range(start, end), key=self.keys.__getitem__))
 
     def heap_sort(self, start: int, end: int) -> None:
-        """Sort a range by heapsort."""
+        """Sort a range with heapsort, swapping in the same order as Go."""
         for root in range((end - start - 1) // 2, -1, -1):
             self._sift_down(root, end - start, start)
         for size in range(end - start - 1, -1, -1):
@@ -98,7 +102,10 @@ class _PatternDefeatingSort:
             self._sift_down(0, size, start)
 
     def _sift_down(self, root: int, size: int, start: int) -> None:
-        """Restore the heap property below ``root``."""
+        """Move the key at ``root`` down until it is at least as large as its children.
+
+        The heap has ``size`` keys and begins at ``start``. ``root`` is counted from its beginning.
+        """
         keys = self.keys
         while (child := 2 * root + 1) < size:
             if child + 1 < size and keys[start + child] < keys[start + child + 1]:
@@ -109,7 +116,10 @@ class _PatternDefeatingSort:
             root = child
 
     def break_patterns(self, start: int, end: int) -> None:
-        """Swap three middle elements with elements chosen by xorshift, seeded with the length."""
+        """Swap three middle elements with pseudorandom others, so that inputs with a pattern are sorted faster.
+
+        The pseudorandom numbers come from xorshift, seeded with the length of the range.
+        """
         length = draw = end - start
         mask = (1 << length.bit_length()) - 1
         middle = start + length // 4 * 2
@@ -124,9 +134,10 @@ class _PatternDefeatingSort:
             self.swap(place, start + offset)
 
     def choose_pivot(self, start: int, end: int) -> tuple[int, bool]:
-        """Return the index of the pivot, and whether the sampled keys are in order.
+        """Return the index of the pivot, and whether the sampled keys are in ascending order.
 
-        A range that seems to be descending is reversed first.
+        The pivot is a median of three keys or, in long ranges, of three such medians. A range that seems to be
+        descending is reversed first.
         """
         length = end - start
         places = [start + length // 4 * quarter for quarter in (1, 2, 3)]
@@ -137,13 +148,13 @@ class _PatternDefeatingSort:
             swaps = sum(count for _, count in medians)
         place, count = self._find_median(*places)
         swaps += count
-        if swaps == ALL_SWAPPED:
-            self._reorder(start, end, range(end - 1, start - 1, -1))
+        if swaps == ALL_SWAPPED:  # all sampled keys were in descending order
+            self._rearrange_range(start, end, range(end - 1, start - 1, -1))
             place = end - 1 - (place - start)
         return place, swaps in (0, ALL_SWAPPED)
 
     def _find_median(self, first: int, second: int, third: int) -> tuple[int, int]:
-        """Return the index of the median of three, and the number of swaps needed to find it."""
+        """Return the index of the median of three keys, and the number of swaps that order their indexes."""
         keys = self.keys
         swaps = 0
         if keys[second] < keys[first]:
@@ -158,7 +169,7 @@ class _PatternDefeatingSort:
         return second, swaps
 
     def partial_insertion_sort(self, start: int, end: int) -> bool:
-        """Sort an almost sorted range with a few shifts. Return whether it is sorted."""
+        """Try to sort an almost sorted range by moving a few misplaced keys. Return whether it is sorted now."""
         keys = self.keys
         index = start + 1
         for _ in range(MAX_SHIFTS):
@@ -173,7 +184,7 @@ class _PatternDefeatingSort:
         return False
 
     def _shift_pair(self, index: int, start: int, end: int) -> None:
-        """Move the keys at ``index - 1`` and ``index`` to their places on the left and on the right."""
+        """Move the key at ``index - 1`` left and the key at ``index`` right until their neighbors are in order."""
         keys = self.keys
         left = index - 1
         right = index + 1
@@ -184,8 +195,8 @@ class _PatternDefeatingSort:
             self.swap(right, right - 1)
             right += 1
 
-    def partition_equal(self, start: int, end: int, pivot: int) -> int:
-        """Move keys equal to the pivot to the front. Return the index of the first greater key.
+    def move_equal_keys_to_front(self, start: int, end: int, pivot: int) -> int:
+        """Move the keys that equal the pivot to the front. Return the index of the first greater key.
 
         The pivot must be the smallest key of the range.
         """
@@ -193,35 +204,38 @@ class _PatternDefeatingSort:
         keys = self.keys
         left = start + 1
         right = end - 1
-        least = keys[start]
+        pivot_key = keys[start]
         while True:
-            while left <= right and keys[left] <= least:
+            while left <= right and keys[left] <= pivot_key:
                 left += 1
-            while left <= right and keys[right] > least:
+            while left <= right and keys[right] > pivot_key:
                 right -= 1
             if left > right:
                 return left
             self.swap(left, right)
-            left = left + 1
-            right = right - 1
+            left += 1
+            right -= 1
 
     def partition(self, start: int, end: int, pivot: int) -> tuple[int, bool]:
-        """Move smaller keys before the pivot. Return the pivot's new index and whether no other key moved."""
+        """Move the keys that are smaller than the pivot before it.
+
+        Return the pivot's new index, and whether the other keys were already partitioned.
+        """
         self.swap(start, pivot)
         keys = self.keys
         left = start + 1
         right = end - 1
-        key = keys[start]
+        pivot_key = keys[start]
         moved = False
         while True:
-            while left <= right and keys[left] < key:
+            while left <= right and keys[left] < pivot_key:
                 left += 1
-            while left <= right and keys[right] >= key:
+            while left <= right and keys[right] >= pivot_key:
                 right -= 1
             if left > right:
                 self.swap(right, start)
                 return right, not moved
             self.swap(left, right)
-            left = left + 1
-            right = right - 1
+            left += 1
+            right -= 1
             moved = True

@@ -76,17 +76,17 @@ class Offering:
     @property
     def zone(self) -> str:
         """The zone, or "" for an offering without zones."""
-        return self.requirements.label(ZONE).any()
+        return self.requirements.get_requirement(ZONE).choose_value()
 
     @property
     def capacity_type(self) -> str:
         """The capacity type, such as spot."""
-        return self.requirements.label(CAPACITY_TYPE).any()
+        return self.requirements.get_requirement(CAPACITY_TYPE).choose_value()
 
     @property
     def reservation(self) -> str:
-        """The id of the capacity reservation, or ""."""
-        return self.requirements.label(RESERVATION_ID).any()
+        """The id of the capacity reservation, or "" if the offering is not reserved capacity."""
+        return self.requirements.get_requirement(RESERVATION_ID).choose_value()
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +103,7 @@ class InstanceType:
 
     @property
     def allocatable(self) -> Quantities:
-        """The capacity minus the overhead. Huge pages reduce the memory."""
+        """The capacity minus the overhead. Huge pages are also subtracted from the memory, which stays at least 0."""
         amounts = subtract_quantities(self.capacity, self.overhead)
         for name, amount in self.capacity.items():
             if name.startswith(_HUGE_PAGES):
@@ -111,7 +111,7 @@ class InstanceType:
         return amounts
 
     def with_capacity(self, added: Mapping[str, Quantity]) -> InstanceType:
-        """Return the instance type with the resources that a NodeOverlay adds."""
+        """Return the instance type with resources that NodeOverlays add, marked as overlaid."""
         return replace(self, capacity={**self.capacity, **added}, overlaid=True)
 
 
@@ -125,7 +125,10 @@ class InstanceTypeCatalog:
 
 
 def read_instance_types(documents: Sequence[JsonObject]) -> InstanceTypeCatalog:
-    """Parse instance types. Raises InputError if the format is wrong or two types have the same name."""
+    """Parse the instance types of a cloud and collect the labels that they make well known.
+
+    Raises InputError if the format is wrong or two types have the same name.
+    """
     types: dict[str, InstanceType] = {}
     for index, document in enumerate(documents):
         where = f"instanceTypes[{index}]"
@@ -138,16 +141,17 @@ def read_instance_types(documents: Sequence[JsonObject]) -> InstanceTypeCatalog:
         if instance_type.name in types:
             raise InputError(f'two instance types are called "{instance_type.name}"', where=where)
         types[instance_type.name] = instance_type
-    keys: set[str] = set()
+
+    type_labels: set[str] = set()
     for instance_type in types.values():
-        keys.update(key for key in instance_type.requirements if key.startswith(INSTANCE_TYPE_PREFIXES))
+        type_labels.update(key for key in instance_type.requirements if key.startswith(INSTANCE_TYPE_PREFIXES))
         for offering in instance_type.offerings:
-            keys.update(offering.requirements)
-    return InstanceTypeCatalog(tuple(types.values()), WELL_KNOWN | keys)
+            type_labels.update(offering.requirements)
+    return InstanceTypeCatalog(tuple(types.values()), WELL_KNOWN | type_labels)
 
 
 def _build_instance_type(document: InstanceTypeDocument) -> InstanceType:
-    """Build an instance type from its document. Raises QuantityError."""
+    """Build an instance type from its document, with kwok's defaults for pods and overhead. Raises QuantityError."""
     capacity = {PODS: DEFAULT_PODS, **parse_quantities(document.resources)}
     overhead = parse_quantities(DEFAULT_OVERHEAD if document.overhead is None else document.overhead)
     offerings = tuple(_build_offering(offering) for offering in document.offerings)
@@ -158,19 +162,20 @@ def _build_instance_type(document: InstanceTypeDocument) -> InstanceType:
 
 def _build_offering(document: OfferingDocument) -> Offering:
     """Build an offering from its document."""
-    requirements = _build_requirements(document.requirements)
+    requirements = _build_document_requirements(document.requirements)
     return Offering(requirements, document.price, document.available, document.reservation_capacity)
 
 
-def _build_requirements(expressions: Iterable[SelectorRequirement]) -> Requirements:
-    """Build requirements from selector expressions."""
+def _build_document_requirements(expressions: Iterable[SelectorRequirement]) -> Requirements:
+    """Build requirements from the label expressions of a document."""
     return Requirements.from_list(
-        LabelRequirement.from_operator(e.key, e.operator, e.values or ()) for e in expressions
+        LabelRequirement.from_operator(expression.key, expression.operator, expression.values or ())
+        for expression in expressions
     )
 
 
 def _build_type_requirements(document: InstanceTypeDocument, capacity: Mapping[str, Quantity]) -> Requirements:
-    """Build a type's requirements from its name, resources and offerings, and those in its document."""
+    """Build the requirements that describe a type: its name, resources, offerings, and what its document requires."""
     cpu = str(capacity["cpu"]) if "cpu" in capacity else ""
     memory = str(capacity["memory"]) if "memory" in capacity else ""
     labels = {
@@ -179,31 +184,35 @@ def _build_type_requirements(document: InstanceTypeDocument, capacity: Mapping[s
         OS: document.operating_systems,
         ZONE: _collect_offered_values(document, ZONE),
         CAPACITY_TYPE: _collect_offered_values(document, CAPACITY_TYPE),
-        SIZE: (_parse_size(document.name, cpu),),
-        FAMILY: (_parse_family(document.name),),
+        SIZE: (_parse_type_size(document.name, cpu),),
+        FAMILY: (_parse_type_family(document.name),),
         CPU: (cpu,),
         MEMORY: (memory,),
     }
     requirements = Requirements.from_list(
         LabelRequirement.from_operator(key, IN, values) for key, values in labels.items()
     )
-    requirements.add(_build_requirements(document.requirements).values())
+    requirements.add(_build_document_requirements(document.requirements).values())
     return requirements
 
 
 def _collect_offered_values(document: InstanceTypeDocument, key: str) -> list[str]:
-    """Return the values of a label in all offerings of the type."""
-    expressions = [expression for offering in document.offerings for expression in offering.requirements]
-    return [value for expression in expressions if expression.key == key for value in expression.values or ()]
+    """Return the values of a label in all offerings of the type, with repetitions."""
+    values: list[str] = []
+    for offering in document.offerings:
+        for expression in offering.requirements:
+            if expression.key == key:
+                values += expression.values or ()
+    return values
 
 
-def _parse_size(name: str, cpu: str) -> str:
-    """Return the size in the type's name, or the number of CPUs if the name has none."""
+def _parse_type_size(name: str, cpu: str) -> str:
+    """Return the size in the type's name, such as "large" in "m5.large", or ``cpu`` if the name has no size."""
     match = _SIZED.fullmatch(name)
     return match[1] if match else cpu
 
 
-def _parse_family(name: str) -> str:
-    """Return the family in the type's name, or the first letter if the name has none."""
-    family = re.split("[.-]", name, maxsplit=1)
-    return family[0] if len(family) > 1 else name[:1]
+def _parse_type_family(name: str) -> str:
+    """Return the family in the type's name, such as "m5" in "m5.large", or the first letter if it has no family."""
+    family, *size = re.split("[.-]", name, maxsplit=1)
+    return family if size else name[:1]

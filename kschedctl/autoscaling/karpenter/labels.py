@@ -54,8 +54,11 @@ NORMALIZED = {
 RESTRICTED_DOMAINS = (KWOK_GROUP, GROUP)
 
 
-def describe_restriction(key: str, well_known: Iterable[str]) -> str:
-    """Describe why pods may not require the label, or return "" if they may."""
+def describe_label_restriction(key: str, well_known: Iterable[str]) -> str:
+    """Describe in Karpenter's words why pods may not require the label, or return "" if they may.
+
+    Only well-known labels of Karpenter's own domains may be required, and the hostname may not.
+    """
     allowed = frozenset(well_known)
     if key in allowed:
         return ""
@@ -73,7 +76,10 @@ def describe_restriction(key: str, well_known: Iterable[str]) -> str:
 
 
 def suggest_label(key: str, defined: Iterable[str], well_known: Iterable[str]) -> str:
-    """Suggest a well-known or defined label for one that is probably a typo, or return ""."""
+    """Describe the label that is probably meant by the misspelled ``key``, or return "" if no label is similar.
+
+    Well-known labels are preferred to ``defined`` labels.
+    """
     name_without_domain = key.partition("/")[2] if "/" in key else key
     for names in (well_known, defined):
         for name in sorted(names):

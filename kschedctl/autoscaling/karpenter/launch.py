@@ -27,12 +27,13 @@ from kschedctl.reports.karpenter import CheapestOffering, ClaimTaint, LaunchedCl
 
 
 def truncate_instance_types(claim: NewClaim, max_instance_types: int, strict: bool) -> str:
-    """Keep only the claim's cheapest instance types. Return an error if that breaks minValues, otherwise "".
+    """Drop all but the claim's cheapest instance types.
 
-    Without ``strict``, minValues are not checked. The claim is not changed if there is an error.
+    With ``strict``, return an error and leave the claim unchanged if the remaining types would not meet minValues.
+    Otherwise, return "".
     """
     columns = claim.template.columns
-    chosen = claim.sort_options()[:max_instance_types]
+    chosen = claim.sort_options_by_price()[:max_instance_types]
     options = np.zeros(len(columns), np.bool_)
     options[chosen] = True
     if strict and claim.requirements.have_min_values:
@@ -46,49 +47,54 @@ def truncate_instance_types(claim: NewClaim, max_instance_types: int, strict: bo
     return ""
 
 
-def to_node_claim(claim: NewClaim, max_instance_types: int) -> LaunchedClaim:
-    """Build the NodeClaim that Karpenter would create. Its requirements name only the cheapest instance types."""
+def build_launched_claim(claim: NewClaim, max_instance_types: int) -> LaunchedClaim:
+    """Build the NodeClaim that Karpenter would create for a claim of a run.
+
+    Its requirements name at most ``max_instance_types`` instance types, the cheapest first.
+    """
     template = claim.template
     columns = template.columns
-    order = columns.sort_by_price(claim.options, claim.requirements)
+    order = columns.sort_types_by_price(claim.options, claim.requirements)
     named_types = order[:max_instance_types]
     prices = columns.find_cheapest_prices(claim.requirements)
     requirements = _narrow_to_named_types(claim, named_types)
+    final_requirements = {key: term for key, term in requirements.items() if key not in SIMULATION_LABELS}
     spec = template.pool.spec.template.spec
     return LaunchedClaim(
         node_pool=template.name,
         pods=tuple(pod.key for pod in claim.pods),
-        scheduling_requirements=_build_terms(claim.requirements),
+        scheduling_requirements=_build_requirement_terms(claim.requirements),
         instance_types=tuple((columns.types[index].name, float(prices[index])) for index in order),
         cheapest=find_cheapest_offering(columns, claim),
-        requirements=_build_terms(Requirements({k: r for k, r in requirements.items() if k not in SIMULATION_LABELS})),
+        requirements=_build_requirement_terms(Requirements(final_requirements)),
         requests={name: str(amount) for name, amount in claim.requests.items()},
         labels={**template.labels, **_choose_custom_labels(claim, requirements)},
         annotations=_build_annotations(claim, [columns.types[index] for index in named_types]),
-        taints=_build_taints(spec.taints),
-        startup_taints=_build_taints(spec.startup_taints),
+        taints=_build_claim_taints(spec.taints),
+        startup_taints=_build_claim_taints(spec.startup_taints),
     )
 
 
 def find_cheapest_offering(columns: TypeColumns, claim: NewClaim) -> CheapestOffering | None:
-    """Return the lowest price of the claim's offerings with all offerings at that price, or None if there are none."""
-    chosen = np.flatnonzero(columns.find_offerings_meeting(claim.requirements) & claim.options[columns.type_of])
+    """Return the lowest price of the claim's offerings with all offerings at this price, or None without offerings."""
+    chosen = np.flatnonzero(columns.find_matching_offerings(claim.requirements) & claim.options[columns.type_of])
     if not len(chosen):
         return None
     price = columns.prices[chosen].min()
     descriptions = []
     for index in chosen[columns.prices[chosen] == price].tolist():
         offering = columns.offerings[index]
-        descriptions.append(f"{columns.types[columns.type_of[index]].name}|{offering.zone}|{offering.capacity_type}")
+        type_name = columns.types[columns.type_of[index]].name
+        descriptions.append(f"{type_name}|{offering.zone}|{offering.capacity_type}")
     return CheapestOffering(float(price), tuple(sorted(descriptions)))
 
 
 def _narrow_to_named_types(claim: NewClaim, named_types: Sequence[int]) -> Requirements:
-    """Return the claim's requirements, narrowed to the named instance types and their capacity types."""
+    """Return the claim's requirements, narrowed to these instance types, given by row, and their capacity types."""
     columns = claim.template.columns
     requirements = Requirements(claim.requirements)
     names = (columns.types[index].name for index in named_types)
-    min_values = requirements.label(INSTANCE_TYPE).min_values
+    min_values = requirements.get_requirement(INSTANCE_TYPE).min_values
     requirements.add([LabelRequirement.from_operator(INSTANCE_TYPE, IN, names, min_values)])
     is_named = np.zeros(len(columns), np.bool_)
     is_named[list(named_types)] = True
@@ -98,7 +104,7 @@ def _narrow_to_named_types(claim: NewClaim, named_types: Sequence[int]) -> Requi
 
 
 def _build_annotations(claim: NewClaim, named_types: Sequence[InstanceType]) -> dict[str, str]:
-    """Build the annotations of a NodeClaim: those of its pool, and which values were relaxed or overlaid."""
+    """Build the annotations of a NodeClaim: its pool's, and marks for relaxed minValues and overlaid types."""
     annotations = dict(claim.template.pool.spec.template.metadata.annotations)
     annotations[MIN_VALUES_RELAXED] = str(claim.min_values_relaxed).lower()
     if any(offering.overlaid for instance_type in named_types for offering in instance_type.offerings):
@@ -109,18 +115,17 @@ def _build_annotations(claim: NewClaim, named_types: Sequence[InstanceType]) -> 
 
 
 def _choose_custom_labels(claim: NewClaim, requirements: Requirements) -> dict[str, str]:
-    """Choose a value for each required label that is not well known."""
+    """Return a value for each required label that is not well known, except labels that may have any value."""
     excluded = claim.template.well_known | SIMULATION_LABELS
-    return {
-        key: value for key, requirement in requirements.items() if key not in excluded and (value := requirement.any())
-    }
+    values = {key: requirement.choose_value() for key, requirement in requirements.items() if key not in excluded}
+    return {key: value for key, value in values.items() if value}
 
 
-def _build_terms(requirements: Requirements) -> tuple[RequirementTerm, ...]:
+def _build_requirement_terms(requirements: Requirements) -> tuple[RequirementTerm, ...]:
     """Convert requirements to the report's terms, sorted by key."""
     return tuple(RequirementTerm(*term) for key in sorted(requirements) for term in requirements[key].to_terms())
 
 
-def _build_taints(taints: Iterable[Taint]) -> tuple[ClaimTaint, ...]:
+def _build_claim_taints(taints: Iterable[Taint]) -> tuple[ClaimTaint, ...]:
     """Convert taints to the report's form."""
     return tuple(ClaimTaint(taint.key, taint.value, taint.effect) for taint in taints)

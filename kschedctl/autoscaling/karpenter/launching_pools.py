@@ -54,19 +54,23 @@ class LaunchingPools:
         self.doubts: tuple[str, ...] = ()
         if types is None:
             type_count = counted(len(self._types), "instance type")
-            self.doubts = (f"only the {type_count} of existing nodes, because --instance-types was not given",)
+            doubt = f"only the {type_count} of existing nodes can be considered; --instance-types FILE adds others"
+            self.doubts = (doubt,)
         self.sources = ("NodePools of the cluster",)
 
     def find_obstacles(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
-        """Return what each NodePool lacks for some of the unschedulable pods, by pod. Raises InputError."""
+        """Return, for some of the unschedulable pods, descriptions of what each NodePool lacks to take them, by pod.
+
+        Raises InputError.
+        """
         report = provision(self._mark_waiting_pods(cluster), self._types, self._settings, now=self._now)
         return {
             pod: tuple(f"NodePool {pool}: {'; '.join(obstacles)}" for pool, obstacles in pools.items() if obstacles)
             for pod, pools in report.missing.items()
         }
 
-    def grow(self, cluster: Cluster) -> NewNodes:
-        """Launch nodes for the unschedulable pods, and return them with the reasons why other pods get none."""
+    def grow_for_pending_pods(self, cluster: Cluster) -> NewNodes:
+        """Launch nodes for the unschedulable pods, and return the nodes and the reasons why other pods get no node."""
         report = provision(self._mark_waiting_pods(cluster), self._types, self._settings, now=self._now, explains=False)
         reasons = {key: error.error for key, error in report.pod_errors.items()}
         reasons |= {event.name: event.message for event in report.rejected}
@@ -76,10 +80,10 @@ class LaunchingPools:
     def _mark_waiting_pods(self, cluster: Cluster) -> Cluster:
         """Return the cluster with all waiting pods marked as unschedulable.
 
-        Unless the pools are limited, their limits are removed.
+        If the limits of NodePools are ignored, they are removed from the pools.
         """
         waiting = {
-            (pod.metadata.namespace, pod.metadata.name): _mark_unschedulable(pod)
+            (pod.metadata.namespace, pod.metadata.name): _mark_provisionable(pod)
             for pod in cluster.unbound_pods()
             if not pod.terminated
         }
@@ -90,16 +94,19 @@ class LaunchingPools:
         return marked
 
 
-def _mark_unschedulable(pod: Pod) -> Pod:
-    """Mark the pod unschedulable and remove its nomination, because Karpenter skips nominated pods."""
+def _mark_provisionable(pod: Pod) -> Pod:
+    """Return the pod marked as unschedulable, without a nomination, because Karpenter skips nominated pods."""
     pod = mark_unschedulable(pod)
     return replace(pod, status=replace(pod.status, nominated_node_name=""))
 
 
 def build_launched_nodes(cluster: Cluster, claims: Iterable[LaunchedClaim], catalog: InstanceTypeCatalog) -> NewNodes:
-    """Build the nodes that the claims would launch, each from its cheapest offering, with DaemonSets' pods."""
+    """Build the nodes that the claims would launch, each from its cheapest offering, and their DaemonSets' pods.
+
+    Claims without an offering launch no node. The reasons of the result are empty.
+    """
     used_names = {node.metadata.name for node in cluster.nodes}
-    types = {sold_type.name: sold_type for sold_type in catalog.types}
+    types = {instance_type.name: instance_type for instance_type in catalog.types}
     nodes_by_pool: dict[str, tuple[Node, ...]] = {}
     for claim in claims:
         name = next(name for name in _iter_node_names(claim.node_pool) if name not in used_names)
@@ -107,11 +114,12 @@ def build_launched_nodes(cluster: Cluster, claims: Iterable[LaunchedClaim], cata
         pool_nodes = nodes_by_pool.get(claim.node_pool, ())
         nodes_by_pool[claim.node_pool] = (*pool_nodes, *_iter_claim_nodes(claim, name, types))
     nodes = chain.from_iterable(nodes_by_pool.values())
-    return NewNodes(nodes_by_pool, tuple(pod for node in nodes for pod in _iter_daemonset_pods(cluster, node)), {})
+    daemons = tuple(pod for node in nodes for pod in _iter_daemonset_pods(cluster, node))
+    return NewNodes(nodes_by_pool, daemons, {})
 
 
 def _iter_node_names(pool: str) -> Iterator[str]:
-    """Yield numbered node names for a pool endlessly."""
+    """Yield names for new nodes of a pool, numbered from 1 without end."""
     return (f"{pool}-new-{number}" for number in count(1))
 
 
@@ -121,14 +129,18 @@ def _iter_claim_nodes(claim: LaunchedClaim, name: str, types: dict[str, Instance
         return
     type_name, zone, capacity_type = claim.cheapest.options[0].split("|")
     instance_type = types[type_name]
-    type_labels = {
-        key: value
+    # Of a type's requirements, only those that list values become labels.
+    listed_values = {
+        key: requirement.choose_value()
         for key, requirement in instance_type.requirements.items()
-        if not requirement.complement and (value := requirement.any())
+        if not requirement.complement
     }
+    type_labels = {key: value for key, value in listed_values.items() if value}
     offering_labels = {key: value for key, value in ((ZONE, zone), (CAPACITY_TYPE, capacity_type)) if value}
     labels = {**claim.labels, **type_labels, **offering_labels, HOSTNAME: name, REGISTERED: "true", INITIALIZED: "true"}
-    labels |= {old: labels[new] for old, new in NORMALIZED.items() if new in labels}  # kubelets set both
+    labels |= {
+        old: labels[new] for old, new in NORMALIZED.items() if new in labels
+    }  # kubelets also set the deprecated labels
     taints = tuple(Taint(taint.key, taint.value, taint.effect) for taint in claim.taints)
     capacity: Resources = {resource: str(amount) for resource, amount in instance_type.capacity.items()}
     allocatable: Resources = {resource: str(amount) for resource, amount in instance_type.allocatable.items()}
@@ -138,7 +150,7 @@ def _iter_claim_nodes(claim: LaunchedClaim, name: str, types: dict[str, Instance
 
 
 def _iter_daemonset_pods(cluster: Cluster, node: Node) -> Iterator[Pod]:
-    """Yield a pod of each DaemonSet that should run on the node."""
+    """Yield a pod of each DaemonSet that should run on the node, bound to the node."""
     for pod in Daemons(get_daemonset_pods(cluster)).find_expected_pods(StateNode(node, None)):
         meta = replace(pod.metadata, name=f"{pod.metadata.name}-{node.metadata.name}", uid="")
         yield replace(pod, metadata=meta, spec=replace(pod.spec, node_name=node.metadata.name))

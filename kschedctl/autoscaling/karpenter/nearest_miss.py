@@ -20,7 +20,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.pod_requests import Quantities
 from kschedctl.api.quantity import Quantity
 from kschedctl.api.tolerations import is_tolerated
-from kschedctl.autoscaling.karpenter.amounts import ZERO, sum_quantities, to_thousandths
+from kschedctl.autoscaling.karpenter.amounts import ZERO, convert_to_thousandths, sum_quantities
 from kschedctl.autoscaling.karpenter.claims import ClaimRefusal
 from kschedctl.autoscaling.karpenter.daemons import DaemonGroup
 from kschedctl.autoscaling.karpenter.existing_nodes import ExistingColumns
@@ -44,16 +44,19 @@ MAX_COUNTED_SHORTFALLS = 3
 NO_TYPE = "no instance type is known"
 
 
-def find_nearest_miss(
+def describe_nearest_miss(
     setting: KarpenterSetting, pod: Pod, template: ClaimTemplate, existing: ExistingColumns
 ) -> tuple[str, ...]:
-    """Return everything that a pool lacks to take the pod. An obstacle that cannot be removed comes last."""
+    """Return descriptions of everything that a pool lacks to take the pod.
+
+    An obstacle that no change of the pool removes comes last, because the search ends there.
+    """
     search = _ObstacleSearch(setting, _relax_fully(setting, pod), existing, template)
     return tuple(search.iter_obstacles())
 
 
 def _relax_fully(setting: KarpenterSetting, pod: Pod) -> Pod:
-    """Return the pod without any preferences, which is the last form that Karpenter tries."""
+    """Return the pod without its preferences, which is the last form in which Karpenter tries to place it."""
     while relaxed := relax_pod(pod, setting.pools.has_soft_taints):
         pod = relaxed.pod
     return pod
@@ -84,8 +87,11 @@ class _ObstacleSearch:
         self.data = build_pod_data(self.pod, (), {}, self.setting.options.ignores_preferences)
 
     def iter_obstacles(self) -> Iterator[str]:
-        """Yield each obstacle and remove it, until the pool takes the pod or the obstacle cannot be removed."""
-        while refusal := self.find_refusal():
+        """Yield descriptions of obstacles, removing each from the pool, until the pool takes the pod.
+
+        The search also ends with an obstacle that cannot be removed.
+        """
+        while refusal := self.find_pod_refusal():
             obstacle = (
                 self._find_taint_obstacle()
                 or self._find_label_obstacle()
@@ -105,21 +111,27 @@ class _ObstacleSearch:
             self.replace_pool(obstacle.edited_pool)
 
     def replace_pool(self, pool: NodePool) -> None:
-        """Replace the pool with an edited one."""
+        """Replace the pool, and its template, with an edited form of the pool."""
         self.pools = self.setting.pools.with_edited_pool(pool, self.setting)
         (self.template,) = self.pools.all_templates
 
-    def find_refusal(self) -> ClaimRefusal | None:
-        """Return why the pool in its current form refuses the pod, or None if it takes the pod."""
+    def find_pod_refusal(self) -> ClaimRefusal | None:
+        """Return why the pool in its current form refuses the pod, or None if it takes the pod.
+
+        Without any instance type, the reason is empty.
+        """
         if not self.template.options.any():
-            return ClaimRefusal("", requirements=self.template.requirements.plus(self.data.requirements))
+            return ClaimRefusal("", requirements=self.template.requirements.combined_with(self.data.requirements))
         run = self.setting.run_scheduler(
             [self.pod], self.existing, new_nodes_only=True, templates=[self.template], pools=self.pools
         )
         return next(iter(run.refusals.get(self.pod.key, ())), None)
 
     def _find_taint_obstacle(self) -> _Obstacle | None:
-        """Return the taints that the pod does not tolerate, and the pool without them."""
+        """Return the taints that the pod does not tolerate as an obstacle, or None if it tolerates all.
+
+        The edited pool has only the tolerated taints.
+        """
         taints = self.template.taints
         tolerated = tuple(
             taint for taint in taints if is_tolerated(self.pod.spec.tolerations, taint, comparison_operators=True)
@@ -131,22 +143,28 @@ class _ObstacleSearch:
         return _Obstacle(f"the pod does not tolerate {untolerated}", edited)
 
     def _find_label_obstacle(self) -> _Obstacle | None:
-        """Return the pod's label requirements that the pool does not meet, and the pool edited to meet them."""
+        """Return the pod's label requirements that the pool does not meet as an obstacle, or None if it meets all.
+
+        The edited pool has these requirements in place of its own, unless a label follows from the pool itself.
+        """
         pool_requirements, pod_requirements = self.template.requirements, self.data.requirements
         conflicts = [
             requirement
             for key, requirement in sorted(pod_requirements.items())
-            if key in pool_requirements and not pool_requirements[key].agrees(requirement)
+            if key in pool_requirements and not pool_requirements[key].agrees_with(requirement)
         ]
         mismatches = [
             f"the pod needs {conflict}; the pool has {pool_requirements[conflict.key].text_without_key}"
             for conflict in conflicts
         ]
         unmet = list(conflicts)
+
+        # a label that the pool would have to define
         undefined_label = pool_requirements.find_undefined_label(pod_requirements, self.template.well_known)
         if undefined_label:
             mismatches.append(f"the pod needs {pod_requirements[undefined_label]}; the pool does not define the label")
             unmet.append(pod_requirements[undefined_label])
+
         if not unmet:
             return None
         if {conflict.key for conflict in conflicts} & self._fixed_labels:
@@ -163,9 +181,10 @@ class _ObstacleSearch:
         return SIMULATION_LABELS | {NODE_POOL, f"{reference.group}/{reference.kind.lower()}"}
 
     def _find_empty_label_obstacle(self, refusal: ClaimRefusal) -> _Obstacle | None:
-        """Return the topology label with an empty value, and the pool with an example value for it.
+        """Return as an obstacle that a topology label has an empty value, which Karpenter does not take for a domain.
 
-        Karpenter does not consider an empty value a topology domain.
+        The edited pool has an example value for the label. Return None if this is not why the pod is refused, or if the
+        label follows from the pool itself.
         """
         key, pool = refusal.empty_label, self.template.pool
         if not key or key in self._fixed_labels:
@@ -178,36 +197,39 @@ class _ObstacleSearch:
         return _Obstacle(description, _replace_requirement(pool, named))
 
     def _iter_nodes_with_empty_label(self, key: str) -> Iterator[str]:
-        """Yield the names of nodes on which the label's value is empty."""
+        """Yield the names of the nodes that have the label with an empty value."""
         return (node.name for node in self.setting.nodes if node.labels.get(key) == "")
 
     def _describe_missing_subnet(self, refusal: ClaimRefusal) -> str:
-        """Describe the zones in which the pool's node class would need a subnet, or return ""."""
-        zones = self.setting.node_classes.find_zones(self.template.pool)
+        """Describe the zones in which the pool's node class would need a subnet, or return "" if it needs none.
+
+        The text also says how many instance types are offered in these zones.
+        """
+        zones = self.setting.node_classes.find_subnet_zones(self.template.pool)
         wanted = refusal.requirements.get(ZONE) if refusal.requirements is not None else None
         if not zones or wanted is None or wanted.intersects(LabelRequirement.from_operator(ZONE, IN, zones)):
             return ""
         needed = " or ".join(sorted(wanted.values)) if wanted.operator == IN else str(wanted)
         types = self.setting.catalog.types
         offered_count = sum(
-            any(wanted.has(offer.zone) for offer in instance_type.offerings if offer.available)
+            any(wanted.allows_value(offer.zone) for offer in instance_type.offerings if offer.available)
             for instance_type in types
         )
         offered = ""
         if offered_count:
             verb = agreeing(offered_count, "is", "are")
             offered = f"; {offered_count:,} of {counted(len(types), 'instance type')} {verb} offered there"
-        class_name = self.setting.node_classes.describe_reference(self.template.pool)
+        class_name = self.setting.node_classes.describe_class_reference(self.template.pool)
         return f"{class_name} has no subnet in {needed}, only in {', '.join(sorted(zones))}{offered}"
 
     def _describe_closest_type_in_any_zone(self, requirements: Requirements) -> str:
-        """Describe what the closest instance type lacks apart from a subnet.
+        """Describe what the instance types lack even if the node class had subnets in all zones.
 
         Return "" if no type is offered in the required zone.
         """
         wanted = requirements[ZONE]
         offerings = (offer for instance_type in self.setting.catalog.types for offer in instance_type.offerings)
-        if not any(wanted.has(offer.zone) for offer in offerings):
+        if not any(wanted.allows_value(offer.zone) for offer in offerings):
             return ""
         pool = self.template.pool
         columns = TypeColumns(self.setting.node_classes.adjust_types(pool, self.setting.catalog.types, anywhere=True))
@@ -219,7 +241,10 @@ class _ObstacleSearch:
         return describe_closest_type(template, groups, self.data, Requirements(pod_requirements))
 
     def _find_limit_obstacle(self) -> _Obstacle | None:
-        """Return the limits that leave no room for a suitable instance type, and the pool without limits."""
+        """Return the pool's limits as an obstacle if they leave no room for a type that takes the pod, or else None.
+
+        The edited pool has no limits.
+        """
         pool, columns = self.template.pool, self.template.columns
         remaining = self.setting.compute_remaining_limits((), [pool]).get(pool.metadata.name)
         if remaining is None:
@@ -232,25 +257,28 @@ class _ObstacleSearch:
         short_resources = [name for name, amount in remaining.items() if amount < smallest[name]]
         unlimited = replace(pool, spec=replace(pool.spec, limits=None))
         # Even if the smallest type has room, the types that fit the pod may not.
-        if not short_resources and not self._would_take_pod(unlimited):
+        if not short_resources and not self._would_take_pod_with_pool(unlimited):
             return None
         limits = pool.spec.limits or {}
-        exhausted = (
+        exhausted_limits = (
             f"{name} limit {limits[name]}, {max(remaining[name], ZERO)} left"
             for name in short_resources or sorted(remaining)
         )
         sizes = ", ".join(f"{name} {smallest[name]}" for name in short_resources if name != NODES)
-        description = "; ".join(exhausted) + (f"; the smallest type has {sizes}" if sizes else "")
+        description = "; ".join(exhausted_limits) + (f"; the smallest type has {sizes}" if sizes else "")
         return _Obstacle(description, unlimited)
 
-    def _would_take_pod(self, pool: NodePool) -> bool:
-        """Return whether an edited pool would take the pod."""
+    def _would_take_pod_with_pool(self, pool: NodePool) -> bool:
+        """Return whether an edited form of the pool would take the pod."""
         edited = _ObstacleSearch(self.setting, self.pod, self.existing, self.template)
         edited.replace_pool(pool)
-        return edited.find_refusal() is None
+        return edited.find_pod_refusal() is None
 
     def _describe_closest_type(self, refusal: ClaimRefusal) -> str:
-        """Describe what the closest instance type lacks, or return Karpenter's error if that is unknown."""
+        """Describe what the instance types lack to take the pod, or return Karpenter's error if this is unknown.
+
+        Return "" for an error of the unedited pool, which is reported anyway.
+        """
         if refusal.requirements is None:
             return shorten_error(refusal.reason) if self.pools else ""
         groups = (self.pools or self.setting.pools).groups.get(self.template.name, ())
@@ -259,24 +287,28 @@ class _ObstacleSearch:
 
 def _replace_requirement(pool: NodePool, wanted: LabelRequirement) -> NodePool:
     """Return the pool with this requirement in place of all its requirements and labels for the same key."""
+
+    def is_for_other_key(key: str) -> bool:
+        """Return whether a label, which may be deprecated, is not the wanted one."""
+        return NORMALIZED.get(key, key) != wanted.key
+
     template = pool.spec.template
-    labels = {key: value for key, value in template.metadata.labels.items() if NORMALIZED.get(key, key) != wanted.key}
-    other_terms = (
-        requirement
-        for requirement in template.spec.requirements
-        if NORMALIZED.get(requirement.key, requirement.key) != wanted.key
-    )
+    other_labels = {key: value for key, value in template.metadata.labels.items() if is_for_other_key(key)}
+    other_terms = (term for term in template.spec.requirements if is_for_other_key(term.key))
     wanted_terms = (RequirementWithMinValues(term.key, term.operator, term.values) for term in wanted.to_terms())
-    pool = _replace_template_fields(pool, requirements=(*other_terms, *wanted_terms))
-    template = replace(pool.spec.template, metadata=replace(template.metadata, labels=labels))
-    return replace(pool, spec=replace(pool.spec, template=template))
+    edited_template = replace(
+        template,
+        metadata=replace(template.metadata, labels=other_labels),
+        spec=replace(template.spec, requirements=(*other_terms, *wanted_terms)),
+    )
+    return replace(pool, spec=replace(pool.spec, template=edited_template))
 
 
 def _replace_template_fields(pool: NodePool, **fields: object) -> NodePool:
     """Return the pool with these fields of its node template's spec replaced."""
     template = pool.spec.template
-    template = replace(template, spec=replace(template.spec, **fields))
-    return replace(pool, spec=replace(pool.spec, template=template))
+    edited_template = replace(template, spec=replace(template.spec, **fields))
+    return replace(pool, spec=replace(pool.spec, template=edited_template))
 
 
 def describe_closest_type(
@@ -290,52 +322,63 @@ def describe_closest_type(
     columns = template.columns
     if not len(columns):
         return NO_TYPE
-    needs = [sum_quantities(data.requests, _find_daemon_overhead(groups, index)) for index in range(len(columns))]
-    counts, shares = _score_shortfalls(columns, needs, requirements)
+    needs = [sum_quantities(data.requests, _find_daemon_overhead(groups, row)) for row in range(len(columns))]
+    shortfall_counts, missing_shares = _score_shortfalls(columns, needs, requirements)
     eligible = template.options if template.options.any() else np.ones(len(columns), np.bool_)
-    if not counts[eligible].all():
-        return _describe_unmet_min_values(columns, eligible & (counts == 0), requirements)
+    if not shortfall_counts[eligible].all():
+        return _describe_unmet_min_values(columns, eligible & (shortfall_counts == 0), requirements)
+
     prices = columns.find_cheapest_prices(requirements)
-    index = min(
-        np.flatnonzero(eligible).tolist(), key=lambda n: (counts[n], shares[n], prices[n], columns.types[n].name)
-    )
-    lacks = ", ".join(_iter_shortfalls(columns, index, needs[index], requirements))
+
+    def build_closeness_key(row: int) -> tuple[int, float, float, str]:
+        """Build the key that sorts the closest type first."""
+        return shortfall_counts[row], missing_shares[row], prices[row], columns.types[row].name
+
+    closest_row = min(np.flatnonzero(eligible).tolist(), key=build_closeness_key)
+    closest_name = columns.types[closest_row].name
+    shortfalls = ", ".join(_iter_shortfalls(columns, closest_row, needs[closest_row], requirements))
     total = int(eligible.sum())
     if total == 1:
-        return f"the only instance type, {columns.types[index].name}: {lacks}"
+        return f"the only instance type, {closest_name}: {shortfalls}"
     numbers = ", ".join(_iter_shortfall_counts(columns, eligible, needs, requirements))
-    return (
-        f"none of {counted(total, 'instance type')} fits: {numbers}; closest type {columns.types[index].name}: {lacks}"
-    )
+    return f"none of {counted(total, 'instance type')} fits: {numbers}; closest type {closest_name}: {shortfalls}"
 
 
 def _iter_shortfall_counts(
     columns: TypeColumns, eligible: Bools, needs: Sequence[Quantities], requirements: Requirements
 ) -> Iterator[str]:
-    """Yield how many eligible instance types have each kind of shortfall, the most frequent first."""
+    """Yield how many eligible instance types have each of the most frequent kinds of shortfall, most frequent first.
+
+    ``needs`` are the requests by type, including DaemonSets' pods.
+    """
     counts: Counter[str] = Counter()
     for index in np.flatnonzero(eligible).tolist():
         counts.update(f"with too little {name}" for name in _find_short_resources(columns.types[index], needs[index]))
     for key, requirement in requirements.items():
         if mismatches := int((~columns.find_compatible_types({key: requirement}) & eligible).sum()):
             counts[f"not {requirement}"] = mismatches
+    # types that would be compatible but are not offered in the zone or with the capacity type
     offering_requirements = {key: requirements[key] for key in (ZONE, CAPACITY_TYPE) if key in requirements}
     is_unoffered = ~columns.find_offered_types(requirements) & columns.find_compatible_types(offering_requirements)
     if unoffered_count := int((is_unoffered & eligible).sum()):
         counts[_describe_not_offered(offering_requirements.values())] = unoffered_count
-    for lack, count in counts.most_common(MAX_COUNTED_SHORTFALLS):
-        yield f"{count:,} {lack}"
+    for shortfall, count in counts.most_common(MAX_COUNTED_SHORTFALLS):
+        yield f"{count:,} {shortfall}"
 
 
 def _find_daemon_overhead(groups: Sequence[DaemonGroup], type_index: int) -> Quantities:
-    """Return the requests of the DaemonSets' pods on an instance type."""
+    """Return the requests of the DaemonSets' pods on an instance type, or {} if the type is in no group."""
     return next((group.overhead for group in groups if group.types[type_index]), {})
 
 
 def _score_shortfalls(
     columns: TypeColumns, needs: Sequence[Quantities], requirements: Requirements
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Return the number of unmet needs of each type, and the summed shares of its missing resources, both (T,)."""
+    """Return how far each instance type is from taking the pod, as two arrays (T,).
+
+    The first has the number of requirements and resources that are not met, and counts an unmet offering as one. The
+    second has the sum of the missing shares of these resources.
+    """
     counts = (~columns.find_offered_types(requirements)).astype(np.int64)
     for key, requirement in requirements.items():
         counts += ~columns.find_compatible_types({key: requirement})
@@ -343,14 +386,14 @@ def _score_shortfalls(
     for index, need in enumerate(needs):
         short = _find_short_resources(columns.types[index], need)
         counts[index] += len(short)
-        amounts = to_thousandths(need)
-        allocatable = to_thousandths(columns.types[index].allocatable)
+        amounts = convert_to_thousandths(need)
+        allocatable = convert_to_thousandths(columns.types[index].allocatable)
         shares[index] = sum(1 - allocatable.get(name, 0) / amounts[name] for name in short)
     return counts, shares
 
 
 def _find_short_resources(instance_type: InstanceType, need: Quantities) -> list[str]:
-    """Return the names of the resources of which the type has too little."""
+    """Return the names of the resources of which the type has too little, in alphabetical order."""
     allocatable = instance_type.allocatable
     return [name for name, amount in sorted(need.items()) if amount > max(allocatable.get(name, ZERO), ZERO)]
 
@@ -365,7 +408,7 @@ def _iter_shortfalls(
         available = f"{amount} of {name}" if amount > ZERO else f"no {name}"
         yield f"has {available} for pods, {need[name]} needed"
     shared_keys = sorted(requirements.keys() & instance_type.requirements.keys())
-    differing = [key for key in shared_keys if not instance_type.requirements[key].agrees(requirements[key])]
+    differing = [key for key in shared_keys if not instance_type.requirements[key].agrees_with(requirements[key])]
     for key in differing:
         yield f"is {instance_type.requirements[key]}, {requirements[key].text_without_key} needed"
     offering_keys = [key for key in (ZONE, CAPACITY_TYPE) if key in requirements]
@@ -380,6 +423,8 @@ def _describe_not_offered(requirements: Iterable[LabelRequirement]) -> str:
 
 
 def _describe_unmet_min_values(columns: TypeColumns, remaining: Bools, requirements: Requirements) -> str:
-    """Describe the minValues that the remaining instance types do not meet."""
+    """Describe the minValues that the remaining instance types do not meet, or return "" if they meet all."""
     too_few = columns.find_unmet_min_values(remaining, requirements)
-    return "; ".join(f"minValues {requirements[key].min_values} of {key}, {n} left" for key, n in too_few.items())
+    return "; ".join(
+        f"minValues {requirements[key].min_values} of {key}, {count} left" for key, count in too_few.items()
+    )

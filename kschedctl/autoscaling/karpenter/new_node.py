@@ -10,16 +10,16 @@ from kschedctl.api.objects import Event, Pod
 from kschedctl.api.tolerations import is_tolerated
 from kschedctl.autoscaling.karpenter.existing_nodes import ExistingColumns
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
-from kschedctl.autoscaling.karpenter.nearest_miss import find_nearest_miss
+from kschedctl.autoscaling.karpenter.nearest_miss import describe_nearest_miss
 from kschedctl.autoscaling.karpenter.options import read_karpenter_options
-from kschedctl.autoscaling.karpenter.pods import is_daemon
+from kschedctl.autoscaling.karpenter.pods import is_daemon_set_pod
 from kschedctl.autoscaling.karpenter.provision import ProvisioningRun, iter_nominated_nodes
 from kschedctl.autoscaling.karpenter.requirements import get_required_terms
 from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
-from kschedctl.autoscaling.karpenter.setting import KarpenterSetting, describe_no_types, explain_unusable_pool
+from kschedctl.autoscaling.karpenter.setting import KarpenterSetting, describe_missing_types, explain_unusable_pool
 from kschedctl.autoscaling.karpenter.state_nodes import derive_instance_types
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
-from kschedctl.autoscaling.karpenter.validation import find_rejection
+from kschedctl.autoscaling.karpenter.validation import find_pod_rejection
 from kschedctl.cluster import Cluster
 from kschedctl.reports.new_node import AutoscalerSaid, NewNode, PoolVerdict
 
@@ -32,7 +32,7 @@ FAILED = "Failed to schedule pod, "
 def explain_new_node(
     cluster: Cluster, pod: Pod, types: Sequence[JsonObject] | None, options: Mapping[str, object], now: str
 ) -> NewNode:
-    """Explain whether Karpenter would launch a node for the pod alone. Raises InputError.
+    """Explain if Karpenter would launch a node for this pod, without other waiting pods. Raises InputError.
 
     If ``types`` is None, instance types are derived from the existing nodes. ``options`` are Karpenter's settings, and
     ``now`` is an RFC 3339 time.
@@ -44,16 +44,19 @@ def explain_new_node(
     )
 
     # Some pods are rejected before scheduling. The reason is "" if there is no event about that.
-    rejection = OF_DAEMON_SET if is_daemon(pod) else find_rejection(pod, setting.volumes, setting.catalog.well_known)
+    rejection = (
+        OF_DAEMON_SET
+        if is_daemon_set_pod(pod)
+        else find_pod_rejection(pod, setting.volumes, setting.catalog.well_known)
+    )
     if rejection is not None:
         reason = rejection.removeprefix(FAILED) or EXCLUDES_KARPENTER
         verdicts = tuple(PoolVerdict(pool.metadata.name, False, reason) for pool in cluster.karpenter_node_pools)
         message = rejection if rejection.startswith(FAILED) else ""
-        return NewNode(
-            NAME, verdicts, seen_types=type_count, message=message, said=_find_last_event(cluster, pod, message)
-        )
+        last_event = _find_last_karpenter_event(cluster, pod, message)
+        return NewNode(NAME, verdicts, seen_types=type_count, message=message, said=last_event)
 
-    existing = setting.build_existing_columns(setting.pools, lambda node: False)
+    existing = setting.build_existing_node_columns(setting.pools, lambda node: False)
     run = None
     nominated_node = ""
     if setting.pools.pools:
@@ -66,8 +69,8 @@ def explain_new_node(
         nominated_node,
         seen_types=type_count,
         message=message,
-        said=_find_last_event(cluster, pod, message),
-        differences=tuple(iter_differences(setting, pod)),
+        said=_find_last_karpenter_event(cluster, pod, message),
+        differences=tuple(iter_scheduler_differences(setting, pod)),
     )
 
 
@@ -80,56 +83,66 @@ class _PoolVerdicts:
         self._provisioning = ProvisioningRun(setting)
 
     def iter_verdicts(self) -> Iterator[PoolVerdict]:
-        """Yield the verdict of each NodePool."""
+        """Yield the verdict of each NodePool. A pool that takes no part in scheduling says why."""
         for pool in self._setting.cluster.karpenter_node_pools:
             template = self._templates.get(pool.metadata.name)
             if template:
-                yield self._judge_template(template)
+                yield self._build_template_verdict(template)
             else:
                 yield PoolVerdict(pool.metadata.name, False, explain_unusable_pool(self._setting, pool))
 
-    def _judge_template(self, template: ClaimTemplate) -> PoolVerdict:
-        """Return the verdict of a usable pool on the pod, from a run with this pool alone."""
+    def _build_template_verdict(self, template: ClaimTemplate) -> PoolVerdict:
+        """Return the verdict of a usable pool on the pod, from a run with only this pool.
+
+        If the pool does not take the pod, the verdict says what it lacks.
+        """
         key = self._pod.key
         has_instance_types = template.options.any()
-        answer = self._provisioning.get_pool_answer(
+        answer = self._provisioning.build_pool_answer(
             key, {key: self._pod}, template if has_instance_types else None, self._existing
         )
         if answer.instance_types:
             return PoolVerdict(template.name, True, answer.describe())
-        text = answer.describe() if has_instance_types else describe_no_types(template)
+        text = answer.describe() if has_instance_types else describe_missing_types(template)
         return PoolVerdict(
-            template.name, False, text, find_nearest_miss(self._setting, self._pod, template, self._existing)
+            template.name, False, text, describe_nearest_miss(self._setting, self._pod, template, self._existing)
         )
 
 
 def _build_failure_message(pod: Pod, run: SchedulerRun | None) -> str:
-    """Build the message of the event for a pod that cannot be placed, or return ""."""
+    """Build the message of Karpenter's event about the pod's failed run, or return "" if there was no error."""
     errors = run.errors.get(pod.key, ()) if run else ()
     return FAILED + "; ".join(errors) if errors else ""
 
 
-def _find_last_event(cluster: Cluster, pod: Pod, message: str) -> AutoscalerSaid | None:
-    """Return Karpenter's last event about the pod and whether it agrees with the replay, or None if there is none."""
+def _find_last_karpenter_event(cluster: Cluster, pod: Pod, message: str) -> AutoscalerSaid | None:
+    """Return Karpenter's last event about the pod, or None if there is none.
+
+    The result says if the event agrees with the replay, whose failure message is ``message``, or "" on success.
+    """
     pod_events = [event for event in cluster.events if _is_karpenter_event(event) and is_event_about(event, pod)]
     if not pod_events:
         return None
     last = max(pod_events, key=get_last_time)
-    agrees = not message if last.reason == NOMINATED else _split_message(last.message) == _split_message(message)
+    agrees = (
+        not message
+        if last.reason == NOMINATED
+        else _split_failure_message(last.message) == _split_failure_message(message)
+    )
     return AutoscalerSaid(last.message, get_last_time(last), agrees)
 
 
 def _is_karpenter_event(event: Event) -> bool:
-    """Return whether Karpenter wrote the event."""
+    """Return whether Karpenter wrote this event about the placement of a pod."""
     return event.reason == NOMINATED or (event.reason == FAILED_SCHEDULING and event.message.startswith(FAILED))
 
 
-def _split_message(message: str) -> frozenset[str]:
-    """Split a failure message into its parts, whose order does not matter."""
+def _split_failure_message(message: str) -> frozenset[str]:
+    """Split a failure message into its errors, whose order does not matter."""
     return frozenset(message.removeprefix(FAILED).split("; "))
 
 
-def iter_differences(setting: KarpenterSetting, pod: Pod) -> Iterator[str]:
+def iter_scheduler_differences(setting: KarpenterSetting, pod: Pod) -> Iterator[str]:
     """Yield the differences between Karpenter's and kube-scheduler's treatment of this pod."""
     if node := pod.status.nominated_node_name:
         yield f"Karpenter ignores the pod as long as kube-scheduler nominates it to {node}"

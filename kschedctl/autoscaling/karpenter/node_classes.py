@@ -35,7 +35,7 @@ def get_class_reference(pool: NodePool) -> NodeClassReference:
 
 
 def find_class_kind(pool: NodePool) -> ApiKind | None:
-    """Return the kind of the pool's node class, or None if it is not supported."""
+    """Return the API kind of the pool's node class, or None if kschedctl cannot read this kind."""
     reference = get_class_reference(pool)
     return NODE_CLASS_KINDS.get((reference.group, reference.kind))
 
@@ -48,52 +48,57 @@ class NodeClasses:
 
     @cached_property
     def _by_kind_and_name(self) -> dict[tuple[str, str], NodeClass]:
-        """The node classes by kind and name."""
+        """The node classes by the name of their kind and their own name."""
         return {
             (kind.name, node_class.metadata.name): node_class
             for kind in NODE_CLASS_KINDS.values()
             for node_class in getattr(self.cluster, kind.field)
         }
 
-    def find_class(self, pool: NodePool) -> NodeClass | None:
+    def find_node_class(self, pool: NodePool) -> NodeClass | None:
         """Return the pool's node class, or None if it was not read."""
         kind = find_class_kind(pool)
-        return self._by_kind_and_name.get((kind.name, get_class_reference(pool).name)) if kind else None
+        if kind is None:
+            return None
+        return self._by_kind_and_name.get((kind.name, get_class_reference(pool).name))
 
     def is_class_unready(self, pool: NodePool) -> bool:
         """Return whether the pool's node class exists and is not ready."""
-        node_class = self.find_class(pool)
+        node_class = self.find_node_class(pool)
         return node_class is not None and bool(node_class.not_ready_reason)
 
     def describe_class_fault(self, pool: NodePool) -> str:
-        """Describe why the pool's node class keeps the pool from being ready, or return ""."""
+        """Describe why the pool's node class keeps the pool from being ready, or return "" if it does not.
+
+        The class is not ready, or it does not exist although all classes of its kind were read.
+        """
         kind = find_class_kind(pool)
-        node_class = self.find_class(pool)
-        class_name = self.describe_reference(pool)
+        node_class = self.find_node_class(pool)
+        class_name = self.describe_class_reference(pool)
         if node_class is not None:
             return f"{class_name} is not ready: {node_class.not_ready_reason}" if node_class.not_ready_reason else ""
         return f"{class_name} does not exist" if kind and not self.cluster.gap(kind.name) else ""
 
     def describe_unread_class(self, pool: NodePool) -> str:
-        """Describe the pool's node class if it exists in the cluster but was not read, otherwise return ""."""
-        if self.find_class(pool) is not None or not get_class_reference(pool).name:
+        """Return that the pool's node class was not read, or "" if it was read, does not exist or is not named."""
+        if self.find_node_class(pool) is not None or not get_class_reference(pool).name:
             return ""
         kind = find_class_kind(pool)
         if kind is not None and not self.cluster.gap(kind.name):  # the class does not exist
             return ""
-        return f"{self.describe_reference(pool)} was not read"
+        return f"{self.describe_class_reference(pool)} was not read"
 
-    def find_zones(self, pool: NodePool) -> frozenset[str]:
+    def find_subnet_zones(self, pool: NodePool) -> frozenset[str]:
         """Return the zones in which the pool's node class has subnets, or an empty set if they are unknown."""
-        node_class = self.find_class(pool)
+        node_class = self.find_node_class(pool)
         return node_class.zones if node_class else frozenset()
 
-    def describe_class(self, pool: NodePool) -> str:
-        """Describe the fault of the pool's node class, or else its zones, pods per node and disk.
+    def describe_node_class(self, pool: NodePool) -> str:
+        """Describe the fault of the pool's node class or, if it has none, its zones, pods per node and disk.
 
-        Return "" if the pool names no class.
+        If the class was not read, say so. Return "" if the pool names no class.
         """
-        node_class = self.find_class(pool)
+        node_class = self.find_node_class(pool)
         fault = self.describe_class_fault(pool)
         if fault or node_class is None:
             return fault or self.describe_unread_class(pool)
@@ -104,10 +109,10 @@ class NodeClasses:
             details.append(f"{counted(node_class.max_pods, 'pod')} per node")
         if node_class.root_disk_size:
             details.append(f"{node_class.root_disk_size} disk")
-        class_name = self.describe_reference(pool)
+        class_name = self.describe_class_reference(pool)
         return f"{class_name}: {', '.join(details)}" if details else class_name
 
-    def describe_reference(self, pool: NodePool) -> str:
+    def describe_class_reference(self, pool: NodePool) -> str:
         """Return the kind and name of the pool's node class."""
         reference = get_class_reference(pool)
         return f"{reference.kind} {reference.name}"
@@ -115,11 +120,12 @@ class NodeClasses:
     def adjust_types(
         self, pool: NodePool | None, types: Sequence[InstanceType], *, anywhere: bool = False
     ) -> Sequence[InstanceType]:
-        """Return the instance types with the zones, pods per node and disk of the pool's node class.
+        """Return the instance types adjusted to the zones, pods per node and disk of the pool's node class.
 
-        With ``anywhere``, offerings in zones without a subnet are kept. Raises QuantityError.
+        Without a class, they are unchanged. With ``anywhere``, offerings in zones without a subnet are kept. Raises
+        QuantityError.
         """
-        node_class = self.find_class(pool) if pool else None
+        node_class = self.find_node_class(pool) if pool else None
         if node_class is None:
             return types
         amounts: Resources = {}
@@ -133,9 +139,9 @@ class NodeClasses:
 
 
 def _adjust_type(instance_type: InstanceType, capacity: Quantities, zones: frozenset[str]) -> InstanceType:
-    """Return the instance type with other capacities and only the offerings in ``zones``.
+    """Return the instance type with these capacities replaced and only with offerings in ``zones``.
 
-    An empty set of zones allows all zones.
+    Offerings without a zone are kept. An empty set of zones allows all zones.
     """
     adjusted = replace(instance_type, capacity={**instance_type.capacity, **capacity})
     if not zones:

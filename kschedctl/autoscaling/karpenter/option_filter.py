@@ -65,8 +65,11 @@ class OptionFilter:
     def __post_init__(self) -> None:
         self.remaining = np.zeros(len(self.columns), np.bool_)
 
-    def add_group(self, types: Bools, requests: Amounts, overhead: Quantities) -> None:
-        """Filter the instance types of one DaemonGroup. ``requests`` include its overhead."""
+    def add_daemon_group(self, types: Bools, requests: Amounts, overhead: Quantities) -> None:
+        """Filter the instance types of one DaemonGroup, and add the types that meet everything to ``remaining``.
+
+        ``types`` is a (T,) mask. ``requests`` include the group's overhead.
+        """
         if overhead:
             self.overheads.append(overhead)
         compatible = self.columns.find_compatible_types(self.requirements) & types
@@ -80,7 +83,10 @@ class OptionFilter:
         self.any_only_too_small |= bool((compatible & offered & ~fits).any())
 
     def describe_failure(self, requests: Quantities, amounts: Amounts) -> str:
-        """Describe in Karpenter's words why no instance type remains."""
+        """Describe in Karpenter's words why no instance type remains for a pod with these requests.
+
+        ``amounts`` are the requests in thousandths.
+        """
         criteria = self.any_compatible, self.any_fits, self.any_offered
         text = _MESSAGES.get(criteria) or self._describe_combined_failure()
         text += self.describe_details(requests)
@@ -89,7 +95,7 @@ class OptionFilter:
         return text
 
     def _describe_combined_failure(self) -> str:
-        """Describe a failure that no single criterion explains."""
+        """Describe in Karpenter's words a failure for which each criterion is met by some type, but not by the same."""
         if self.any_only_incompatible:
             return f"no instance type which had enough resources and the required offering {_MET}"
         if self.any_only_too_small:
@@ -101,15 +107,15 @@ class OptionFilter:
         return f", requirements={self.requirements}, resources={self._describe_resources(requests)}"
 
     def _describe_resources(self, requests: Quantities) -> str:
-        """Describe the requests, including the smallest and the largest DaemonSet overhead."""
+        """Render the requests including the DaemonSets' overhead, as a minimum and a maximum if groups differ."""
         if not self.overheads:
             return render_quantities(requests)
         smallest_overhead = find_smallest_amounts(self.overheads)
         if not smallest_overhead:
             return render_quantities(requests)
-        least = render_quantities(sum_quantities(smallest_overhead, requests))
-        most = render_quantities(sum_quantities(find_largest_amounts(self.overheads), requests))
-        return least if least == most else f"min={least}, max={most}"
+        minimum = render_quantities(sum_quantities(smallest_overhead, requests))
+        maximum = render_quantities(sum_quantities(find_largest_amounts(self.overheads), requests))
+        return minimum if minimum == maximum else f"min={minimum}, max={maximum}"
 
 
 def filter_groups_by_ports(
@@ -117,7 +123,7 @@ def filter_groups_by_ports(
 ) -> list[DaemonGroup]:
     """Return the groups whose DaemonSets do not use the pod's host ports.
 
-    No group is returned if a port is taken by another pod.
+    ``taken`` are the host ports of the claim's other pods. If they conflict with the pod's ports, no group is returned.
     """
     groups = list(groups)
     if not ports:

@@ -46,7 +46,7 @@ class KarpenterOptions(Struct, frozen=True):
 
 
 def read_karpenter_options(document: Mapping[str, object]) -> KarpenterOptions:
-    """Parse Karpenter's options. Raises InputError."""
+    """Parse Karpenter's options from a document. Raises InputError if a value is invalid."""
     try:
         return convert_builtins(document, KarpenterOptions)
     except msgspec.ValidationError as error:

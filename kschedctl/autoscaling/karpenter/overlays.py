@@ -77,7 +77,10 @@ class AppliedOverlays:
         types: Sequence[InstanceType],
         well_known: frozenset[str],
     ) -> AppliedOverlays:
-        """Apply all overlays. An overlay that is invalid or conflicts with another one is not applied."""
+        """Apply all overlays by descending weight, and record the result of each.
+
+        An overlay that is invalid or conflicts with an applied overlay is not applied.
+        """
         applied = cls({}, {})
         by_name = sorted(overlays, key=lambda overlay: overlay.metadata.name, reverse=True)
         for overlay in sorted(by_name, key=lambda overlay: -(overlay.spec.weight or 0)):
@@ -92,12 +95,12 @@ class AppliedOverlays:
     def _apply_overlay(
         self, overlay: NodeOverlay, pools: Sequence[NodePool], types: Sequence[InstanceType], well_known: frozenset[str]
     ) -> OverlayResult:
-        """Apply one overlay, unless it is invalid or conflicts with another one, and return its result."""
+        """Apply one overlay, unless it is invalid or conflicts with an applied overlay, and return its result."""
         if faults := list(_iter_validation_errors(overlay, well_known)):
             return OverlayResult(INVALID, "; ".join(faults))
         spec = overlay.spec
         required = Requirements.from_list(
-            LabelRequirement.from_operator(r.key, r.operator, r.values) for r in spec.requirements
+            LabelRequirement.from_operator(term.key, term.operator, term.values) for term in spec.requirements
         )
         affected: dict[_PoolType, list[Offering]] = {}
         for pool in pools:
@@ -113,13 +116,13 @@ class AppliedOverlays:
             if self._conflicts_with_applied_overlay(pool_type, offerings, price, capacity, weight):
                 return OverlayResult(CONFLICT, CONFLICTS)
         for pool_type, offerings in affected.items():
-            self._store_change(pool_type, offerings, price, capacity, weight)
+            self._record_type_change(pool_type, offerings, price, capacity, weight)
         return OverlayResult(SUCCEEDED, "")
 
     def _conflicts_with_applied_overlay(
         self, pool_type: _PoolType, offerings: Sequence[Offering], price: str | None, capacity: Quantities, weight: int
     ) -> bool:
-        """Return whether an applied overlay of the same weight has set one of the prices or resources."""
+        """Return whether the last overlay that set one of these prices or resources has the same weight."""
         change = self._changes.get(pool_type)
         if change is None:
             return False
@@ -130,33 +133,35 @@ class AppliedOverlays:
         price_changes = (change.prices.get(str(offering.requirements)) for offering in offerings)
         return any(price_change is not None and price_change.weight == weight for price_change in price_changes)
 
-    def _store_change(
+    def _record_type_change(
         self, pool_type: _PoolType, offerings: Sequence[Offering], price: str | None, capacity: Quantities, weight: int
     ) -> None:
-        """Record the price and capacity that an overlay sets, without replacing recorded ones."""
+        """Record the price and capacity that an overlay sets, unless earlier overlays have set them."""
         if price is None and not capacity:
             return
         change = self._changes.setdefault(pool_type, _TypeChange())
         if price is not None:
-            for text in (str(offering.requirements) for offering in offerings):
-                existing = change.prices.get(text)
-                change.prices[text] = _PriceChange(existing.change if existing else price, weight)
+            for offering in offerings:
+                offering_key = str(offering.requirements)
+                existing = change.prices.get(offering_key)
+                change.prices[offering_key] = _PriceChange(existing.change if existing else price, weight)
         if capacity:
             change.capacity = {**capacity, **change.capacity}
             change.last_resources = frozenset(capacity)
             change.last_weight = weight
 
     def _adjust_type(self, pool: str, instance_type: InstanceType) -> InstanceType:
-        """Return the instance type with the changes that overlays make in a pool."""
+        """Return the instance type with the changes that overlays make in a pool, or unchanged if there are none."""
         change = self._changes.get(_PoolType(pool, instance_type.name))
         if change is None:
             return instance_type
         changed = instance_type.with_capacity(change.capacity) if change.capacity else instance_type
-        return replace(changed, offerings=tuple(_adjust_offering(o, change.prices) for o in instance_type.offerings))
+        offerings = tuple(_adjust_offering_price(offering, change.prices) for offering in instance_type.offerings)
+        return replace(changed, offerings=offerings)
 
 
 def _iter_validation_errors(overlay: NodeOverlay, well_known: frozenset[str]) -> Iterator[str]:
-    """Yield the validation errors of an overlay."""
+    """Yield, in Karpenter's words, the errors in an overlay's requirements and capacity."""
     for requirement in overlay.spec.requirements:
         faults = list(iter_requirement_errors(requirement.key, requirement.operator, requirement.values, well_known))
         if faults:
@@ -174,13 +179,15 @@ def _find_affected_offerings(
     pool_and_type = Requirements.from_list([LabelRequirement.from_operator(NODE_POOL, IN, (pool.metadata.name,))])
     pool_and_type.add(Requirements.from_labels(pool.spec.template.metadata.labels).values())
     pool_and_type.add(instance_type.requirements.values())
-    if not pool_and_type.compatible(wanted):
+    if not pool_and_type.is_compatible_with(wanted):
         return []
-    return [o for o in instance_type.offerings if wanted.compatible(o.requirements, well_known)]
+    return [
+        offering for offering in instance_type.offerings if wanted.is_compatible_with(offering.requirements, well_known)
+    ]
 
 
-def _adjust_offering(offering: Offering, prices: Mapping[str, _PriceChange]) -> Offering:
-    """Return the offering with the price that overlays give it, or unchanged if they give it none."""
+def _adjust_offering_price(offering: Offering, prices: Mapping[str, _PriceChange]) -> Offering:
+    """Return the offering with the price that overlays set, or unchanged if they set no price."""
     price_change = prices.get(str(offering.requirements))
     if price_change is None or not price_change.change:
         return offering
@@ -188,9 +195,9 @@ def _adjust_offering(offering: Offering, prices: Mapping[str, _PriceChange]) -> 
 
 
 def adjust_price(price: float, change: str) -> float:
-    """Apply a price change, which is a new price, a signed amount or a signed percentage.
+    """Return the price after a change, which is a new price, a signed amount or a signed percentage.
 
-    The result is never negative.
+    An amount or percentage never makes the price negative.
 
     >>> adjust_price(2.0, "-50%"), adjust_price(2.0, "-3"), adjust_price(2.0, "0.5")
     (1.0, 0, 0.5)

@@ -15,7 +15,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.pod_requests import Quantities, parse_quantities
 from kschedctl.api.times import parse_microseconds
 from kschedctl.autoscaling.karpenter.amounts import ZERO, subtract_quantities, sum_quantities
-from kschedctl.autoscaling.karpenter.claims import Reservations, RunSettings, compute_reservation_capacity
+from kschedctl.autoscaling.karpenter.claims import Reservations, RunSettings, find_reservation_capacities
 from kschedctl.autoscaling.karpenter.daemons import DaemonGroup, Daemons, get_daemonset_pods
 from kschedctl.autoscaling.karpenter.existing_nodes import ExistingColumns, ExistingNode, RunNodes
 from kschedctl.autoscaling.karpenter.instance_types import InstanceTypeCatalog
@@ -33,10 +33,10 @@ from kschedctl.autoscaling.karpenter.templates import (
     has_unmet_min_values,
     select_usable_pools,
 )
-from kschedctl.autoscaling.karpenter.topology import Domains, RunTopology, build_domains
+from kschedctl.autoscaling.karpenter.topology import Domains, RunTopology, build_topology_domains
 from kschedctl.autoscaling.karpenter.topology_counts import DomainTallies
 from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
-from kschedctl.autoscaling.karpenter.validation import find_rejection
+from kschedctl.autoscaling.karpenter.validation import find_pod_rejection
 from kschedctl.autoscaling.karpenter.volumes import Volumes
 from kschedctl.cluster import Cluster
 from kschedctl.reports.karpenter import KarpenterEvent
@@ -64,8 +64,11 @@ class UsablePools:
 
     @classmethod
     def from_pools(cls, pools: Sequence[NodePool], setting: KarpenterSetting) -> UsablePools:
-        """Build the columns, templates and DaemonSet groups of the pools."""
-        columns = {pool.metadata.name: setting.get_columns(pool.metadata.name) for pool in pools}
+        """Build the instance type columns, templates, DaemonSet groups and topology domains of the pools.
+
+        Pools without instance types get no template.
+        """
+        columns = {pool.metadata.name: setting.get_type_columns(pool.metadata.name) for pool in pools}
         pools_with_types = [pool for pool in pools if len(columns[pool.metadata.name])]
         templates = [
             build_claim_template(
@@ -74,33 +77,35 @@ class UsablePools:
             for pool in pools_with_types
         ]
         daemons = Daemons(setting.daemon_pods)
-        groups = {template.name: daemons.build_groups(template) for template in templates if template.options.any()}
+        groups = {
+            template.name: daemons.build_daemon_groups(template) for template in templates if template.options.any()
+        }
         return cls(
             pools,
             columns,
             templates,
             groups=groups,
             daemons=daemons,
-            domains=build_domains(pools_with_types, columns),
+            domains=build_topology_domains(pools_with_types, columns),
         )
 
     def with_edited_pool(self, pool: NodePool, setting: KarpenterSetting) -> UsablePools:
-        """Return usable pools that consist of an edited pool alone, with the topology domains of all pools."""
+        """Return usable pools that consist of the edited pool only, with the topology domains of all pools."""
         alone = UsablePools.from_pools([pool], setting)
         pools = [pool if stored.metadata.name == pool.metadata.name else stored for stored in self.pools]
         pools_with_types = [other for other in pools if len(self.columns[other.metadata.name])]
-        return replace(alone, domains=build_domains(pools_with_types, self.columns))
+        return replace(alone, domains=build_topology_domains(pools_with_types, self.columns))
 
     @property
     def templates(self) -> list[ClaimTemplate]:
-        """Templates that have instance types left."""
+        """The templates whose requirements at least one instance type meets."""
         return [template for template in self.all_templates if template.options.any()]
 
     @property
     def events(self) -> tuple[KarpenterEvent, ...]:
         """Events about pools without a compatible instance type."""
         return tuple(
-            KarpenterEvent("NodePool", template.name, "NoCompatibleInstanceTypes", describe_no_types(template))
+            KarpenterEvent("NodePool", template.name, "NoCompatibleInstanceTypes", describe_missing_types(template))
             for template in self.all_templates
             if not template.options.any()
         )
@@ -108,16 +113,21 @@ class UsablePools:
     @property
     def has_soft_taints(self) -> bool:
         """Whether any pool has a PreferNoSchedule taint."""
-        return any(t.effect == "PreferNoSchedule" for pool in self.pools for t in pool.spec.template.spec.taints)
+        return any(
+            taint.effect == "PreferNoSchedule" for pool in self.pools for taint in pool.spec.template.spec.taints
+        )
 
 
-def describe_no_types(template: ClaimTemplate) -> str:
-    """Describe in Karpenter's words why a pool has no instance type left."""
-    return FILTERED_OUT + WITH_MIN_VALUES * has_unmet_min_values(template)
+def describe_missing_types(template: ClaimTemplate) -> str:
+    """Describe in Karpenter's words why no instance type is left for a pool's template."""
+    return FILTERED_OUT + (WITH_MIN_VALUES if has_unmet_min_values(template) else "")
 
 
 def explain_unusable_pool(setting: KarpenterSetting, pool: NodePool) -> str:
-    """Explain why a NodePool without a template does not take part in any run."""
+    """Explain why a NodePool without a template takes no part in scheduling.
+
+    It is static, is being deleted, has no known instance type, or is not ready, with the reason if it is known.
+    """
     if pool.spec.replicas is not None:
         return f"takes no part: static, with {counted(pool.spec.replicas, 'replica')}"
     if pool.metadata.deletion_timestamp is not None:
@@ -147,7 +157,7 @@ class KarpenterSetting:
     def for_cluster(
         cls, cluster: Cluster, catalog: InstanceTypeCatalog, options: KarpenterOptions, now: str
     ) -> KarpenterSetting:
-        """Build the setting for a time in RFC 3339. Raises InputError."""
+        """Build the setting of a cluster at the time ``now`` in RFC 3339. Raises InputError if the time is invalid."""
         return cls(cluster, catalog, options, parse_microseconds(now))
 
     @cached_property
@@ -162,7 +172,7 @@ class KarpenterSetting:
 
     @cached_property
     def limits(self) -> EvictionLimits:
-        """The limits that PodDisruptionBudgets set on evictions."""
+        """The limits on evictions, which PodDisruptionBudgets set."""
         return EvictionLimits(self.cluster.pod_disruption_budgets, self.cluster.pods, self.now)
 
     @cached_property
@@ -181,8 +191,8 @@ class KarpenterSetting:
         )
 
     @cached_property
-    def _columns(self) -> dict[object, TypeColumns]:
-        """Pool or node class -> columns, filled by ``get_columns``. None stands for all pools without a class."""
+    def _type_columns(self) -> dict[object, TypeColumns]:
+        """The cache of ``get_type_columns``: pool or node class -> columns, or None for all pools without a class."""
         return {}
 
     @cached_property
@@ -195,27 +205,29 @@ class KarpenterSetting:
         """Name -> NodePool, including pools that take no part."""
         return {pool.metadata.name: pool for pool in self.cluster.karpenter_node_pools}
 
-    def get_columns(self, pool: str) -> TypeColumns:
-        """Return the columns of a pool's instance types.
+    def get_type_columns(self, pool: str) -> TypeColumns:
+        """Return the columns of a pool's instance types, as its node class and the NodeOverlays adjust them.
 
-        Without overlays, pools with the same node class share them.
+        ``pool`` is the name of a pool, which need not exist. Without overlays, pools with the same node class share
+        their columns.
         """
         node_pool = self._pools.get(pool)
-        types = self.catalog.types
-        key: object = None
+        cache_key: object = None
         if self.overlays is not None:
-            key = pool
-        elif node_pool and self.node_classes.find_class(node_pool):
-            key = get_class_reference(node_pool)
-        if key not in self._columns:
+            cache_key = pool
+        elif node_pool and self.node_classes.find_node_class(node_pool):
+            cache_key = get_class_reference(node_pool)
+
+        if cache_key not in self._type_columns:
+            types = self.catalog.types
             if self.overlays is not None:
                 types = self.overlays.adjust_types(pool, types)
-            self._columns[key] = TypeColumns(self.node_classes.adjust_types(node_pool, types))
-        return self._columns[key]
+            self._type_columns[cache_key] = TypeColumns(self.node_classes.adjust_types(node_pool, types))
+        return self._type_columns[cache_key]
 
     @cached_property
     def pools(self) -> UsablePools:
-        """The NodePools that take part in scheduling."""
+        """The NodePools that take part in scheduling, with the data that is derived from them."""
         return UsablePools.from_pools(select_usable_pools(self.cluster.karpenter_node_pools, self.node_classes), self)
 
     @cached_property
@@ -237,9 +249,9 @@ class KarpenterSetting:
 
     @cached_property
     def rejections(self) -> dict[str, str]:
-        """Rejected pod -> reason, or "" if Karpenter writes no event about it."""
-        by_key = {pod.key: find_rejection(pod, self.volumes, self.catalog.well_known) for pod in self.waiting}
-        return {key: error for key, error in by_key.items() if error is not None}
+        """Key of a waiting pod that Karpenter rejects -> reason, or "" if Karpenter writes no event about it."""
+        errors = {pod.key: find_pod_rejection(pod, self.volumes, self.catalog.well_known) for pod in self.waiting}
+        return {key: error for key, error in errors.items() if error is not None}
 
     @cached_property
     def pending(self) -> list[Pod]:
@@ -256,26 +268,27 @@ class KarpenterSetting:
         """Pods of deleting nodes that have to be rescheduled."""
         return [pod for pod in self.pods_of_deleting_nodes if self.limits.is_currently_reschedulable(pod)]
 
-    def build_existing_columns(self, pools: UsablePools, is_settling: SettlingPredicate) -> ExistingColumns:
-        """Build the columns of the nodes that are not being deleted, initialized nodes first, then by name."""
-        limits = {
-            csi_node.metadata.name: {d.name: d.allocatable.count or 0 for d in csi_node.spec.drivers if d.allocatable}
+    def build_existing_node_columns(self, pools: UsablePools, is_settling: SettlingPredicate) -> ExistingColumns:
+        """Build the ExistingColumns of all nodes that are not being deleted, initialized nodes first, then by name.
+
+        ``pools`` provide the DaemonSet pods that are expected on the nodes. Nodes for which ``is_settling`` is true may
+        not take pods from other nodes yet.
+        """
+        volume_limits = {
+            csi_node.metadata.name: {
+                driver.name: driver.allocatable.count or 0 for driver in csi_node.spec.drivers if driver.allocatable
+            }
             for csi_node in self.cluster.csi_nodes
         }
         staying = [node for node in self.nodes if not node.deleting]
         staying.sort(key=lambda node: (not node.initialized, node.name))
-        return ExistingColumns(
-            [
-                ExistingNode.from_state(
-                    node,
-                    pools.daemons,
-                    limits.get(node.node.metadata.name, {}) if node.node else {},
-                    self.volumes,
-                    is_settling(node),
-                )
-                for node in staying
-            ]
-        )
+        existing = []
+        for state in staying:
+            node_limits = volume_limits.get(state.node.metadata.name, {}) if state.node else {}
+            existing.append(
+                ExistingNode.from_state(state, pools.daemons, node_limits, self.volumes, is_settling(state))
+            )
+        return ExistingColumns(existing)
 
     @cached_property
     def used_capacity(self) -> dict[str, Quantities]:
@@ -289,15 +302,21 @@ class KarpenterSetting:
     def compute_remaining_limits(
         self, without: Iterable[StateNode], pools: Sequence[NodePool] | None = None
     ) -> dict[str, Quantities]:
-        """Return how much each pool's limits leave if the nodes in ``without`` are removed."""
+        """Return how much each pool's limits leave if the nodes in ``without`` are removed.
+
+        ``pools`` are the usable pools by default. Pools without limits are left out.
+        """
         pools = self.pools.pools if pools is None else pools
-        remaining = {p.metadata.name: parse_quantities(p.spec.limits) for p in pools if p.spec.limits is not None}
-        remaining = {
-            name: subtract_quantities(limits, self.used_capacity.get(name, {})) for name, limits in remaining.items()
-        }
+        remaining: dict[str, Quantities] = {}
+        for pool in pools:
+            if pool.spec.limits is not None:
+                pool_name = pool.metadata.name
+                limits = parse_quantities(pool.spec.limits)
+                remaining[pool_name] = subtract_quantities(limits, self.used_capacity.get(pool_name, {}))
         for node in without:
-            for name in remaining.get(node.pool, ()):
-                remaining[node.pool][name] = remaining[node.pool][name].add(node.capacity.get(name, ZERO))
+            pool_remaining = remaining.get(node.pool, {})
+            for resource, amount in pool_remaining.items():
+                pool_remaining[resource] = amount.add(node.capacity.get(resource, ZERO))
         return remaining
 
     def run_scheduler(
@@ -312,21 +331,23 @@ class KarpenterSetting:
         strict_reservations: bool = True,
         movable: Collection[str] = (),
     ) -> SchedulerRun:
-        """Run the scheduler for these pods on these nodes. Raises QuantityError.
+        """Place these pods on the existing nodes and on new nodes, and return the run. Raises QuantityError.
 
-        The nodes named in ``without`` are treated as removed. Pods with missing volumes are placed regardless of their
-        volumes and, at first, of their topology constraints.
+        The nodes named in ``without`` are treated as removed. ``templates`` and ``pools`` replace the usable ones of
+        the setting. With ``new_nodes_only``, existing nodes take no pods. ``movable`` are the keys of the pods that
+        settling nodes take, too. Pods with missing volumes are placed regardless of their volumes and, at first, of
+        their topology constraints.
         """
         pools = pools or self.pools
         removed_nodes = [existing.states[existing.rows[name]] for name in without]
         volumes = {pod.key: self.volumes.find_node_requirements(pod) for pod in pods}
-        provisionable = {pod.key: pod for pod in pods if volumes[pod.key] is not None}
-        topology = self._build_topology(pools.domains, removed_nodes, provisionable)
-        pod_data = [
-            self._build_pod_data(topology.assign_to_groups(pod) if pod.key in provisionable else pod, volumes[pod.key])
-            for pod in pods
-        ]
-        topology.register(existing.hosts - {state.hostname for state in removed_nodes})
+        with_volumes = {pod.key: pod for pod in pods if volumes[pod.key] is not None}
+        topology = self._build_run_topology(pools.domains, removed_nodes, with_volumes)
+        pod_data = []
+        for pod in pods:
+            assigned_pod = topology.assign_to_groups(pod) if pod.key in with_volumes else pod
+            pod_data.append(self._build_pod_data(assigned_pod, volumes[pod.key]))
+        topology.register_hosts(existing.hosts - {state.hostname for state in removed_nodes})
         run = SchedulerRun(
             pools.templates if templates is None else templates,
             pools.groups,
@@ -335,41 +356,40 @@ class KarpenterSetting:
             settings=self._build_run_settings(topology, strict_reservations),
             movable=frozenset(movable),
         )
-        run.solve(pod_data)
+        run.place_pods(pod_data)
         return run
 
     def _build_pod_data(self, pod: Pod, volumes: Sequence[Requirements] | None) -> PodData:
-        """Build the data of a pod with the requirements of its volumes."""
+        """Build a pod's data. ``volumes`` are its volumes' alternative requirements, or None if one is missing."""
         return build_pod_data(
             pod, tuple(volumes or ()), self.volumes.map_claims_by_driver(pod), self.options.ignores_preferences
         )
 
-    def _build_topology(
+    def _build_run_topology(
         self, domains: dict[str, Domains], removed_nodes: Sequence[StateNode], excluded: Mapping[str, Pod]
     ) -> RunTopology:
-        """Build the topology of a run."""
-        ignores = self.options.ignores_preferences
+        """Build the topology of a run, which counts existing pods but neither removed nodes nor excluded pods."""
         return RunTopology(
             domains,
             self.counts,
             removed_nodes,
             excluded=excluded,
             namespaces=self.namespaces,
-            ignores_preferences=ignores,
+            ignores_preferences=self.options.ignores_preferences,
         )
 
     @cached_property
-    def _reserved(self) -> dict[str, int]:
-        """Reservation -> its capacity."""
-        return compute_reservation_capacity(
-            instance_type for columns in self._columns.values() for instance_type in columns.types
+    def _reservation_capacities(self) -> dict[str, int]:
+        """Capacity reservation -> number of its instances."""
+        return find_reservation_capacities(
+            instance_type for columns in self._type_columns.values() for instance_type in columns.types
         )
 
     def _build_run_settings(self, topology: RunTopology, strict_reservations: bool) -> RunSettings:
-        """Build the settings that all claims of a run share."""
+        """Build the settings that all NodeClaims of a run share."""
         return RunSettings(
             topology,
-            Reservations(self._reserved),
+            Reservations(self._reservation_capacities),
             self.options.feature_gates.reserved_capacity,
             strict_reservations=strict_reservations,
             ignores_preferences=self.options.ignores_preferences,

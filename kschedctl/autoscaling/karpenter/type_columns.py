@@ -14,14 +14,14 @@ import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools
 from kschedctl.api.pod_requests import Quantities
-from kschedctl.autoscaling.karpenter.amounts import AmountColumns, Amounts, to_thousandths
+from kschedctl.autoscaling.karpenter.amounts import AmountColumns, Amounts, convert_to_thousandths
 from kschedctl.autoscaling.karpenter.instance_types import InstanceType, Offering
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, RESERVED
 from kschedctl.autoscaling.karpenter.requirements import LabelRequirement, Requirements
 
 
 class RequirementColumns:
-    """R sets of requirements, with cached checks of which of them agree with another requirement."""
+    """R sets of requirements, to find quickly which of them agree with other requirements."""
 
     def __init__(self, rows: Sequence[Requirements]) -> None:
         self._count = len(rows)
@@ -32,23 +32,23 @@ class RequirementColumns:
         self._agreeing: dict[LabelRequirement, Bools] = {}
 
     def find_agreeing_rows(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
-        """Return an (R,) mask of the rows that can meet the requirements as well.
+        """Return an (R,) mask of the rows whose requirements can be met together with ``requirements``.
 
-        Labels that only one side has are ignored.
+        Labels that only one of both requires are ignored.
         """
         agreeing = np.ones(self._count, np.bool_)
         for key, requirement in requirements.items():
             if key in self._by_key:
-                agreeing &= self._find_agreeing_with(requirement)
+                agreeing &= self._find_rows_agreeing_with_requirement(requirement)
         return agreeing
 
-    def _find_agreeing_with(self, requirement: LabelRequirement) -> Bools:
-        """Return an (R,) mask of the rows that agree with one requirement."""
+    def _find_rows_agreeing_with_requirement(self, requirement: LabelRequirement) -> Bools:
+        """Return an (R,) mask of the rows that agree with one requirement. The result is cached."""
         agreeing = self._agreeing.get(requirement)
         if agreeing is None:
             agreeing = np.ones(self._count, np.bool_)
             for row_requirement, rows in self._by_key[requirement.key].items():
-                if not row_requirement.agrees(requirement):
+                if not row_requirement.agrees_with(requirement):
                     agreeing[rows] = False
             self._agreeing[requirement] = agreeing
         return agreeing
@@ -60,8 +60,8 @@ class TypeColumns:
     def __init__(self, types: Sequence[InstanceType]) -> None:
         self.types = tuple(types)
         self._requirements = RequirementColumns([t.requirements for t in self.types])
-        self.allocatable = AmountColumns([to_thousandths(t.allocatable) for t in self.types])
-        self.capacity = AmountColumns([to_thousandths(t.capacity) for t in self.types])
+        self.allocatable = AmountColumns([convert_to_thousandths(t.allocatable) for t in self.types])
+        self.capacity = AmountColumns([convert_to_thousandths(t.capacity) for t in self.types])
         offerings = []
         type_indexes = []
         for index, instance_type in enumerate(self.types):
@@ -73,14 +73,14 @@ class TypeColumns:
         """(O,) the row of the type that each offering belongs to."""
         self.prices: npt.NDArray[np.float64] = np.array([offering.price for offering in self.offerings], np.float64)
         self._terms = RequirementColumns([offering.requirements for offering in self.offerings])
-        self._values: dict[str, Bools] = {}
+        self._value_tables: dict[str, Bools] = {}
 
     def __len__(self) -> int:
         return len(self.types)
 
     @cached_property
-    def numbers(self) -> dict[str, int]:
-        """Type name -> row."""
+    def row_by_name(self) -> dict[str, int]:
+        """The row of each type, by the type's name."""
         return {t.name: index for index, t in enumerate(self.types)}
 
     @cached_property
@@ -89,17 +89,17 @@ class TypeColumns:
         return np.array([offering.capacity_type == RESERVED for offering in self.offerings], np.bool_)
 
     def find_compatible_types(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
-        """Return a (T,) mask of the types whose own requirements agree with these requirements."""
+        """Return a (T,) mask of the types that have labels which meet the requirements. Offerings are not checked."""
         return self._requirements.find_agreeing_rows(requirements)
 
-    def find_offerings_meeting(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
+    def find_matching_offerings(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
         """Return an (O,) mask of the offerings that meet the requirements."""
         return self._terms.find_agreeing_rows(requirements)
 
     def find_offered_types(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
         """Return a (T,) mask of the types with an offering that meets the requirements."""
         is_offered = np.zeros(len(self), np.bool_)
-        is_offered[self.type_of[self.find_offerings_meeting(requirements)]] = True
+        is_offered[self.type_of[self.find_matching_offerings(requirements)]] = True
         return is_offered
 
     def find_fitting_types(self, requests: Amounts) -> Bools:
@@ -107,43 +107,54 @@ class TypeColumns:
         return self.allocatable.find_fitting_rows(requests)
 
     def find_cheapest_prices(self, requirements: Mapping[str, LabelRequirement]) -> npt.NDArray[np.float64]:
-        """Return the lowest price of each type's offerings that meet the requirements, (T,).
+        """Return, for each type, the lowest price of the offerings that meet the requirements, as an array (T,).
 
-        The price is infinite if there is no such offering.
+        The price is infinite for types without such an offering.
         """
         prices = np.full(len(self), np.inf)
-        chosen = self.find_offerings_meeting(requirements)
+        chosen = self.find_matching_offerings(requirements)
         np.minimum.at(prices, self.type_of[chosen], self.prices[chosen])
         return prices
 
-    def sort_by_price(self, mask: Bools, requirements: Mapping[str, LabelRequirement]) -> list[int]:
-        """Return the rows of the types in ``mask``, cheapest first, then by name."""
+    def sort_types_by_price(self, mask: Bools, requirements: Mapping[str, LabelRequirement]) -> list[int]:
+        """Return the rows of the types in ``mask``, sorted by lowest matching price, then by name."""
         prices = self.find_cheapest_prices(requirements)
         return sorted(np.flatnonzero(mask).tolist(), key=lambda index: (prices[index], self.types[index].name))
 
-    def count_values(self, mask: Bools, key: str) -> int:
+    def count_distinct_label_values(self, mask: Bools, key: str) -> int:
         """Return how many distinct values of a label the types in ``mask`` have."""
-        if key not in self._values:
-            sets = [t.requirements.label(key).values for t in self.types]
-            values = {value: index for index, value in enumerate(sorted(frozenset().union(*sets)))}
-            table = np.zeros((len(self), len(values)), np.bool_)
-            for index, type_values in enumerate(sets):
-                table[index, [values[value] for value in type_values]] = True
-            self._values[key] = table
-        return int(self._values[key][mask].any(axis=0).sum())
+        if key not in self._value_tables:
+            self._value_tables[key] = self._build_value_table(key)
+        has_value = self._value_tables[key][mask].any(axis=0)
+        return int(has_value.sum())
+
+    def _build_value_table(self, key: str) -> Bools:
+        """Return a table (T x values) of which type has which value of a label."""
+        values_by_type = [instance_type.requirements.get_requirement(key).values for instance_type in self.types]
+        all_values = sorted(frozenset().union(*values_by_type))
+        column_by_value = {value: column for column, value in enumerate(all_values)}
+        table = np.zeros((len(self), len(all_values)), np.bool_)
+        for row, type_values in enumerate(values_by_type):
+            table[row, [column_by_value[value] for value in type_values]] = True
+        return table
 
     def find_unmet_min_values(self, mask: Bools, requirements: Mapping[str, LabelRequirement]) -> dict[str, int]:
-        """Return the labels whose minValues the types in ``mask`` do not meet, with their number of values."""
+        """Return the labels whose minValues the types in ``mask`` do not meet, with the number of values they have.
+
+        The result is empty if no type is in ``mask``.
+        """
         min_values = {
             key: requirement.min_values
             for key, requirement in requirements.items()
             if requirement.min_values is not None
         }
-        counts = {key: self.count_values(mask, key) for key in sorted(min_values)} if mask.any() else {}
+        if not mask.any():
+            return {}
+        counts = {key: self.count_distinct_label_values(mask, key) for key in sorted(min_values)}
         return {key: count for key, count in counts.items() if count < min_values[key]}
 
     def find_largest_capacity(self, mask: Bools) -> Quantities:
-        """Return, for each resource, the largest capacity among the types in ``mask``."""
+        """Return, for each resource, the largest capacity among the types in ``mask``, or {} if there is no type."""
         largest: Quantities = {}
         rows = np.flatnonzero(mask)
         if not len(rows):
@@ -157,9 +168,7 @@ class TypeColumns:
 
 
 def find_capacity_types(columns: TypeColumns, mask: Bools, requirements: Requirements) -> frozenset[str]:
-    """Return the capacity types in which the types in ``mask`` are offered under the requirements."""
-    chosen = columns.find_offerings_meeting(requirements) & mask[columns.type_of]
-    values = {
-        columns.offerings[index].requirements.label(CAPACITY_TYPE).any() for index in np.flatnonzero(chosen).tolist()
-    }
-    return frozenset(values)
+    """Return the capacity types of the offerings that belong to a type in ``mask`` and meet the requirements."""
+    chosen = columns.find_matching_offerings(requirements) & mask[columns.type_of]
+    offerings = (columns.offerings[index] for index in np.flatnonzero(chosen).tolist())
+    return frozenset(offering.requirements.get_requirement(CAPACITY_TYPE).choose_value() for offering in offerings)

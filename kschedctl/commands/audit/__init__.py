@@ -7,9 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
 
-from kschedctl.api.copying import replace
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.audited_cluster import AuditedCluster, Thresholds
 from kschedctl.commands.audit.creation import build_creation_section
@@ -29,11 +27,10 @@ from kschedctl.errors import UsageError
 from kschedctl.replay.audit_rules import NOTE
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.reports.findings import SEVERITIES_BY_GRAVITY
-from kschedctl.reports.section import FINDINGS, SOUND, UNKNOWN, Section
+from kschedctl.reports.section import FINDINGS, SOUND, UNKNOWN
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.metrics.catalogue import MetricsReading
 from kschedctl.text.counts import counted
-from kschedctl.text.version import VERSION
 
 SECTIONS: Mapping[str, Callable[[AuditedCluster], AnySection]] = {
     "pending": build_pending_section,
@@ -67,7 +64,7 @@ Without such objects, a section is left out unless it is selected by name.
 """
 
 
-MISSED_WAKES = "what should have woken pods"
+MISSED_WAKES = "missed wake-ups"
 """The part of section "queue" that needs the cluster at an earlier time."""
 
 
@@ -105,15 +102,7 @@ def audit(
         measured=measured,
         progress=progress,
     )
-    return replace(run_sections(audited, sections), tool_version=VERSION)
-
-
-SectionT = TypeVar("SectionT", bound=Section)
-
-
-def with_tool_version(section: SectionT) -> SectionT:
-    """Return the section with the version of this program."""
-    return replace(section, tool_version=VERSION)
+    return run_sections(audited, sections)
 
 
 def run_sections(audited: AuditedCluster, names: Sequence[str] = ()) -> Audit:

@@ -23,7 +23,7 @@ from kschedctl.commands.explain.waiting import (
     find_terminating_victims,
     find_unread_pods_doubt,
     find_waiting_pods,
-    is_overlooked,
+    is_retry_overdue,
 )
 from kschedctl.replay.audit_rules import ERROR, NOTE, WARNING, AuditRule, build_verdict
 from kschedctl.replay.unknown import MESSAGE, merge_unknown_kinds
@@ -364,7 +364,7 @@ def _choose_severity(group: Sequence[WaitingPod], rule: AuditRule, audited: Audi
         return rule.severity
     if not audited.now:
         return NOTE
-    return ERROR if any(is_overlooked(waiting, audited) for waiting in group) else WARNING
+    return ERROR if any(is_retry_overdue(waiting, audited) for waiting in group) else WARNING
 
 
 def _iter_waiting_times(first: WaitingPod, audited: AuditedCluster) -> Iterator[str]:

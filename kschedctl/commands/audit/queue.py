@@ -20,8 +20,8 @@ from kschedctl.commands.explain.waiting import (
     WaitingPod,
     find_unread_pods_doubt,
     find_waiting_pods,
-    is_overlooked,
-    was_tried,
+    is_retry_overdue,
+    was_rejected,
 )
 from kschedctl.commands.wakes.between import find_wakes_between
 from kschedctl.commands.wakes.changes_that_wake import build_wake_ups_report
@@ -146,7 +146,7 @@ def _find_queue(waiting: WaitingPod, rejected: RejectedPod) -> str:
         return "permit"
     if waiting.cause in ("error", "backoff"):
         return "backoffQ"
-    return "unknown" if was_tried(waiting.pod) else "activeQ"
+    return "unknown" if was_rejected(waiting.pod) else "activeQ"
 
 
 def _group_by_queue(queued: Iterable[AuditedQueuePod]) -> list[list[AuditedQueuePod]]:
@@ -281,7 +281,7 @@ def _build_finding(pod: PodBetween, waiting: WaitingPod, between: WakesBetween, 
         f"Pod {pod.pod}",
         f"{rejection}; {changes}{suffix} woke it, but it is still pending",
         namespace=namespace,
-        severity=ERROR if is_overlooked(waiting, audited) else WARNING,
+        severity=ERROR if is_retry_overdue(waiting, audited) else WARNING,
     )
 
 

@@ -47,8 +47,6 @@ class Audit(Report, frozen=True, kw_only=True):
     """Whether data that was not read could change the state of a section."""
     not_asked: dict[str, str] = {}
     """The sections that were left out, with the option that each needs."""
-    tool_version: str = ""
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "Audit"
 
     def extend_summary(self, summary: Summary) -> Summary:
@@ -84,7 +82,7 @@ class Audit(Report, frozen=True, kw_only=True):
     def as_findings(self) -> Findings:
         """Return the findings of all sections for formats of other programs."""
         sections: tuple[Section, ...] = self.sections
-        return collect_findings(sections, self.nodes + self.pods, self.tool_version)
+        return collect_findings(sections, self.nodes + self.pods)
 
 
 class PendingSection(Section, frozen=True, kw_only=True, tag="pending"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kschedctl.reports.document import Document
+from kschedctl.reports.document import Document, RootDocument
 
 
 class NodeResource(Document, frozen=True):
@@ -22,7 +22,7 @@ class PodOfNode(Document, frozen=True):
     requests: dict[str, int]
 
 
-class NodeContents(Document, frozen=True):
+class NodeContents(RootDocument, frozen=True):
     """A node with its pods, and the pending pods that would fit on it.
 
     Each pending pod is tried alone in the current cluster.
@@ -41,7 +41,6 @@ class NodeContents(Document, frozen=True):
     """Keys of pending pods that would fit."""
     refused: dict[str, int] = {}
     """Numbers of pending pods that would not fit, by the first reason."""
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "NodeContents"
 
 
@@ -67,7 +66,7 @@ class ZonePods(Document, frozen=True):
     nodes: int
 
 
-class WorkloadPods(Document, frozen=True):
+class WorkloadPods(RootDocument, frozen=True):
     """The pods of a workload."""
 
     workload: str
@@ -75,7 +74,6 @@ class WorkloadPods(Document, frozen=True):
     """Pending pods first."""
     zones: tuple[ZonePods, ...] = ()
     """All zones of the cluster."""
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "WorkloadPods"
 
 

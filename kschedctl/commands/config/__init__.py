@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.lint import configuration_rules
@@ -18,7 +17,6 @@ from kschedctl.lint.reporting import build_report
 from kschedctl.reports.findings import Findings
 from kschedctl.scheduler.configuration.document import KIND
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.text.version import VERSION
 
 
 def effective_configuration(
@@ -55,5 +53,4 @@ def check_configuration(
     """
     gates = FeatureGates(kube_version, feature_gates or {})
     subject = Subject(KIND, "", document=document, location=place)
-    report = build_report(configuration_rules.check_configuration(subject, gates, nodes), checked_count=1)
-    return replace(report, tool_version=VERSION)
+    return build_report(configuration_rules.check_configuration(subject, gates, nodes), checked_count=1)

@@ -89,7 +89,6 @@ class NodeConsolidation(Report, frozen=True):
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     interrupted: bool = False
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "Consolidation"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -102,7 +101,7 @@ class NodeConsolidation(Report, frozen=True):
             text = "There are no nodes"
         moved_pods = sum(node.pods for node in self.removable)
         if moved_pods:
-            text += f", with {counted(moved_pods, 'pod')} placed again"
+            text += f" if {counted(moved_pods, 'pod')} {agreeing(moved_pods, 'moves', 'move')} to other nodes"
         if self.price:
             text += f", saving ${self.price:.4f} an hour"
         if not self.complete:
@@ -122,5 +121,11 @@ class NodeConsolidation(Report, frozen=True):
             drawback = f"evicts {counted(moved_pods, 'pod')}"
             costs = (FixCost(CostKind.EVICTS, drawback, moved_pods),)
         fix = ShortFix(fix_text, "platform", but=drawback, nodes=names[:3], commands=self.commands[:1], costs=costs)
+        worse_zones = (zone for zone in self.zones if zone.after > zone.before)
+        warnings = tuple(
+            f"losing zone {zone.zone} would then leave {counted(zone.after, 'pod')} without a node, now {zone.before:,}"
+            for zone in worse_zones
+        )
+        summary = replace(summary, warnings=warnings)
         figures = {"removable": len(names), "staying": len(self.staying), "tried": self.tried}
         return replace(summary, subject=counted(self.nodes, "node"), fixes=(fix,) if names else (), figures=figures)

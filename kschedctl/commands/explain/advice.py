@@ -13,9 +13,9 @@ from kschedctl.api.objects import DeviceClass, Pod, Taint, Toleration
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, is_tolerated
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.headline import describe_causes, suggest_deadlock_end
+from kschedctl.commands.explain.headline import suggest_deadlock_end
 from kschedctl.commands.explain.pod_group_report import PodGroupReport
-from kschedctl.commands.explain.report import Advice, Cause, Explanation, PreemptionReport
+from kschedctl.commands.explain.report import Advice, Cause, Explanation, PreemptionReport, describe_causes
 from kschedctl.scheduler.engine.extenders import NAME as EXTENDER
 from kschedctl.scheduler.framework.declaration import NextStep
 from kschedctl.scheduler.plugins.dynamic_resources.facts import DevicesUnfit
@@ -54,7 +54,7 @@ _EXTENDER = NextStep("AskExtender", "An extender rejects nodes that would fit: s
 
 
 def iter_advice(report: Explanation, pod: Pod, scheduler: Scheduler, framework: Framework | None) -> Iterator[Advice]:
-    """Yield advice for an explained pod. `framework` is None if no profile serves the pod."""
+    """Yield advice that suits the verdict on an explained pod. `framework` is None if no profile serves the pod."""
     match report.verdict:
         case "Bound" if report.claims_without_scheduler:
             text = "Select the node by nodeSelector kubernetes.io/hostname instead of nodeName, and recreate the pod"
@@ -113,7 +113,7 @@ def _advise_on_gated(report: Explanation, pod: Pod) -> Iterator[Advice]:
 
 
 def _advise_on_schedulable(pod: Pod) -> Iterator[Advice]:
-    """Yield advice for a pod that fits but is still pending."""
+    """Yield advice for a pod that fits but is still pending. A pod that is not created yet gets none."""
     if any(c.type == "PodScheduled" and c.status == "False" for c in pod.status.conditions):
         text = (
             "The cluster changed since kube-scheduler last rejected it; it tries again within 5 min of that. "
@@ -157,11 +157,16 @@ def _advise_on_preemption(preemption: PreemptionReport) -> Iterator[Advice]:
 
 
 def _advise_on_causes(causes: tuple[Cause, ...]) -> Iterator[Advice]:
-    """Yield advice on the first few causes, without duplicates."""
-    no_node_in_reach = not causes[0].within if causes else False
-    if len(causes) > 1 and no_node_in_reach and causes[0].nearest:
-        text = "Each of these alone leaves some nodes, together they leave none: one has to change"
-        yield Advice("ChangeOneOfThem", text)
+    """Yield advice on the first few causes, without duplicates.
+
+    If several causes together exclude all nodes, the advice starts with a sentence that says so.
+    """
+    if len(causes) > 1:
+        no_node_in_reach = causes[0].within == 0
+        is_about_nodes = bool(causes[0].nearest)
+        if no_node_in_reach and is_about_nodes:
+            text = "Each of these alone leaves some nodes, together they leave none: one has to change"
+            yield Advice("ChangeOneOfThem", text)
     yield from _iter_distinct_advice(map(_advise_on_cause, causes[:CAUSES_ADVISED]))
 
 
@@ -174,7 +179,7 @@ def _advise_on_missing_drivers(scheduler: Scheduler, report: Explanation) -> Ite
         return
     publishing_drivers = {resource_slice.spec.driver for resource_slice in scheduler.cluster.resource_slices}
     for device_class in _find_classes_without_devices(scheduler.cluster, report):
-        driver, name = _find_driver(device_class), device_class.metadata.name
+        driver, name = _find_dra_driver(device_class), device_class.metadata.name
         if driver and driver not in publishing_drivers:
             text = f"No node publishes devices of driver {driver} (DeviceClass {name}): check its DaemonSet"
             yield Advice("CheckDeviceDriver", text)
@@ -200,8 +205,8 @@ def _find_classes_without_devices(cluster: Cluster, report: Explanation) -> list
     return list(needed_classes.values())
 
 
-def _find_driver(device_class: DeviceClass) -> str:
-    """Return the name of the only driver whose devices the class can select; empty if no selector names one."""
+def _find_dra_driver(device_class: DeviceClass) -> str:
+    """Return the name of the DRA driver that one of the class's selectors demands, or "" if none demands a driver."""
     expressions = [selector.cel.expression for selector in device_class.spec.selectors if selector.cel is not None]
     matches = (_DRIVER.fullmatch(expression) for expression in expressions)
     return next((match["name"] for match in matches if match is not None), "")
@@ -215,7 +220,7 @@ def _iter_distinct_advice(suggestions: Iterable[Advice | None]) -> Iterator[Advi
 def _advise_on_cause(cause: Cause) -> Advice | None:
     """Return advice on a single cause, or None if no advice applies.
 
-    Advice that the fact calls for comes before the next step that the plugin suggests.
+    Advice that the figures behind the cause call for comes before the next step that the plugin suggests.
     """
     if isinstance(cause.fact_data, Insufficient) and cause.fact_data.exceeds_every_node:
         return _TOO_LARGE
@@ -227,12 +232,12 @@ def _advise_on_cause(cause: Cause) -> Advice | None:
     if step is None:
         return None
     node = cause.nearest if "{node}" in step.text else ""
-    claim = _find_claim(cause.fact_data) if step is LOOK_AT_CLAIM else ""
+    claim = _find_claim_name(cause.fact_data) if step is LOOK_AT_CLAIM else ""
     return Advice(step.kind, step.text.format(node=cause.nearest), node, claim)
 
 
-def _find_claim(fact: AnyFact | None) -> str:
-    """Return the name (without namespace) of the PersistentVolumeClaim that the fact is about, or an empty string."""
+def _find_claim_name(fact: AnyFact | None) -> str:
+    """Return the name (without namespace) of the PersistentVolumeClaim that a cause's figures are about, or ""."""
     match fact:
         case ClaimsUnbound(claims=(first, *_)):
             claim = first.claim
@@ -271,7 +276,8 @@ def _find_next_step(cause: Cause) -> NextStep | None:
 def _advise_on_taints(scheduler: Scheduler, framework: Framework, pod: Pod, report: Explanation) -> Iterator[Advice]:
     """Yield advice on the closest node if its taints or its cordon are the first cause.
 
-    There is none if objects were not read. Uncordoning or tolerating is advised only if the pod would then fit.
+    If some objects were not read, nothing is yielded. Uncordoning the node or tolerating its taints is advised only if
+    the pod would then fit.
     """
     cause = report.causes[0] if report.causes else None
     if cause is None or not isinstance(cause.fact_data, Cordoned | UntoleratedTaint) or report.unknown:

@@ -34,10 +34,10 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.named_elsewhere import (
     expand_pod_groups,
     find_new_resources,
-    report_named_elsewhere,
+    report_named_waiting_objects,
     report_new_resources,
 )
-from kschedctl.commands.explain.pending_pods import add_growth, report_pending
+from kschedctl.commands.explain.pending_pods import add_node_growth, report_pending
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.commands.explain.report import FINE, Explanation, Explanations
 from kschedctl.commands.explain.watching import watch_cluster
@@ -71,9 +71,8 @@ class Supposed:
 
     def apply_to(self, target: TargetPod) -> TargetPod:
         """Apply the assumed changes to the target pod. Raises UsageError and InputError."""
-        return apply_suppositions(
-            target._replace(pod=change_priority(target, self.priority, self.priority_class)), " ".join(self.words)
-        )
+        target = target._replace(pod=change_priority(target, self.priority, self.priority_class))
+        return apply_suppositions(target, " ".join(self.words))
 
 
 EXAMPLES = (
@@ -192,7 +191,7 @@ class _Question(msgspec.Struct, frozen=True):
         # Named on the command line
         if self.pods:
             words = expand_pod_groups(inquiry, self.pods, self.scope, self.source)
-            if waiting_elsewhere := report_named_elsewhere(
+            if waiting_elsewhere := report_named_waiting_objects(
                 inquiry, words, self.scope, self.source, now, remedies=self.remedies
             ):
                 return waiting_elsewhere
@@ -236,13 +235,17 @@ class _Question(msgspec.Struct, frozen=True):
         return reports[0] if len(reports) == 1 else one_pod.combine_explanations(reports)
 
     def _add_new_resources(self, report: Explanation | Explanations, inquiry: Inquiry) -> Explanation | Explanations:
-        """Add objects of the manifests that wait for another controller. They may leave the answer undecided."""
+        """Add objects of the manifests that wait for another controller, unless pods are selected by labels.
+
+        If nothing certainly fails, such objects may leave the answer undecided.
+        """
         waiting = () if self.scope.selector else find_new_resources(inquiry.cluster, inquiry.now)
         if not waiting:
             return report
         from kschedctl.commands.explain.one_pod import combine_explanations  # noqa: PLC0415 - not for a summary of no pods
 
         explanations = combine_explanations([report]) if isinstance(report, Explanation) else report
+        # If some pod certainly does not fit, the answer is clear whatever happens to the waiting objects
         certainly_not_fine = not is_everything_fine(report) and not report.undecided
         undecided = not certainly_not_fine and (report.undecided or has_unchecked(waiting))
         return replace(explanations, waiting_elsewhere=waiting, undecided=undecided)
@@ -263,11 +266,14 @@ class _Question(msgspec.Struct, frozen=True):
         elif workloads:
             return self._explain_targets(subjects.build_targets(inquiry, workloads), inquiry)
         if self.remedies and self.scope.all_namespaces and not scope.selector:
-            return add_growth(report, lambda: self.autoscalers.simulate_growth(inquiry.cluster))
+            return add_node_growth(report, lambda: self.autoscalers.simulate_growth(inquiry.cluster))
         return report
 
     def find_next_commands(self, report: Explanation | Explanations | PendingPods, cluster: Cluster) -> Commands:
-        """Return the commands to suggest, keyed by pod or workload; none for an explanation with assumptions."""
+        """Return the commands to suggest, keyed by pod or workload.
+
+        An explanation that rests on assumptions (--as-if, or a sampled search) gets no commands.
+        """
         options = [*self.scope.to_arguments(), *self.extender_arguments]
         node_groups = self.autoscalers.node_groups.to_arguments()
         if isinstance(report, PendingPods):
@@ -301,7 +307,8 @@ def _choose_next_command(report: Explanation) -> str:
 def find_commands_for_pending(source: Source, report: PendingPods, options: Iterable[str] = ()) -> Commands:
     """Return commands that explain each group's first pod and each workload whose pods could not be created.
 
-    If nothing is pending in the scope but something is elsewhere, the command covers all namespaces.
+    The command under the key "" is the one to suggest first. If nothing is pending in the scope but something is
+    elsewhere, it covers all namespaces.
     """
     options = list(options)
     workloads = {
@@ -348,7 +355,9 @@ def is_everything_fine(report: Explanation | Explanations | PendingPods) -> bool
     """
     match report:
         case Explanation():
-            return report.verdict in FINE and not (_list_creation_failures(report) or report.claims_without_scheduler)
+            if report.replicas is not None or _list_creation_failures(report) or report.claims_without_scheduler:
+                return False
+            return report.verdict in FINE
         case Explanations():
             return all(map(is_everything_fine, report.explanations))
     waits = report.not_created or has_unadmitted(report.waiting_elsewhere)

@@ -37,7 +37,7 @@ class CompactNodes(Document, frozen=True):
 
 
 def _find_compact_type(field: FieldInfo) -> object:
-    """Return the compact form's type for a field of Explanation."""
+    """Return the type that a field of Explanation has in the compact form."""
     if field.name in BY_NODE:
         _, answer_type = get_args(field.type)
         return _build_nodes_alike_type(answer_type)
@@ -56,7 +56,7 @@ def _build_nodes_alike_type(answer_type: object) -> object:
 def _define_document(
     name: str, required: list[tuple[str, object]], *optional: tuple[str, object, object]
 ) -> type[Document]:
-    """Define a kind of document from required fields and further fields with defaults."""
+    """Define a kind of document from required fields (name, type) and optional fields (name, type, default)."""
     struct = msgspec.defstruct(
         name, [*required, *optional, ("kind", str, name)], bases=(Document,), frozen=True, module=__name__
     )
@@ -110,7 +110,10 @@ def _to_compact_explanation(report: Explanation) -> Document:
 
 
 def _iter_node_names(report: Explanation) -> Iterator[str]:
-    """Yield the names of all nodes that have an answer. They may go beyond the searched nodes, and names repeat."""
+    """Yield the name of each node in each field that has answers for nodes, so that names repeat.
+
+    A sampled search has answers for nodes that are not in `node_order`.
+    """
     yield from (node.name for node in report.nodes)
     yield from report.feasible
     for name in BY_NODE:

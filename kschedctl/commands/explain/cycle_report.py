@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from kschedctl.api.arrays import Bools, Scores
+from kschedctl.api.arrays import NO_ROW, Bools, Scores
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import PersistentVolumeClaim, Pod, Volume
 from kschedctl.commands.explain.advice import iter_advice
 from kschedctl.commands.explain.eliminations import find_causes, group_nodes, report_eliminations, report_nodes
 from kschedctl.commands.explain.gang import report_gang
 from kschedctl.commands.explain.headline import build_headline
-from kschedctl.commands.explain.pod_group import add_group_report, iter_order_doubts, report_group
+from kschedctl.commands.explain.pod_group import add_group_report, iter_order_doubts, report_pod_group_with_tree
 from kschedctl.commands.explain.preemption import report_preemption
 from kschedctl.commands.explain.reach import Obstacle, find_obstacles
 from kschedctl.commands.explain.report import (
@@ -82,29 +82,41 @@ EXTENDERS_GOT_MORE = "extenders got the pod without its environment and other fi
 def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explanation:
     """Explain a pod, given as the API server stores it, by running one scheduling cycle.
 
-    With `nodes=False`, the explanation has no advice and no answers about single nodes, which take most of the time.
+    A pod that the scheduler does not handle, such as a bound one, is explained without a cycle. With `nodes=False`, the
+    explanation has no advice and no per-node results, which take most of the time.
     """
     info = PodInfo(pod, scheduler.view.settings.requests)
-    framework, unknown = scheduler.find_framework_for(info, scheduler.view)
+    framework, unread_by_profile = scheduler.find_framework_for(info, scheduler.view)
 
     verdict = _find_settled_verdict(pod, framework)
     if verdict or framework is None:
-        report = _report_settled_pod(scheduler, framework, info, verdict)
+        report = _add_gang_doubts(_report_settled_pod(scheduler, framework, info, verdict))
     else:
-        cycle = run_cycle(framework, info, scheduler.view, scheduler.start_sampling())
-        report = report_cycle(cycle, scheduler, framework, nodes=nodes)
-        group = report_group(scheduler, framework, pod) or report_gang(scheduler, framework, pod)
-        report = add_group_report(report, group)
-        report = _add_unknowns(
-            report, (*unknown, *doubts.find_cycle_uncertainties(cycle, framework), *iter_order_doubts(group))
-        )
-    report = _add_gang_doubts(report)
+        report = _report_cycle_with_group(scheduler, framework, info, unread_by_profile, nodes=nodes)
 
     headline = build_headline(report, pod, scheduler.configuration.profiles)
     if report.verdict == UNSCHEDULABLE and (missing := MissingStorageClasses(scheduler.cluster).find(pod)):
         headline = f"StorageClass {missing.name} does not exist: {headline}"
-    report = replace(report, headline=headline)
-    return replace(report, advice=tuple(iter_advice(report, pod, scheduler, framework))) if nodes else report
+    explanation = replace(report, headline=headline)
+    if not nodes:
+        return explanation
+    return replace(explanation, advice=tuple(iter_advice(explanation, pod, scheduler, framework)))
+
+
+def _report_cycle_with_group(
+    scheduler: Scheduler, framework: Framework, info: PodInfo, unread: tuple[Unknown, ...], *, nodes: bool
+) -> Explanation:
+    """Run a scheduling cycle for the pod, and report its outcome, the pod's group or gang, and what is uncertain.
+
+    `unread` has the unread objects that the choice of the profile depends on. Without `nodes`, there are no per-node
+    results.
+    """
+    cycle = run_cycle(framework, info, scheduler.view, scheduler.start_sampling())
+    pod_report = report_cycle(cycle, scheduler, framework, nodes=nodes)
+    group = report_pod_group_with_tree(scheduler, framework, info.pod) or report_gang(scheduler, framework, info.pod)
+    report = add_group_report(pod_report, group)
+    unknowns = (*unread, *doubts.find_cycle_uncertainties(cycle, framework), *iter_order_doubts(group))
+    return _add_gang_doubts(_add_unread_kinds(report, unknowns))
 
 
 def _find_settled_verdict(pod: Pod, framework: Framework | None) -> str:
@@ -139,10 +151,11 @@ def _report_settled_pod(scheduler: Scheduler, framework: Framework | None, info:
     return report
 
 
-def _add_unknowns(report: Explanation, unknowns: tuple[Unknown, ...]) -> Explanation:
+def _add_unread_kinds(report: Explanation, unknowns: tuple[Unknown, ...]) -> Explanation:
     """Add the kinds of objects that were not read, and what each could change about the verdict."""
     effects = {"Schedulable": WHEN_SCHEDULABLE, "Gated": WHEN_GATED}.get(report.verdict, WHEN_UNSCHEDULABLE)
-    if not (report.preemption and report.preemption.candidates):
+    has_victims = report.preemption is not None and bool(report.preemption.candidates)
+    if not has_victims:  # then unread objects cannot change whom preemption evicts
         effects = {effect: affects for effect, affects in effects.items() if affects != VICTIMS}
     return replace(report, **build_unknown_fields(summarize_unknowns(unknowns, effects)))
 
@@ -167,20 +180,23 @@ def drop_unwritten_message(report: Explanation) -> Explanation:
 def report_cycle(cycle: Cycle, scheduler: Scheduler, framework: Framework, *, nodes: bool) -> Explanation:
     """Build the explanation of a scheduling cycle. Run PostFilter and Permit if kube-scheduler would.
 
-    With `nodes=False`, the explanation has no answers about single nodes, which take most of the time.
+    With `nodes=False`, the explanation has no per-node results, which take most of the time.
     """
     unschedulable = not cycle.schedulable and cycle.error is None
     post_filter = run_post_filter(cycle) if unschedulable else PostFilterOutcome()
     permit = _run_permit_on_best_nodes(cycle)
+
+    message = build_fit_error(cycle, post_filter.message) if unschedulable else cycle.error
     if cycle.gated:
         verdict = "Gated"
     elif cycle.error is not None:
         verdict = "Error"
-    else:
-        verdict = "Schedulable" if cycle.schedulable else "Unschedulable"
-    message = build_fit_error(cycle, post_filter.message) if unschedulable else cycle.error
-    if verdict == "Schedulable" and permit:
+    elif not cycle.schedulable:
+        verdict = "Unschedulable"
+    elif permit:
         verdict, message = _find_permit_verdict(cycle, permit)
+    else:
+        verdict = "Schedulable"
 
     rejections = find_obstacles(cycle)
     report = Explanation(
@@ -203,16 +219,16 @@ def report_cycle(cycle: Cycle, scheduler: Scheduler, framework: Framework, *, no
         post_filter=_to_post_filter_report(post_filter),
         scheduler_name=cycle.info.spec.scheduler_name,
         kube_version=scheduler.cluster.kube_version,
-        searched=_report_search(cycle, scheduler.sampled),
+        searched=_report_searched_nodes(cycle, scheduler.sampled),
     )
     report = _add_extender_answers(report, cycle, scheduler)
-    return _add_node_answers(report, cycle, framework, rejections) if nodes else report
+    return _add_node_results(report, cycle, framework, rejections) if nodes else report
 
 
-def _add_node_answers(
+def _add_node_results(
     report: Explanation, cycle: Cycle, framework: Framework, rejections: Sequence[Obstacle]
 ) -> Explanation:
-    """Add the answers about single nodes, in the form of the conformance contract."""
+    """Add the results for each node: why it is rejected, or its scores and what would be reserved on it."""
     nodes = report_nodes(rejections, cycle)
     reserved = _find_reservations(cycle)
     scores = cycle.scores
@@ -222,8 +238,8 @@ def _add_node_answers(
         eliminations=report_eliminations(rejections, cycle),
         nodes=nodes,
         groups=group_nodes(nodes),
-        volumes=_report_volumes(reserved),
-        allocations=_report_devices(reserved),
+        volumes=_report_volumes_by_node(reserved),
+        allocations=_report_devices_by_node(reserved),
         filter=_report_all_rejections(cycle),
         first_fail=_report_first_rejections(cycle, evaluated),
         score=_map_scores_by_node(cycle, scores.raw),
@@ -253,7 +269,7 @@ def _to_post_filter_report(outcome: PostFilterOutcome) -> PostFilterReport | Non
     return PostFilterReport(status, outcome.nominated_node)
 
 
-def _report_search(cycle: Cycle, sampled: SampledFrom | None) -> SearchedNodes | None:
+def _report_searched_nodes(cycle: Cycle, sampled: SampledFrom | None) -> SearchedNodes | None:
     """Report how many nodes were searched, or return None if the search was not sampled."""
     if sampled is None or cycle.search is None:
         return None
@@ -301,7 +317,7 @@ def _run_permit_on_best_nodes(cycle: Cycle) -> dict[str, FirstFailReport]:
         return {}
     reports = {}
     for row in cycle.scores.best.tolist():
-        if row < 0:  # NO_ROW
+        if row == NO_ROW:
             continue
         outcome = run_permit(cycle.framework, cycle.info, cycle.view, row)
         if outcome.status.code is not Code.SUCCESS:
@@ -320,15 +336,16 @@ def _is_bound_with_group(cycle: Cycle) -> bool:
 
 
 def _find_permit_verdict(cycle: Cycle, reports: Mapping[str, FirstFailReport]) -> tuple[str, str | None]:
-    """Return the verdict and the message after Permit.
+    """Return the verdict and the message after Permit, given its rejections and waits by best node.
 
-    Permit rejects the pod only if it does so on every best node. Upstream, the scheduling cycle ends there with a
-    FitError about the one node that was chosen.
+    The pod is unschedulable only if Permit rejects it on every best node. Upstream, the scheduling cycle ends there
+    with a FitError about the one node that was chosen.
     """
     best = [cycle.passed.names[i] for i in cycle.scores.top.tolist()]
     answers = [reports.get(name) for name in best]
     first = answers[0] if answers else None
-    if first is None or any(answer is None or answer.code == Code.WAIT for answer in answers):
+    rejected_everywhere = all(answer is not None and answer.code != Code.WAIT for answer in answers)
+    if first is None or not rejected_everywhere:
         return "Schedulable", None
     if first.code in REJECTED_AT_PERMIT:
         return "Unschedulable", format_histogram(1, Counter(first.reasons))
@@ -355,17 +372,22 @@ def _find_reservations(cycle: Cycle) -> dict[str, Reservation]:
 
     by_node = {}
     for row in cycle.feasible.tolist():
-        parts = [plugin.reservation(cycle.info, cycle.view, row, state) for plugin, state in reserving]
-        if any(part != Reservation() for part in parts):
-            by_node[cycle.view.nodes.names[row]] = Reservation(
-                {claim: volume for part in parts for claim, volume in part.bindings.items()},
-                tuple(claim for part in parts for claim in part.provisions),
-                {claim: allocation for part in parts for claim, allocation in part.allocations.items()},
-            )
+        reservations = [plugin.reservation(cycle.info, cycle.view, row, state) for plugin, state in reserving]
+        if any(reservation != Reservation() for reservation in reservations):
+            by_node[cycle.view.nodes.names[row]] = _merge_reservations(reservations)
     return by_node
 
 
-def _report_volumes(reservations: Mapping[str, Reservation]) -> dict[str, VolumesReport]:
+def _merge_reservations(reservations: Sequence[Reservation]) -> Reservation:
+    """Merge the reservations that several plugins make on one node."""
+    return Reservation(
+        bindings={claim: volume for each in reservations for claim, volume in each.bindings.items()},
+        provisions=tuple(claim for each in reservations for claim in each.provisions),
+        allocations={claim: allocation for each in reservations for claim, allocation in each.allocations.items()},
+    )
+
+
+def _report_volumes_by_node(reservations: Mapping[str, Reservation]) -> dict[str, VolumesReport]:
     """Return the volumes that would be bound or provisioned, by node."""
     return {
         node: VolumesReport(dict(reserved.bindings), reserved.provisions)
@@ -374,7 +396,7 @@ def _report_volumes(reservations: Mapping[str, Reservation]) -> dict[str, Volume
     }
 
 
-def _report_devices(reservations: Mapping[str, Reservation]) -> dict[str, dict[str, tuple[DeviceReport, ...]]]:
+def _report_devices_by_node(reservations: Mapping[str, Reservation]) -> dict[str, dict[str, tuple[DeviceReport, ...]]]:
     """Return the devices that would be allocated, by node and claim. Claims without a new allocation are left out."""
     by_node: dict[str, dict[str, tuple[DeviceReport, ...]]] = {}
     for node, reserved in reservations.items():
@@ -418,7 +440,9 @@ def _add_extender_answers(report: Explanation, cycle: Cycle, scheduler: Schedule
         extender_order=tuple(extender.url for extender in scheduler.extenders),
         binder=next(binders, ""),
         calls=tuple(ExtenderCallReport(call.extender, call.verb, call.nodes, call.full) for call in calls),
-        extender_errors=tuple(ExtenderErrorReport(c.extender, c.verb, c.error) for c in calls if c.error),
+        extender_errors=tuple(
+            ExtenderErrorReport(call.extender, call.verb, call.error) for call in calls if call.error
+        ),
         extender_refusals=cycle.consultation.refusals,
         diagnosis=_build_diagnosis(cycle),
         extender_scores=_sum_extender_scores(cycle),
@@ -426,7 +450,10 @@ def _add_extender_answers(report: Explanation, cycle: Cycle, scheduler: Schedule
 
 
 def _build_diagnosis(cycle: Cycle) -> dict[str, FirstFailReport]:
-    """Return the first rejection of each node. An extender's rejection replaces that of a Filter plugin."""
+    """Return the first rejection of each node by its name.
+
+    An extender's rejection, which has no plugin, replaces the rejection by a Filter plugin.
+    """
     diagnosis = _report_first_rejections(cycle, cycle.considered)
     for name, status in cycle.consultation.statuses.items():
         diagnosis[name] = FirstFailReport("", status.code, status.reasons)
@@ -446,7 +473,8 @@ def _sum_extender_scores(cycle: Cycle) -> dict[str, dict[str, int]]:
 def iter_upstream_faults(cycle: Cycle, framework: Framework) -> Iterator[str]:
     """Yield a description of each kube-scheduler bug that affects this cycle.
 
-    If the cycle can be run again without the bug, it is described only if the outcome differs, and how.
+    If the cycle can be run again without the bug, the bug is described only if the outcome differs, and the description
+    says how.
     """
     for plugin in framework.plugins.values():
         fault = plugin.upstream_fault(cycle) if has_upstream_fault(plugin) else None
@@ -493,7 +521,7 @@ STARTING = frozenset({"", "Pending"})
 
 
 def find_claims_without_scheduler(pod: Pod, view: Fork) -> tuple[ClaimWithoutScheduler, ...]:
-    """Find the pod's unbound claims that stay unbound because spec.nodeName bypasses the scheduler.
+    """Find the pod's claims that stay unbound because spec.nodeName bypasses the scheduler. A started pod has none.
 
     The volume controller provisions a volume of a WaitForFirstConsumer class once kube-scheduler has put the
     selected-node annotation on the claim. It does so for pods that it binds, never for a pod that has a node.

@@ -25,7 +25,7 @@ NODES_NAMED = 2
 
 
 def report_eliminations(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Elimination, ...]:
-    """Report each reason for which kube-scheduler rejects nodes, starting with those of the closest nodes."""
+    """Report each reason for which kube-scheduler rejects nodes, starting with the reasons of the closest nodes."""
     closeness = combine_obstacles(obstacles, len(cycle.view.nodes))
     leveled = [
         _build_elimination(obstacles_of_reason, closeness, cycle)
@@ -56,7 +56,7 @@ class _LeveledElimination(NamedTuple):
 def _build_elimination(
     obstacles_of_reason: list[Obstacle], closeness: NodeCloseness, cycle: Cycle
 ) -> _LeveledElimination:
-    """Build the elimination for one reason, with the level of its closest node."""
+    """Build the elimination for one reason, with how far its closest node is out of reach (the level)."""
     reported = np.logical_or.reduce([obstacle.reported for obstacle in obstacles_of_reason])
     rows = closeness.sort_by_closeness(reported, measure_distance(obstacles_of_reason))
     nearest = int(rows[0])
@@ -72,7 +72,10 @@ def _build_elimination(
 
 
 def measure_distance(obstacles_of_reason: Sequence[Obstacle]) -> Distances:
-    """Return how far each node (N,) is from satisfying the reason, or 0 where that is unknown."""
+    """Return how far each node (N,) is from no longer being rejected for the reason, or 0 if that is unknown.
+
+    The unit depends on the plugin.
+    """
     distance = np.zeros(len(obstacles_of_reason[0].mask), np.float64)
     for obstacle in obstacles_of_reason:
         if obstacle.distance is not None:
@@ -81,8 +84,11 @@ def measure_distance(obstacles_of_reason: Sequence[Obstacle]) -> Distances:
 
 
 def find_fact(obstacles_of_reason: Iterable[Obstacle], row: int) -> AnyFact | None:
-    """Return the fact behind a reason on the node at `row`, or None."""
-    return next((o.fact(row) for o in obstacles_of_reason if o.fact and o.mask[row]), None)
+    """Return the figures behind a reason on the node at `row`, or None if there are none."""
+    for obstacle in obstacles_of_reason:
+        if obstacle.fact and obstacle.mask[row]:
+            return obstacle.fact(row)
+    return None
 
 
 def report_nodes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[NodeReport, ...]:
@@ -96,7 +102,7 @@ def report_nodes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[NodeRepor
 
 
 def _report_node(obstacles: Sequence[Obstacle], cycle: Cycle, row: int, totals: Mapping[int, int]) -> NodeReport:
-    """Report one node with its refusals or its total score."""
+    """Report one node with its total score if it is feasible (in `totals`), otherwise with its refusals."""
     node = cycle.view.nodes.objects[row]
     return NodeReport(
         name=node.metadata.name,
@@ -156,9 +162,9 @@ class Reason(NamedTuple):
 def find_causes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...]:
     """Choose few reasons that together account for all eligible nodes, most nodes first.
 
-    Eligible are the nodes at the lowest level. Reasons that apply to every eligible node are always included. If a
-    PreFilter plugin rejects the pod, its reason is the only cause. If no node is within the pod's reach, the causes
-    account for all nodes.
+    Eligible are the nodes that are least out of reach (at the lowest level). Reasons that apply to every eligible node
+    are always included. If a PreFilter plugin rejects the pod, only its reasons are causes. If no node is within the
+    pod's reach, the causes account for all nodes.
     """
     if cycle.pre_filter.status.rejected:
         unexamined = (obstacle for obstacle in obstacles if not obstacle.looked_at)
@@ -173,27 +179,31 @@ def find_causes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...
     lowest_level = int(closeness.level.min())
     eligible = closeness.level == lowest_level
     reasons = [
-        Reason(obstacles_of_reason, _build_mask(obstacles_of_reason, obstacles, NEAR) & eligible)
+        Reason(obstacles_of_reason, _find_rejected_nodes(obstacles_of_reason, obstacles, NEAR) & eligible)
         for obstacles_of_reason in group_by_reason(obstacles)
     ]
 
-    # Few reasons that account for all eligible nodes, then those that apply to every one of them
+    # Few reasons that account for all eligible nodes, counted only where they are as severe as the node's level
     candidates = [
-        Reason(reason.obstacles, _build_mask(reason.obstacles, obstacles, lowest_level) & reason.mask)
+        Reason(reason.obstacles, _find_rejected_nodes(reason.obstacles, obstacles, lowest_level) & reason.mask)
         for reason in reasons
     ]
     chosen = _choose_covering_reasons(candidates, eligible)
+
+    # Then the reasons that apply to every eligible node
     chosen_keys = {reason.key for reason in chosen}
     chosen += [reason for reason in reasons if reason.mask.sum() == eligible.sum() and reason.key not in chosen_keys]
 
     eligible_count = 0 if lowest_level == OUT_OF_REACH else int(eligible.sum())
     causes = [_build_cause(reason.obstacles, reason.mask, cycle, eligible_count, closeness) for reason in chosen]
-    if lowest_level == OUT_OF_REACH and (conflict := find_conflict(chosen, cycle)):
+    if lowest_level == OUT_OF_REACH and (conflict := find_label_conflict(chosen, cycle)):
         causes[0] = replace(causes[0], conflict=conflict)
     return tuple(causes)
 
 
-def _build_mask(obstacles_of_reason: Sequence[Obstacle], obstacles: Sequence[Obstacle], lowest_level: int) -> Bools:
+def _find_rejected_nodes(
+    obstacles_of_reason: Sequence[Obstacle], obstacles: Sequence[Obstacle], lowest_level: int
+) -> Bools:
     """Return the mask (N,) of nodes that the reason rejects at `lowest_level` or a higher level.
 
     TaintToleration's mask leaves out cordoned nodes, because NodeUnschedulable already reports the cordon.
@@ -209,11 +219,12 @@ def _build_mask(obstacles_of_reason: Sequence[Obstacle], obstacles: Sequence[Obs
 
 
 def _choose_covering_reasons(reasons: Sequence[Reason], eligible: Bools) -> list[Reason]:
-    """Choose reasons greedily, most uncovered nodes first, until every eligible node has one."""
+    """Choose reasons greedily, most uncovered nodes first, until every eligible node is covered or no reason helps."""
     uncovered, chosen = eligible.copy(), []
     while uncovered.any() and reasons:
         best = max(reasons, key=lambda reason: int((reason.mask & uncovered).sum()))
-        if not (best.mask & uncovered).any():
+        covers_more = (best.mask & uncovered).any()
+        if not covers_more:
             break
         chosen.append(best)
         uncovered &= ~best.mask
@@ -229,30 +240,48 @@ def _build_cause(
     a pod that PreFilter rejects; such a cause names no node.
     """
     plugin, reason = obstacles_of_reason[0].plugin, obstacles_of_reason[0].reason
-    rows = (
-        closeness.sort_by_closeness(mask, measure_distance(obstacles_of_reason)) if closeness else np.flatnonzero(mask)
-    )
+    if closeness is None:
+        rows = np.flatnonzero(mask)
+    else:
+        rows = closeness.sort_by_closeness(mask, measure_distance(obstacles_of_reason))
     if not len(rows):
         return Cause(plugin, reason, 0, eligible_count)
+
     row = int(rows[0])
     if closeness and not eligible_count:
         row = _choose_typical_node(rows, obstacles_of_reason, cycle, closeness)
     fact = find_fact(obstacles_of_reason, row)
-    name = cycle.view.nodes.names[row] if closeness else ""
     cause = Cause(
-        plugin, reason, nodes=len(rows), within=eligible_count, nearest=name, fact=describe_fact(fact), fact_data=fact
+        plugin,
+        reason,
+        nodes=len(rows),
+        within=eligible_count,
+        nearest=cycle.view.nodes.names[row] if closeness else "",
+        fact=describe_fact(fact),
+        fact_data=fact,
     )
+    return replace(cause, plain=_describe_cause(cause, rows, obstacles_of_reason, cycle))
+
+
+def _describe_cause(cause: Cause, rows: Rows, obstacles_of_reason: list[Obstacle], cycle: Cycle) -> str:
+    """Describe the cause in a sentence of its own: its figures or else its reason, and to which nodes it applies.
+
+    `rows` are the nodes that are rejected for the reason.
+    """
     node_count = len(cycle.view.nodes)
-    if not name and cause.fact:
-        return replace(cause, plain=f"{cause.fact} ({reason})")
+    fact = cause.fact_data
+    if not cause.nearest and cause.fact:  # the reason is not about nodes
+        return f"{cause.fact} ({cause.reason})"
     if fact is None or node_count == 1:
-        return replace(cause, plain=f"{cause.fact or reason}{cause.describe_scope(node_count)}")
-    if fact.names_best_node:
-        best_row = int(rows[np.argmin(measure_distance(obstacles_of_reason)[rows])])
-        best_fact = find_fact(obstacles_of_reason, best_row) or fact
-        scope = cause.describe_scope(node_count, with_node=False)
-        return replace(cause, plain=best_fact.describe_cause(cycle.view.nodes.names[best_row], scope))
-    return replace(cause, plain=fact.describe_cause(name, cause.describe_scope(node_count)))
+        return f"{cause.fact or cause.reason}{cause.describe_scope(node_count)}"
+    if not fact.names_best_node:
+        return fact.describe_cause(cause.nearest, cause.describe_scope(node_count))
+
+    # Such a fact names the node with the best figures for this reason, which need not be the closest node
+    best_row = int(rows[np.argmin(measure_distance(obstacles_of_reason)[rows])])
+    best_fact = find_fact(obstacles_of_reason, best_row) or fact
+    scope = cause.describe_scope(node_count, with_node=False)
+    return best_fact.describe_cause(cycle.view.nodes.names[best_row], scope)
 
 
 def _choose_typical_node(
@@ -279,11 +308,14 @@ def _choose_typical_node(
     return int(equally_close[first_of_best_value])
 
 
-def find_conflict(reasons: Sequence[Reason], cycle: Cycle) -> str:
-    """Describe two demands of the pod for different values of one label. Return an empty string if there are none."""
-    demands = dict.fromkeys(
-        demand for reason in reasons for demand in _iter_demands(reason.obstacles, reason.mask, cycle)
-    )
+def find_label_conflict(reasons: Sequence[Reason], cycle: Cycle) -> str:
+    """Find two demands of the pod for different values of one label, and describe them.
+
+    Return an empty string if no demands conflict.
+    """
+    demands: dict[LabelDemand, None] = {}
+    for reason in reasons:
+        demands |= dict.fromkeys(_iter_label_demands(reason.obstacles, reason.mask, cycle))
     claims_last = sorted(demands, key=lambda demand: bool(demand.claim))
     for first, second in combinations(claims_last, 2):
         if first.key == second.key and set(first.values).isdisjoint(second.values):
@@ -291,20 +323,23 @@ def find_conflict(reasons: Sequence[Reason], cycle: Cycle) -> str:
     return ""
 
 
-def _iter_demands(obstacles_of_reason: list[Obstacle], mask: Bools, cycle: Cycle) -> Iterator[LabelDemand]:
-    """Yield the label demands behind a reason, taken from one node per value of the label in `mask` (N,).
+def _iter_label_demands(obstacles_of_reason: list[Obstacle], mask: Bools, cycle: Cycle) -> Iterator[LabelDemand]:
+    """Yield the label demands behind a reason, as the facts about the nodes in `mask` (N,) state them.
 
-    Which labels matter is read from the fact about the first of these nodes.
+    The fact about the first of these nodes says which labels matter. For each value of such a label, only the first
+    node with the value is asked. Demands repeat.
     """
     rows = np.flatnonzero(mask)
     fact = find_fact(obstacles_of_reason, int(rows[0])) if len(rows) else None
     if fact is None:
         return
     for demand in fact.demands():
-        _, first = np.unique(cycle.view.nodes.label(demand.key).codes[rows], return_index=True)
-        for row in rows[np.sort(first)].tolist():
+        label_codes = cycle.view.nodes.label(demand.key).codes[rows]
+        _, first_of_each_value = np.unique(label_codes, return_index=True)
+        for row in rows[np.sort(first_of_each_value)].tolist():
             fact_on_row = find_fact(obstacles_of_reason, row)
-            yield from fact_on_row.demands() if fact_on_row else ()
+            if fact_on_row:
+                yield from fact_on_row.demands()
 
 
 def describe_conflict(first: LabelDemand, second: LabelDemand) -> str:

@@ -60,7 +60,7 @@ def build_scores_section(report: Explanation, style: Style) -> Page:
         f"Scores of {count(len(ranked), 'feasible node')}, {form}",
         *build_table(rows, columns, keep_row, limit=None, note=note, full=False),
         *_build_equal_scores_line(report, nodes[0], distinguishing),
-        _describe_choice(report),
+        _describe_chosen_node(report),
         *_plot_scores(report, ranked),
     )
 
@@ -90,7 +90,7 @@ def _build_equal_scores_line(report: Explanation, node: str, distinguishing: lis
     return [paragraph("Equal on all these nodes:", ", ".join(alike))] if alike else []
 
 
-def _describe_choice(report: Explanation) -> Paragraph:
+def _describe_chosen_node(report: Explanation) -> Paragraph:
     """Describe the node that kube-scheduler would choose, or the tied nodes among which it chooses at random.
 
     For a member of a larger group, a clause says that the pod was tried alone.
@@ -105,7 +105,7 @@ def _describe_choice(report: Explanation) -> Paragraph:
 
 
 def _plot_scores(report: Explanation, ranked: list[str]) -> tuple[Plot, ...]:
-    """Plot how much each plugin contributes to the total of the best nodes."""
+    """Build the plot of each plugin's contribution to the total of the best nodes."""
     best = ranked[:MAX_PLACES]
     scorers = {**report.weighted, **report.extender_scores}
     amounts = {node: {plugin: by_node[node] for plugin, by_node in scorers.items()} for node in best}
@@ -164,7 +164,10 @@ def build_extenders_section(report: Explanation, style: Style) -> Page:
 
 
 def _build_call_row(call: ExtenderCallReport, report: Explanation, error: str, style: Style) -> Row:
-    """Build the row of one call to an extender. In narrow tables, the call is stacked below the extender's name."""
+    """Build the row of one call to an extender, with its `error` or else its answer.
+
+    In narrow tables, the call is stacked below the extender's name.
+    """
     in_full = " in full" if call.full else ""
     asked = f"{call.verb}, {count(len(call.nodes), 'node')}{in_full}"
     answer: Cell = Marked(error, Tone.BAD) if error else _describe_answer(call, report)
@@ -174,7 +177,10 @@ def _build_call_row(call: ExtenderCallReport, report: Explanation, error: str, s
 
 
 def _describe_answer(call: ExtenderCallReport, report: Explanation) -> str:
-    """Describe the extender's answer to a call: the nodes that it rejects, or that it answered."""
+    """Describe the extender's answer to a call: the asked nodes that it rejects, or just "answered" if it rejects none.
+
+    The extender's messages are quoted for the first few nodes.
+    """
     refused = report.extender_refusals.get(call.extender, {})
     refusals = [f"{node}: {refused[node] or 'no reason given'}" for node in call.nodes if node in refused]
     if not refusals:

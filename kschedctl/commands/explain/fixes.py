@@ -12,10 +12,11 @@ from kschedctl.fixes.document import build_remedy
 from kschedctl.fixes.impossible import explain_impossible_fixes, explain_too_large_requests
 from kschedctl.fixes.proposals import iter_fixes_anywhere, iter_fixes_at_node
 from kschedctl.fixes.queue_checks import QueueChecks
-from kschedctl.fixes.ranking import CheckedFix, RankedFix, rank_trials, sort_holding_first
+from kschedctl.fixes.ranking import CheckedFix, RankedFix, move_holding_fixes_forward, rank_trials
 from kschedctl.fixes.rollouts import Rollouts
 from kschedctl.fixes.search import RemedySearch, RemedyWishes
 from kschedctl.fixes.trial.trials import Trials, build_stored_pod
+from kschedctl.replay.controllers.other_replicas import add_other_replicas
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.unknown import REMEDIES, merge_unknown_kinds, summarize_unknowns
 from kschedctl.reports.remedy import sort_complete_first
@@ -41,22 +42,24 @@ def check_fixes_in_queue(
     but only the first ones are checked.
     """
     fixes: list[CheckedFix] = []
-    for candidate in ranking:
-        enough_checked = len(fixes) >= (count or CHECKED) and not all(fix.fails for fix in fixes)
-        if enough_checked and count is not None:
-            break
-        fix = CheckedFix(candidate, None) if enough_checked else checks.find_best_variant(candidate)
+    for ranked_fix in ranking:
+        some_fix_works = not all(fix.fails for fix in fixes)
+        if len(fixes) >= (count or CHECKED) and some_fix_works:
+            if count is not None:
+                break
+            fixes.append(CheckedFix(ranked_fix, None))  # unchecked
+            continue
+        fix = checks.find_best_variant(ranked_fix)
         # Beyond `count`, only a working fix is of interest
         if count is None or len(fixes) < count or not fix.fails:
             fixes.append(fix)
-    return sort_holding_first(fixes)[:count]
+    return move_holding_fixes_forward(fixes)[:count]
 
 
 def find_uncalled_extenders(best: Iterable[RankedFix]) -> tuple[UnknownKind, ...]:
     """Return the extenders that were not called and might reject nodes on which a fix makes the pod fit."""
-    return summarize_unknowns(
-        (unknown for candidate in best for unknown in candidate.trial.unheard), {Effect.NARROWS: REMEDIES}
-    )
+    uncalled_extenders = (unknown for candidate in best for unknown in candidate.trial.unheard)
+    return summarize_unknowns(uncalled_extenders, {Effect.NARROWS: REMEDIES})
 
 
 def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
@@ -78,7 +81,7 @@ def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
     new_node = report.new_node
     new_node_helps = new_node is not None and any(pool.takes or pool.would_take for pool in new_node.pools)
     if shown:
-        impossible = explain_too_large_requests(search.trials.base, new_machine=new_node_helps)
+        impossible = explain_too_large_requests(search.trials.base, fits_new_machine=new_node_helps)
     else:
         impossible = (*explain_impossible_fixes(search), *rollouts.iter_harmful())
     unknown = merge_unknown_kinds((report.unknown, find_uncalled_extenders(fix.ranked for fix in best)))
@@ -88,8 +91,9 @@ def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
 def should_search_fixes(report: Explanation, target: TargetPod) -> bool:
     """Return whether fixes could help the pod.
 
-    Changes are replayed for a single pod. They cannot help a pod that fits by itself but waits for its group, or a pod
-    of a gang that another project places. A gated pod can be helped only if nothing but device claims gates it.
+    Fixes are replayed for a single pod, so they cannot help a pod that fits by itself but waits for its group or at
+    Permit, or a pod of a gang that another project places. Pods that are being deleted need no fix. A gated pod can be
+    helped only if nothing but device claims gates it.
     """
     if report.pod_group is not None and (report.feasible or report.pod_group.decided_by):
         return False
@@ -103,7 +107,11 @@ def should_search_fixes(report: Explanation, target: TargetPod) -> bool:
 def search_fixes(
     target: TargetPod, wishes: RemedyWishes, progress: Callable[[int], None] = lambda _: None
 ) -> tuple[RemedySearch, list[RankedFix]]:
-    """Search for fixes. Return the search and the fixes, best first."""
+    """Search for fixes. Return the search and the fixes, best first.
+
+    The other replicas of a workload without pods wait beside the target, so that fixes are checked with all of them.
+    """
+    target = add_other_replicas(target)
     search = RemedySearch(
         Trials(target.scheduler, find_unchanged_pod(target)),
         iter_fixes_at_node,
@@ -115,9 +123,9 @@ def search_fixes(
 
 
 def find_unchanged_pod(target: TargetPod) -> Pod:
-    """Return the pod as it is written in its manifest or stored in the cluster.
+    """Return the pod as it is written in its manifest or stored in the cluster, so that fixes can change that object.
 
-    If the question changed the pod's spec, return the changed pod.
+    If the question changed the pod's spec, for example by --as-if, return the changed pod.
     """
     meta, view = target.pod.metadata, target.scheduler.view
     for pod in (target.workload, target.scheduler.cluster.pod(meta.namespace, meta.name)):

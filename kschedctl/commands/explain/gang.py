@@ -4,6 +4,7 @@ together.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -22,17 +23,17 @@ from kschedctl.commands.explain.pod_group import (
     WAITS,
     CrossedGroupFields,
     build_pod_info,
-    find_crossed_groups,
+    find_groups_waiting_for_each_other,
     find_rejecting_gate,
     format_group_keys,
     iter_pod_keys,
+    iter_tried_member_reports,
     iter_victims,
-    report_tried_members,
     sort_by_priority_and_age,
 )
 from kschedctl.commands.explain.pod_group_report import GangTask, MemberReport, PodGroupReport
 from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult, PodGroupCycle
-from kschedctl.scheduler.engine.pod_groups.deadlock import find_deadlocked_gangs
+from kschedctl.scheduler.engine.pod_groups.deadlock import find_blocking_gangs
 from kschedctl.scheduler.engine.pod_groups.gangs import (
     EndedPods,
     GangTerms,
@@ -86,7 +87,10 @@ class _Gang(NamedTuple):
 
     @property
     def pod_count(self) -> int:
-        """The number of pods that count toward the gang's size."""
+        """The number of pods that count toward the gang's size.
+
+        Except for Coscheduling, terminating pods do not count, and succeeded pods do.
+        """
         if self.key.project is GangProject.COSCHEDULING:
             return len(self.infos)
         terminating_count = sum(idle.verdict == TERMINATING for idle in self.idle.values())
@@ -121,6 +125,8 @@ def place_gang(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> T
         return None
     if scheduler.view.pods.find_position(pod.key) is None:  # the pod comes from a manifest
         scheduler = Scheduler(scheduler.cluster.with_objects({"Pod": [pod]}))
+
+    # Before any pod is tried
     any_framework = framework or scheduler.framework(next(iter(scheduler.configuration.profiles)))
     assert any_framework is not None
     gang = _collect_gang(scheduler.view, key, pod, framework, any_framework)
@@ -128,6 +134,7 @@ def place_gang(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> T
     if not gang.tried:
         return TriedGang(report)
 
+    # Place the pods
     cycle = PodGroupCycle(any_framework, scheduler.view, key, gang.tried, gang.infos, topology_aware=False)
     result = cycle.run(post_filter=gang.bound_together)
     failed = _find_member_failures(scheduler.view, gang, result, any_framework)
@@ -136,32 +143,37 @@ def place_gang(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> T
     if report.verdict != UNSCHEDULABLE:
         return TriedGang(report, failures)
 
+    # Check for a deadlock
     own_groups = schedules_groups_together(scheduler.gates)
-    deadlocked = find_deadlocked_gangs(
-        cycle, lambda other: _is_placed(scheduler.view, gang, other), own_groups=own_groups
+    deadlocked = find_blocking_gangs(
+        cycle, lambda other: _is_gang_placed(scheduler.view, gang, other), own_groups=own_groups
     )
-    waits = find_crossed_groups(cycle, result, own_groups=own_groups) if gang.bound_together else CrossedGroupFields()
+    waits = CrossedGroupFields()
+    if gang.bound_together:
+        waits = find_groups_waiting_for_each_other(cycle, result, own_groups=own_groups)
     return TriedGang(replace(report, deadlocked_with=format_group_keys(deadlocked), **waits), failures)
 
 
 def _collect_gang(view: Fork, key: GangKey, pod: Pod, framework: Framework | None, any_framework: Framework) -> _Gang:
     """Collect the pods of a gang, and group them by what happens to them.
 
-    `framework` is None if no profile serves the pod; `any_framework` then provides the PreEnqueue plugins.
+    `framework` is None if no profile serves the pod; `any_framework` provides the PreEnqueue plugins even then.
     """
     pods = find_gang_pods(view, key)
-    infos = {Position(position): build_pod_info(view, Position(position), pod) for position in pods.waiting.tolist()}
+    waiting = [Position(position) for position in pods.waiting.tolist()]
     assigned = [Position(position) for position in pods.assigned.tolist()]
+    waiting_infos = {position: build_pod_info(view, position, pod) for position in waiting}
+    assigned_infos = {position: build_pod_info(view, position, pod) for position in assigned}
+
     plugin = find_gang_plugin(framework) if framework else None
     bound_together = plugin is not None and plugin.find_gang(pod) == key
-    idle = dict(_iter_idle_pods(view, key, infos, framework if bound_together else None, any_framework))
-    infos_of_all = infos | {position: build_pod_info(view, position, pod) for position in assigned}
-    tried = sort_by_priority_and_age(infos, (info for info in infos if info not in idle))
+    idle = dict(_iter_idle_pods(view, key, waiting_infos, framework if bound_together else None, any_framework))
+    tried = sort_by_priority_and_age(waiting_infos, (position for position in waiting_infos if position not in idle))
     ended = find_ended_pods(view).get(key, EndedPods())
     return _Gang(
         key,
         find_gang_terms(view, key),
-        infos=infos_of_all,
+        infos=waiting_infos | assigned_infos,
         tried=tried,
         idle=idle,
         assigned=assigned,
@@ -173,18 +185,20 @@ def _collect_gang(view: Fork, key: GangKey, pod: Pod, framework: Framework | Non
 def _iter_idle_pods(
     view: Fork, key: GangKey, infos: Mapping[Position, PodInfo], framework: Framework | None, any_framework: Framework
 ) -> Iterator[tuple[Position, _IdleVerdict]]:
-    """Yield the waiting pods that will not be placed, each with its verdict.
+    """Yield the position of each waiting pod that will not be placed, with its verdict.
 
-    Kueue's own gates are ignored, so that pods which only Kueue holds back are tried.
+    Kueue's own gates are ignored, so that pods which only Kueue holds back are tried. If `framework` is not None, only
+    the pods of its profile are placed.
     """
     for position, info in infos.items():
         gates = {gate.name for gate in info.spec.scheduling_gates}
+        only_kueue_gates_it = key.project is GangProject.KUEUE and bool(gates) and gates <= KUEUE_GATES
         status = find_rejecting_gate(any_framework, info, view)
         if info.terminating:
             yield position, _IdleVerdict(TERMINATING)
         elif framework is not None and info.spec.scheduler_name != framework.profile.scheduler_name:
             yield position, _IdleVerdict(NOT_TRIED, f"scheduler {info.spec.scheduler_name} places it")
-        elif status is not None and not (key.project is GangProject.KUEUE and gates and gates <= KUEUE_GATES):
+        elif status is not None and not only_kueue_gates_it:
             yield position, _IdleVerdict(GATED, ", ".join(status.reasons))
 
 
@@ -203,17 +217,20 @@ def _has_kueue_gate(spec: PodSpec) -> bool:
 
 
 def _report_unplaced_gang(view: Fork, gang: _Gang, decided_by: str) -> PodGroupReport:
-    """Report on the gang before any of its pods is placed."""
+    """Report on the gang before any of its pods is placed. `decided_by` is the project that places it, or empty.
+
+    Succeeded pods count as if they had a node.
+    """
     gang_resource = find_gang_object(view, gang.key)
+    volcano = gang_resource if isinstance(gang_resource, VolcanoPodGroup) else None
     least = gang.terms.least or 0
     with_node = len(gang.assigned) + gang.succeeded_count
     held_back = 0
     if gang.key.project is GangProject.KUEUE:
         held_back = sum(_has_kueue_gate(info.spec) for info in gang.infos.values())
-    volcano = gang_resource if isinstance(gang_resource, VolcanoPodGroup) else None
-    policy = "gang" if gang.bound_together or decided_by else "basic"
-    if gang.terms.least is None:
-        policy = ""
+    policy = ""
+    if gang.terms.least is not None:
+        policy = "gang" if gang.bound_together or decided_by else "basic"
     return PodGroupReport(
         name=f"{gang.key.namespace}/{gang.key.name}",
         verdict=INCOMPLETE,
@@ -222,7 +239,7 @@ def _report_unplaced_gang(view: Fork, gang: _Gang, decided_by: str) -> PodGroupR
         pods=gang.pod_count,
         scheduled=with_node,
         missing=max(least - gang.pod_count, 0),
-        members=(*_report_idle_members(view, gang), *_report_failed_members(view, gang)),
+        members=(*_iter_idle_members(view, gang), *_iter_failed_members(view, gang)),
         project=str(gang.key.project),
         decided_by=decided_by,
         held_back=held_back,
@@ -234,13 +251,13 @@ def _report_unplaced_gang(view: Fork, gang: _Gang, decided_by: str) -> PodGroupR
     )
 
 
-def _report_idle_members(view: Fork, gang: _Gang) -> Iterator[MemberReport]:
+def _iter_idle_members(view: Fork, gang: _Gang) -> Iterator[MemberReport]:
     """Yield a report on each waiting pod that will not be placed."""
     for position, idle in gang.idle.items():
         yield MemberReport(view.pods.objects[position].key, idle.verdict, message=idle.message)
 
 
-def _report_failed_members(view: Fork, gang: _Gang) -> Iterator[MemberReport]:
+def _iter_failed_members(view: Fork, gang: _Gang) -> Iterator[MemberReport]:
     """Yield a report on each failed pod, up to a limit."""
     names = view.cluster.pods.names
     for row in gang.ended.failed[:FAILED_NAMED].tolist():
@@ -250,7 +267,10 @@ def _report_failed_members(view: Fork, gang: _Gang) -> Iterator[MemberReport]:
 def _find_member_failures(
     view: Fork, gang: _Gang, result: GroupResult, framework: Framework
 ) -> dict[Position, MemberFailure]:
-    """Return why tried pods were not placed, by position. For a gang that is bound together, its plugin answers."""
+    """Return why tried pods were not placed, by position.
+
+    If the gang is bound together, the plugin that binds it finds the reasons.
+    """
     plugin = find_gang_plugin(framework) if gang.bound_together else None
     if plugin:
         return plugin.find_member_failures(result, gang.tried, view)
@@ -260,34 +280,35 @@ def _find_member_failures(
 def _add_placement_result(
     report: PodGroupReport, view: Fork, gang: _Gang, result: GroupResult, failed: Mapping[Position, MemberFailure]
 ) -> PodGroupReport:
-    """Add the result of placing the gang to the report."""
+    """Add the result of placing the gang to the report: the verdict, the tried members, victims and Volcano's tasks."""
     placed = [member for member in result.members if member.row != NO_ROW]
     return replace(
         report,
         verdict=_find_gang_verdict(report, view, gang, result),
         fitting=report.fitting + len(placed),
         message=result.message if result.status.code is Code.ERROR else "",
-        members=(*report_tried_members(view, gang.tried, result, failed), *report.members),
+        members=(*iter_tried_member_reports(view, gang.tried, result, failed), *report.members),
         victims=tuple(iter_pod_keys(view, iter_victims(result))),
-        tasks=tuple(_report_tasks(view, gang, result)),
+        tasks=tuple(_iter_task_reports(view, gang, result)),
     )
 
 
 def _find_gang_verdict(report: PodGroupReport, view: Fork, gang: _Gang, result: GroupResult) -> str:
-    """Return the verdict on a gang after placing it."""
+    """Return the verdict on a gang after the attempt to place it. An error or preemption comes before missing pods."""
     if result.status.code is Code.ERROR:
         return ERROR
     if result.waiting_on_preemption:
         return WAITS
     if report.missing:
         return INCOMPLETE
-    return PLACED if _is_placed(view, gang, result) else UNSCHEDULABLE
+    return PLACED if _is_gang_placed(view, gang, result) else UNSCHEDULABLE
 
 
-def _is_placed(view: Fork, gang: _Gang, result: GroupResult) -> bool:
+def _is_gang_placed(view: Fork, gang: _Gang, result: GroupResult) -> bool:
     """Return whether enough of the gang's pods get a node, also for each task of Volcano.
 
-    If the required number is unknown, all tried pods have to.
+    If the required number is unknown, all tried pods need a node. For a gang that is bound together, the result of the
+    cycle decides.
     """
     if gang.bound_together:
         return result.placed
@@ -295,17 +316,18 @@ def _is_placed(view: Fork, gang: _Gang, result: GroupResult) -> bool:
     if gang.terms.least is None:
         return placed == len(gang.tried)
     enough = len(gang.assigned) + gang.succeeded_count + placed >= gang.terms.least
-    return enough and all(task.fitting >= task.least for task in _report_tasks(view, gang, result))
+    return enough and all(task.fitting >= task.least for task in _iter_task_reports(view, gang, result))
 
 
-def _report_tasks(view: Fork, gang: _Gang, result: GroupResult) -> Iterator[GangTask]:
+def _iter_task_reports(view: Fork, gang: _Gang, result: GroupResult) -> Iterator[GangTask]:
     """Yield a report on each Volcano task that requires a minimum number of pods. Succeeded pods count as fitting."""
-    tasks = {position: get_volcano_task(info.pod) for position, info in gang.infos.items()}
+    task_by_position = {position: get_volcano_task(info.pod) for position, info in gang.infos.items()}
     positions_with_node = {*gang.assigned, *(member.position for member in result.members if member.placed)}
     table = view.cluster.pods
-    succeeded_tasks = [get_volcano_task(table.templates[table.template[row]]) for row in gang.ended.succeeded.tolist()]
+    succeeded_pods = (table.templates[table.template[row]] for row in gang.ended.succeeded.tolist())
+    succeeded_by_task = Counter(map(get_volcano_task, succeeded_pods))
     for name, least in gang.terms.tasks.items():
-        positions = {position for position, task in tasks.items() if task == name}
-        succeeded = succeeded_tasks.count(name)
+        positions = {position for position, task in task_by_position.items() if task == name}
+        succeeded = succeeded_by_task[name]
         fitting = len(positions_with_node & positions) + succeeded
         yield GangTask(name, least, pods=len(positions) + succeeded, fitting=fitting)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from kschedctl.api.objects import Pod
 from kschedctl.commands.explain.pod_group_report import GroupTreeReport, PodGroupReport
-from kschedctl.commands.explain.report import Cause, Explanation, PreemptionReport
+from kschedctl.commands.explain.report import Explanation, PreemptionReport, describe_causes
 from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint
 from kschedctl.text.counts import agreeing, counted
 
@@ -39,9 +39,9 @@ def build_headline(report: Explanation, pod: Pod, profiles: Collection[str]) -> 
 
 
 def find_shared_cause(report: Explanation) -> str:
-    """Return what pods that wait for the same reason have in common, so that they can be grouped.
+    """Return a text that is equal for all pods that wait for the same reason, so that they can be grouped by it.
 
-    For an unschedulable pod it is the main cause without the pod's own figures, for most others the headline.
+    For an unschedulable pod, this is the main cause without the pod's own figures; for most others, the headline.
     """
     if report.pod_group and (group_failure := describe_group_failure(report.pod_group, report)):
         return group_failure
@@ -57,14 +57,8 @@ def find_shared_cause(report: Explanation) -> str:
     return cause.reason
 
 
-def describe_causes(causes: Sequence[Cause]) -> str:
-    """Describe all causes in one line, starting with contradictory demands of the pod."""
-    conflicts = (cause.conflict for cause in causes if cause.conflict)
-    return "; ".join([*conflicts, *(cause.plain or cause.reason for cause in causes)])
-
-
 def _describe_bypassed_scheduler(report: Explanation, pod: Pod) -> str:
-    """Describe how spec.nodeName bypasses the scheduler, so that the pod's claims, named by the first, stay unbound."""
+    """Describe how spec.nodeName bypasses the scheduler, so that the pod's claims stay unbound. Only one is named."""
     first, *further_claims = report.claims_without_scheduler
     more = f" and {len(further_claims)} more" if further_claims else ""
     wait = "wait" if further_claims else "waits"
@@ -99,22 +93,24 @@ def _describe_permit_wait(report: Explanation) -> str:
 
 
 def _describe_destination(report: Explanation) -> str:
-    """Describe on which node the pod would be placed, or on which tied nodes."""
-    among = f", of {len(report.feasible):,} nodes that fit" if len(report.feasible) > 1 else ""
+    """Describe on which node the pod would be placed, or on which tied nodes, and how many nodes fit."""
+    feasible_count = len(report.feasible)
     if len(report.best) == 1:
+        among = f", the best of {feasible_count:,} nodes that fit" if feasible_count > 1 else ""
         return f"on {report.best[0]}{among}"
+    among = f", of {feasible_count:,} nodes that fit" if feasible_count > len(report.best) else ""
     shown = ", ".join(report.best[:NAMED]) + (", …" if len(report.best) > NAMED else "")
-    return f"on any of {len(report.best):,} tied nodes ({shown}){among}"
+    return f"on any of {len(report.best):,} equally good nodes ({shown}){among}"
 
 
 def _describe_preemption_under_way(preemption: PreemptionReport) -> str:
     """Describe which victims the pod waits for on its nominated node."""
     pods = counted(len(preemption.terminating), "pod")
-    location = f"on {preemption.nominated} ({_list_names(preemption.terminating)})"
+    location = f"on {preemption.nominated} ({_join_first_names(preemption.terminating)})"
     return f"preemption is under way: it waits for {pods} to terminate {location}"
 
 
-def _list_names(names: tuple[str, ...]) -> str:
+def _join_first_names(names: tuple[str, ...]) -> str:
     """Join the first names, and count the others."""
     return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED:,} more" if len(names) > NAMED else "")
 
@@ -132,7 +128,7 @@ def describe_group_failure(group: PodGroupReport, report: Explanation) -> str:
         return _describe_incomplete_gang(group)
     if report.verdict == GATED or group.verdict in (PLACED, INCOMPLETE):
         return ""
-    return _describe_outcome(group)
+    return _describe_unplaced_group(group)
 
 
 def describe_group_placement(report: Explanation) -> str:
@@ -160,7 +156,7 @@ def _describe_gang_failure(group: PodGroupReport, report: Explanation) -> str:
     fit, or PreFilter rejects the pod for another reason.
     """
     if group.deadlocked_with and report.verdict not in ("Schedulable", "Error"):
-        return _describe_deadlock(group)
+        return _describe_gang_deadlock(group)
     if group.decided_by:
         return _describe_externally_decided_gang(group)
     if group.policy != "gang" or report.verdict == GATED:
@@ -169,7 +165,7 @@ def _describe_gang_failure(group: PodGroupReport, report: Explanation) -> str:
         return _describe_incomplete_gang(group)
     is_rejected = any(answer.code not in PASSED for answer in report.pre_filter.values())
     pod_decides = group.verdict == PLACED or group.fitting >= group.min_count or is_rejected
-    return "" if pod_decides else _describe_outcome(group)
+    return "" if pod_decides else _describe_unplaced_group(group)
 
 
 def describe_bound_gang_failure(group: PodGroupReport) -> str:
@@ -177,12 +173,12 @@ def describe_bound_gang_failure(group: PodGroupReport) -> str:
     if group.problem or group.verdict == PLACED:
         return group.problem
     if group.deadlocked_with:
-        return _describe_deadlock(group)
-    return _describe_incomplete_gang(group) if group.missing else _describe_outcome(group)
+        return _describe_gang_deadlock(group)
+    return _describe_incomplete_gang(group) if group.missing else _describe_unplaced_group(group)
 
 
 def _describe_externally_decided_gang(group: PodGroupReport) -> str:
-    """Describe a gang that another project places by rules that are not replayed."""
+    """Describe a gang that another project places by rules that are not replayed: how many of its pods exist or fit."""
     project, name = group.decided_by, group.short_name
     if group.missing:
         return f"its gang {name} has {group.pods} of the {counted(group.min_count, 'pod')} that {project} waits for"
@@ -192,13 +188,13 @@ def _describe_externally_decided_gang(group: PodGroupReport) -> str:
     return f"by kube-scheduler's filters {fitting} of its gang {name} fit at once; {project} decides"
 
 
-def _describe_outcome(group: PodGroupReport) -> str:
+def _describe_unplaced_group(group: PodGroupReport) -> str:
     """Describe why the group, or the tree of groups that contains it, is not placed."""
-    tree_outcome = _describe_tree_outcome(group, group.tree) if group.tree else ""
-    return tree_outcome or _describe_own_outcome(group)
+    tree_outcome = _describe_unplaced_tree(group, group.tree) if group.tree else ""
+    return tree_outcome or _describe_unplaced_group_alone(group)
 
 
-def _describe_own_outcome(group: PodGroupReport) -> str:
+def _describe_unplaced_group_alone(group: PodGroupReport) -> str:
     """Describe why the group is not placed, apart from the tree that contains it.
 
     Return an empty string if a single pod of the group is enough and no topology is demanded.
@@ -209,12 +205,12 @@ def _describe_own_outcome(group: PodGroupReport) -> str:
     if group.verdict == "Error":
         return f"scheduling its pod group {name} fails with an error: {group.message}"
     if group.deadlocked_with:
-        return _describe_deadlock(group)
+        return _describe_gang_deadlock(group)
     if group.topology and not group.placements:
         return f"its pod group {name} has to be in one {group.topology}, and no node has that label"
     if not group.min_count:  # one that fits is enough
         return f"no pod of its group {name} fits in any {group.topology}" if group.topology else ""
-    return _describe_shortage(group)
+    return _describe_gang_shortage(group)
 
 
 def _describe_victims(count: int) -> str:
@@ -222,7 +218,7 @@ def _describe_victims(count: int) -> str:
     return f"{counted(count, 'pod')} {agreeing(count, 'has', 'have')}"
 
 
-def _describe_tree_outcome(group: PodGroupReport, tree: GroupTreeReport) -> str:
+def _describe_unplaced_tree(group: PodGroupReport, tree: GroupTreeReport) -> str:
     """Describe why the tree of groups is not placed. Return an empty string if the group itself is to blame."""
     root = tree.groups[0]
     own_group = next(member for member in tree.groups if member.kind == "PodGroup" and member.name == group.short_name)
@@ -239,12 +235,12 @@ def _describe_tree_outcome(group: PodGroupReport, tree: GroupTreeReport) -> str:
     )
 
 
-def _describe_shortage(group: PodGroupReport) -> str:
+def _describe_gang_shortage(group: PodGroupReport) -> str:
     """Describe how many of the gang's pods fit, or which gangs make it wait at Permit."""
-    if group.waits_for and _count_fitting(group) + group.scheduled >= group.min_count:
+    if group.waits_for and _count_fitting_members(group) + group.scheduled >= group.min_count:
         return _describe_gang_wait(group)
     domain = f" in one {group.topology}" if group.topology else ""
-    most_fitting = max((placement.pods for placement in group.placements), default=_count_fitting(group))
+    most_fitting = max((placement.pods for placement in group.placements), default=_count_fitting_members(group))
     fitting = most_fitting + group.scheduled
     needed = f"a node for {counted(group.min_count, 'pod')} at once{domain}"
     return f"its gang {group.short_name} needs {needed}, and {fitting:,} {agreeing(fitting, 'fits', 'fit')}"
@@ -257,7 +253,7 @@ def _describe_incomplete_gang(group: PodGroupReport) -> str:
 
 
 def _describe_gang_wait(group: PodGroupReport) -> str:
-    """Describe which gangs a fitting gang waits for at Permit, and which gangs those wait for in turn."""
+    """Describe which gangs a fitting gang waits for at Permit, and which gangs these gangs wait for in turn."""
     message = f"its gang {group.short_name} fits, but waits at Permit for {_list_gangs(group.waits_for)}"
     if not group.apart:
         return message
@@ -269,8 +265,8 @@ def _list_gangs(names: Sequence[str]) -> str:
     return f"{agreeing(len(names), 'gang', 'gangs')} {' and '.join(names)}"
 
 
-def _describe_deadlock(group: PodGroupReport) -> str:
-    """Describe how the gang and another one deadlock, because each holds nodes that the other needs."""
+def _describe_gang_deadlock(group: PodGroupReport) -> str:
+    """Describe how the gang and another gang deadlock, because each holds nodes that the other needs."""
     some = f"{group.scheduled} of the {counted(group.min_count, 'pod')} of its gang {group.short_name}"
     held = "holds a node" if group.scheduled == 1 else "hold nodes"
     other = group.deadlocked_with[0]
@@ -285,6 +281,6 @@ def suggest_deadlock_end(group: PodGroupReport) -> str:
     return f"Suspend or delete {other}: in a replay, {group.name} then fits in its place; or the other way round"
 
 
-def _count_fitting(group: PodGroupReport) -> int:
+def _count_fitting_members(group: PodGroupReport) -> int:
     """Return the number of members that fit, with or without preemption."""
     return sum(member.verdict in ("Placed", "Preempting") for member in group.members)

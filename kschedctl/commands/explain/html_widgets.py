@@ -49,12 +49,15 @@ def build_explanations_widgets(report: Explanations) -> list[HtmlSection]:
 
 
 def build_pending_widgets(report: PendingPods) -> list[HtmlSection]:
-    """Build a matrix for each kind of pending pods that was explained in full."""
-    return build_matrices_of_some(report.explained, sum(len(group.pods) for group in report.groups))
+    """Build a matrix for each kind of pending pods that was explained node by node."""
+    return build_matrices_of_explained(report.explained, sum(len(group.pods) for group in report.groups))
 
 
-def build_matrices_of_some(explained: Sequence[ExplainedPods], pods: int, **titles: str) -> list[HtmlSection]:
-    """Build matrices for the explained pods among `pods` pending pods. `titles` are passed on to `build_matrices`."""
+def build_matrices_of_explained(explained: Sequence[ExplainedPods], pods: int, **titles: str) -> list[HtmlSection]:
+    """Build a matrix for each group of explained pods, and a note about the other pods.
+
+    `pods` is the number of all pending pods. `titles` are passed on to `build_matrices`.
+    """
     left_out = pods - sum(len(group.pods) for group in explained)
     return build_matrices(((group.pods, group.explanation) for group in explained), left_out, **titles)
 
@@ -120,29 +123,37 @@ def build_plugin_matrix(report: Explanation) -> Matrix:
     scorers = {**report.weighted, **report.extender_scores}
     plugins = tuple(dict.fromkeys(filter(None, (*rejected_by_plugin, *scorers))))
     best = set(report.best)
-    cells_by_column: dict[GridColumn, list[Tonal]] = {
-        GridColumn("pool and answer"): [
-            (f"{node.pool or 'no pool'}: {_get_main_reason(node)}", "plain") for node in nodes
-        ],
-        GridColumn("node", keep=True): [(node.name, _choose_tone(node)) for node in nodes],
-        GridColumn("zone", keep=True): [(node.zone, "plain") for node in nodes],
-        GridColumn("why"): [
-            ("; ".join(refusal.fact or refusal.reason for refusal in node.refusals), "plain") for node in nodes
-        ],
-        GridColumn("total", has_numbers=True): [
-            (_format_total(node, node.name in best), _choose_tone(node)) for node in nodes
-        ],
-    }
-    columns = list(cells_by_column)
-    cells = list(cells_by_column.values())
-    for plugin in plugins:  # lists, since a plugin may have the name of another column
+
+    # The columns GROUP, NODE, ZONE, the reasons, and TOTAL
+    columns = [
+        GridColumn("pool and answer"),
+        GridColumn("node", keep=True),
+        GridColumn("zone", keep=True),
+        GridColumn("why"),
+        GridColumn("total", has_numbers=True),
+    ]
+    cells: list[list[Tonal]] = [
+        [(f"{node.pool or 'no pool'}: {_choose_main_reason(node)}", "plain") for node in nodes],
+        [(node.name, _choose_tone(node)) for node in nodes],
+        [(node.zone, "plain") for node in nodes],
+        [(_join_refusals(node), "plain") for node in nodes],
+        [(_format_total(node, node.name in best), _choose_tone(node)) for node in nodes],
+    ]
+
+    # A column for each plugin
+    for plugin in plugins:
         columns.append(GridColumn(printable(plugin), has_numbers=True))
         rejected_nodes = rejected_by_plugin.get(plugin, set())
         cells.append(_build_plugin_column(nodes, rejected_nodes, scorers.get(plugin, {})))
     return Matrix(tuple(columns), tuple(cells))
 
 
-def _get_main_reason(node: NodeReport) -> str:
+def _join_refusals(node: NodeReport) -> str:
+    """Join the figures of everything that rejects the node, or the reasons without figures."""
+    return "; ".join(refusal.fact or refusal.reason for refusal in node.refusals)
+
+
+def _choose_main_reason(node: NodeReport) -> str:
     """Return the main reason against the node, or that the pod fits."""
     return node.refusals[0].reason if node.refusals else FITS
 
@@ -161,7 +172,7 @@ def _format_total(node: NodeReport, is_best: bool) -> str:
 
 
 def _build_plugin_column(nodes: Iterable[NodeReport], rejected_nodes: set[str], scores: dict[str, int]) -> list[Tonal]:
-    """Build a plugin's column of the matrix: "refuses" for rejected nodes, otherwise the score or an empty cell."""
+    """Build a plugin's column of the matrix: "rejects" for rejected nodes, otherwise the score or an empty cell."""
     cells = []
     for node in nodes:
         if node.name in rejected_nodes:
@@ -191,8 +202,9 @@ def build_matrices(
 ) -> list[HtmlSection]:
     """Build the section with the matrices of several pods. It is empty if no node was examined.
 
-    `explained` has groups of equal pods with their explanation. Equal matrices are stored once. `unexplained` is the
-    number of further pods, and `elsewhere` is a note that says where they are explained.
+    `explained` has groups of equal pods with their explanation. Equal matrices are stored once, and matrices beyond
+    MAX_PACKED_BYTES are left out. `unexplained` is the number of further pods, and `elsewhere` is a note that says
+    where the pods without a matrix are explained.
     """
     shared_by_key: dict[tuple[str, str], _SharedMatrix] = {}
     index_by_node: dict[Tonal, int] = {}
@@ -202,7 +214,7 @@ def build_matrices(
         matrix = build_plugin_matrix(report)
         if not matrix.cells[NODE]:
             continue
-        packed = _pack(_index_matrix(matrix, index_by_node))
+        packed = _pack(_to_script_matrix(matrix, index_by_node))
         key = packed, report.headline
         if key not in shared_by_key:
             if size + len(packed) > MAX_PACKED_BYTES:
@@ -216,13 +228,13 @@ def build_matrices(
     content = PackedMatrices(
         _pack([list(node) for node in index_by_node]),
         tuple(map(_build_packed_matrix, shared_by_key.values())),
-        _describe_left_out(left_out, elsewhere),
+        _describe_pods_without_matrix(left_out, elsewhere),
     )
     return [HtmlSection(title, [("matrices", content)])]
 
 
-def _describe_left_out(pods: int, elsewhere: str) -> str:
-    """Return a note about how many pods have no matrix in this file, or an empty string."""
+def _describe_pods_without_matrix(pods: int, elsewhere: str) -> str:
+    """Return a note about how many pods have no matrix in this file, or an empty string if all have one."""
     if not pods:
         return ""
     more = count(pods, "more pod")
@@ -242,13 +254,16 @@ def _build_packed_matrix(shared: _SharedMatrix) -> PackedMatrix:
     )
 
 
-def _index_matrix(matrix: Matrix, index_by_node: dict[Tonal, int]) -> JsonObject:
-    """Convert a matrix to the script's format. Nodes get indices by name and zone; `index_by_node` is extended."""
+def _to_script_matrix(matrix: Matrix, index_by_node: dict[Tonal, int]) -> JsonObject:
+    """Convert a matrix to the format of the page's script.
+
+    Names and zones of nodes become indices, which all matrices share: `index_by_node` is extended by new nodes.
+    """
     node_indices = []
     for (name, _), (zone, _) in zip(matrix.cells[NODE], matrix.cells[ZONE], strict=True):
         node = truncate(printable(name)), truncate(printable(zone))
         node_indices.append(index_by_node.setdefault(node, len(index_by_node)))
-    cells = [_index_cells(column) for i, column in enumerate(matrix.cells) if i not in (NODE, ZONE)]
+    cells = [_to_script_column(column) for i, column in enumerate(matrix.cells) if i not in (NODE, ZONE)]
     return {
         "columns": matrix.columns,
         "at": node_indices,
@@ -259,8 +274,8 @@ def _index_matrix(matrix: Matrix, index_by_node: dict[Tonal, int]) -> JsonObject
     }
 
 
-def _index_cells(cells: Sequence[Tonal]) -> list[Json]:
-    """Convert a column to [distinct cells, index of the cell of each row]."""
+def _to_script_column(cells: Sequence[Tonal]) -> list[Json]:
+    """Convert a column to [distinct cells, index of each row's cell], for the page's script."""
     index_by_cell: dict[Tonal, int] = {}
     indices = [index_by_cell.setdefault(cell, len(index_by_cell)) for cell in cells]
     return [[_to_words(cell).to_script_data() for cell in index_by_cell], indices]
@@ -273,7 +288,7 @@ def _pack(data: object) -> str:
 
 
 def _to_words(cell: Tonal) -> Words:
-    """Convert a cell to styled words."""
+    """Convert a cell to styled words, without control characters and cut if too long. An empty cell has no tone."""
     text, tone = cell
     return Words(truncate(printable(text)), tone if text else "plain")
 

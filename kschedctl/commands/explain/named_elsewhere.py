@@ -22,7 +22,7 @@ from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState, has_unchecked
 
 
-def report_named_elsewhere(
+def report_named_waiting_objects(
     inquiry: Inquiry, words: Sequence[str], scope: Scope, source: Source, now: str, *, remedies: bool = False
 ) -> PendingPods | None:
     """Report on the named objects that wait before kube-scheduler sees their pods.
@@ -46,6 +46,7 @@ def report_named_elsewhere(
             f"{objects[0]} waits for another controller and has no pod to explain",
             hint="ask about it and about pods in separate commands",
         )
+    # An object waits if there is an entry for it or for something that is part of it
     titles = {str(owner) for owner in objects}
     entries = tuple(entry for entry in waiting if not titles.isdisjoint((entry.resource, *entry.part_of)))
     if remedies:
@@ -62,9 +63,10 @@ def report_named_elsewhere(
 def search_admission_fixes(
     cluster: Cluster, entries: tuple[WaitingElsewhere, ...], now: str, manifests: Iterable[Struct] = ()
 ) -> tuple[WaitingElsewhere, ...]:
-    """Return the entries with fixes for the Workloads of Kueue and for the new jobs among them.
+    """Return the entries, with fixes added for Kueue's Workloads and for new jobs that Kueue does not admit.
 
-    ``manifests`` are the jobs that the cluster does not have.
+    Without queues in the cluster, the entries stay as they are. ``manifests`` are the jobs that the cluster does not
+    have.
     """
     if not entries or not has_queues(cluster):
         return entries
@@ -74,7 +76,7 @@ def search_admission_fixes(
 
 
 def find_new_resources(cluster: Cluster, now: str) -> tuple[WaitingElsewhere, ...]:
-    """Find the objects in the manifests that wait before kube-scheduler sees their pods."""
+    """Find the objects of the manifests, not in the cluster yet, that wait before kube-scheduler sees their pods."""
     return tuple(entry for entry in find_waiting_elsewhere(cluster, None, now) if not entry.exists)
 
 
@@ -88,7 +90,8 @@ def report_new_resources(
     """
     entries = find_new_resources(cluster, now)
     if queued_only:
-        entries = tuple(e for e in entries if e.state in (WaitingState.NOT_ADMITTED, WaitingState.ADMISSIBLE))
+        queued_states = (WaitingState.NOT_ADMITTED, WaitingState.ADMISSIBLE)
+        entries = tuple(entry for entry in entries if entry.state in queued_states)
     if not entries:
         return None
     if remedies:
@@ -105,7 +108,7 @@ def expand_pod_groups(inquiry: Inquiry, words: Sequence[str], scope: Scope, sour
     """Replace each word that names a PodGroup by the group's pods without a node, if there are any."""
     default_namespace = with_context_namespace(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
     expanded: list[str] = []
-    for word, reference in zip(words, _parse_words(words), strict=True):
+    for word, reference in zip(words, _parse_references_by_word(words), strict=True):
         members: list[Pod] = []
         if reference is not None and reference.kind == "PodGroup":
             members = _find_unbound_members(inquiry.cluster, reference, default_namespace, scope)
@@ -113,8 +116,8 @@ def expand_pod_groups(inquiry: Inquiry, words: Sequence[str], scope: Scope, sour
     return expanded
 
 
-def _parse_words(words: Sequence[str]) -> list[Reference | None]:
-    """Parse each word to a reference. A first word that is only the kind of the others gives None."""
+def _parse_references_by_word(words: Sequence[str]) -> list[Reference | None]:
+    """Parse each word to a reference, or None for a first word that only names the kind, as in "pods a b"."""
     references: list[Reference | None] = list(parse_references(words))
     if len(references) < len(words):
         references.insert(0, None)
@@ -122,7 +125,7 @@ def _parse_words(words: Sequence[str]) -> list[Reference | None]:
 
 
 def _find_unbound_members(cluster: Cluster, group: Reference, default_namespace: str, scope: Scope) -> list[Pod]:
-    """Find the pods of a PodGroup that have no node."""
+    """Find the pods of a PodGroup that wait for a node. Pods that have ended are left out."""
     namespace = group.namespace or scope.namespace or default_namespace
     return [
         pod
@@ -132,10 +135,12 @@ def _find_unbound_members(cluster: Cluster, group: Reference, default_namespace:
 
 
 def _find_group_names(pod: Pod) -> set[str]:
-    """Return the names of the pod's PodGroup and gangs."""
-    native = pod.spec.scheduling_group
-    names = {native.pod_group_name} if native and native.pod_group_name else set()
-    return names | {key.name for key in find_gangs(pod)}
+    """Return the names of the pod's PodGroup and of its gangs of other projects."""
+    names = {key.name for key in find_gangs(pod)}
+    group = pod.spec.scheduling_group
+    if group is not None and group.pod_group_name:
+        names.add(group.pod_group_name)
+    return names
 
 
 def _find_waiting_object(
@@ -143,12 +148,14 @@ def _find_waiting_object(
 ) -> Owner | None:
     """Find the object that the reference names, and return its identity. Return None for pods and workloads.
 
-    Raises UsageError if the reference is of a kind that waits elsewhere, and no such object exists.
+    `waiting` has all objects that wait. Raises UsageError if the reference is of a kind whose pods kube-scheduler does
+    not see yet, and no such object exists.
     """
     kind, namespace, name = reference
-    namespaces = None if scope.all_namespaces and not namespace else {namespace or scope.namespace or default_namespace}
+    in_all_namespaces = scope.all_namespaces and not namespace
+    namespaces = None if in_all_namespaces else {namespace or scope.namespace or default_namespace}
     if kind not in HELD_BACK_KINDS:
-        return _find_foreign_job(cluster, reference, namespaces, waiting)
+        return _find_waiting_foreign_job(cluster, reference, namespaces, waiting)
     matches = [
         Owner(kind, obj.metadata.namespace, obj.metadata.name)
         for field in HELD_BACK_KINDS[kind]
@@ -161,12 +168,13 @@ def _find_waiting_object(
     raise UsageError(f'{kind.lower()} "{name}" not found{location}')
 
 
-def _find_foreign_job(
+def _find_waiting_foreign_job(
     cluster: Cluster, reference: Reference, namespaces: set[str] | None, waiting: Sequence[WaitingElsewhere]
 ) -> Owner | None:
-    """Find the waiting Job of another API group, such as Volcano's. Return None if it has pods or is a batch Job.
+    """Find the waiting Job of another API group, such as Volcano's, that the reference names.
 
-    `namespaces` are those to search; None stands for all.
+    Return None if there is none, or if it has pods or a batch Job has its name. `namespaces` are the namespaces to
+    search; None stands for all.
     """
     if reference.kind != "Job":
         return None
@@ -182,9 +190,9 @@ def _find_foreign_job(
 
 
 def _iter_waiting_owners(waiting: Iterable[WaitingElsewhere]) -> Iterator[Owner]:
-    """Yield each waiting object, followed by the objects that it is part of."""
+    """Yield the identity of each waiting object, followed by those of the objects that it is part of."""
     for entry in waiting:
-        for title in (entry.resource, *entry.part_of):
+        for title in (entry.resource, *entry.part_of):  # such as "Job batch/train"
             kind, _, key = title.partition(" ")
             namespace, _, name = key.partition("/")
             yield Owner(kind, namespace, name)

@@ -11,7 +11,7 @@ from kschedctl.text.counts import agreeing, counted, first_few, first_of
 
 
 def build_new_node_section(new: NewNode | None, style: Style) -> Page:
-    """Build the section about whether the autoscaler would add a node for this pod. Without an answer it is empty."""
+    """Build the section about whether the autoscaler would add a node for this pod. It is empty if `new` is None."""
     if new is None:
         return ()
     if new.existing_node:
@@ -38,7 +38,10 @@ def build_new_node_section(new: NewNode | None, style: Style) -> Page:
 
 
 def _describe_queue_answer(new: NewNode) -> str:
-    """Describe whether the pod gets a new node, given that other waiting pods compete for it."""
+    """Describe whether the pod gets a new node, although other waiting pods compete for the nodes.
+
+    Without a replay of the other pods (`new.queue`), the answer is about this pod alone.
+    """
     queue = new.queue
     if queue is None:
         return f"Yes, from {new.autoscaler}"
@@ -67,7 +70,7 @@ def _build_autoscaler_event_line(new: NewNode) -> Page:
 
 
 def build_growth_page(growth: NodeGrowth, style: Style) -> Page:
-    """Build the page about new nodes for all pending pods."""
+    """Build the page about the nodes that an autoscaler would add for all pending pods."""
     never = build_struct_table(
         growth.never, style, {"pods": lambda never: first_of(never.pods)}, title="Never scheduled"
     )
@@ -80,7 +83,10 @@ def build_growth_page(growth: NodeGrowth, style: Style) -> Page:
 
 
 def build_growth_section(growth: NodeGrowth, style: Style) -> Page:
-    """Build the short section about new nodes that follows the table of pending pods."""
+    """Build the short section about new nodes that follows the table of pending pods.
+
+    Pods that are never scheduled are listed if a cause or the autoscaler's message is known.
+    """
     without = f"; {counted(growth.unplaced_count, 'pod')} never scheduled" if growth.unplaced_count else ""
     sentence = f"{growth.sentence[0].upper()}{growth.sentence[1:]}{without}"
     never = Bullets(

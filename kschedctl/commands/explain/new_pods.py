@@ -10,11 +10,13 @@ from msgspec.structs import replace
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.objects import Pod
 from kschedctl.api.validation.manifests import KINDS
+from kschedctl.api.workloads import format_title
 from kschedctl.cluster import Cluster, convert, describe, fill_namespace
-from kschedctl.commands.explain.report import FINE, Explanation
+from kschedctl.commands.explain.report import FINE, Explanation, ReplicaCount
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.creation import admit_pod
 from kschedctl.replay.controllers.manifests import sort_manifests
+from kschedctl.replay.controllers.other_replicas import count_placed_replicas
 from kschedctl.replay.controllers.target_creation import create_targets
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.unreplayed_admission import (
@@ -41,24 +43,31 @@ def validate_new_object(manifest: JsonObject | Pod, cluster: Cluster) -> None:
         raise_if_denied(manifest, cluster, admission=False)
 
 
-def create_target(scheduler: Scheduler, pod: JsonObject | Pod) -> TargetPod:
-    """Create the pod to explain from the manifest of a pod or workload. A workload stands for its first pod.
+def create_target_pod(scheduler: Scheduler, pod: JsonObject | Pod) -> TargetPod:
+    """Create the target pod to explain from a pod, or from the manifest of a pod or workload.
+
+    For a workload, the target is the first pod that it would create.
 
     Raises InputError if the manifest is of a kind that creates no pods, or if the pod would be denied.
     """
-    is_stored_pod = isinstance(pod, dict) and pod.get("kind") == "Pod" and object_at(pod, "metadata").get("uid")
-    if isinstance(pod, Pod) or is_stored_pod:
+    if isinstance(pod, Pod) or _is_stored_pod(pod):
         return TargetPod(scheduler, admit_manifest(scheduler, pod), workload=_decode_pod(pod))
     manifests = sort_manifests([pod])
     if len(manifests.workloads) != 1:
         raise InputError("not a Pod, nor a workload that creates pods", where=describe(pod))
-    return create_targets(scheduler, manifests.workloads.values(), manifests.documents)[0]
+    first_target, *_ = create_targets(scheduler, manifests.workloads.values(), manifests.documents)
+    return first_target
+
+
+def _is_stored_pod(manifest: JsonObject) -> bool:
+    """Return whether the manifest is a pod that the API server has stored, so that it has a uid."""
+    return manifest.get("kind") == "Pod" and bool(object_at(manifest, "metadata").get("uid"))
 
 
 def admit_manifest(scheduler: Scheduler, manifest: JsonObject | Pod) -> Pod:
-    """Return the pod as the API server stores it, or would store it if it were created now (if it has no uid).
+    """Return the pod as the API server stores it. A pod without a uid is admitted as if it were created now.
 
-    Raises InputError if the new pod would be denied.
+    Raises InputError if the API server would deny the new pod.
     """
     pod = _decode_pod(manifest)
     if not pod.metadata.uid:  # not created yet
@@ -67,11 +76,11 @@ def admit_manifest(scheduler: Scheduler, manifest: JsonObject | Pod) -> Pod:
         else:
             raise_if_denied({"kind": "Pod", **manifest}, scheduler.cluster, admission=False)
         pod = admit_pod(pod, scheduler.cluster)
-    return scheduler.view.admitted(scheduler.view.stored(pod))
+    return scheduler.view.merge_label_keys(scheduler.view.stored(pod))
 
 
 def _decode_pod(manifest: JsonObject | Pod) -> Pod:
-    """Decode a pod's manifest, and set the default namespace."""
+    """Decode a pod's manifest, unless it is decoded already, and fill in the default namespace."""
     pod: Pod = fill_namespace(manifest if isinstance(manifest, Pod) else convert(manifest))
     return pod
 
@@ -86,9 +95,11 @@ class CreationDoubts(NamedTuple):
 def find_creation_doubts(target: TargetPod, cluster: Cluster, *, fits: bool) -> CreationDoubts:
     """Find reasons why the target, which is not in the cluster, might not be created.
 
-    Webhooks and policies make the answer undecided only if the pod fits (`fits`). Otherwise they cannot make it worse.
+    Webhooks, policies and unread limits are `unknown`, which makes the answer undecided, only if the pod fits (`fits`).
+    Otherwise they cannot make the answer worse, and webhooks and policies are just mentioned in `not_replayed`.
     """
     namespaces = (target.pod.metadata.namespace,)
+    # Namespace -> whether all of its admission was replayed; nothing is replayed for a namespace that is not listed
     admission: Mapping[str, bool] = {} if target.admitted is None else dict.fromkeys(namespaces, target.admitted)
     not_replayed = describe_unreplayed_limits(cluster, namespaces, admission)
     if not fits:
@@ -100,15 +111,26 @@ def find_creation_doubts(target: TargetPod, cluster: Cluster, *, fits: bool) -> 
 
     denied = target.not_created is not None
     hooks = find_unasked_hooks(cluster, [target.pod], denied=denied)
-    if denied:
+    if denied:  # unread limits could only deny the pod as well
         return CreationDoubts(not_replayed, hooks)
     return CreationDoubts(not_replayed, (*find_unread_limits(cluster, namespaces), *hooks))
+
+
+def add_unplaced_replicas(report: Explanation, target: TargetPod) -> Explanation:
+    """Say in the headline of a pod that fits how many replicas of its new workload do not fit beside it."""
+    placed, total = count_placed_replicas(target)
+    if target.workload is None or placed == total:
+        return report
+    replicas = ReplicaCount(format_title(target.workload), placed, total)
+    headline = ", but ".join(filter(None, (report.headline, replicas.sentence)))
+    return replace(report, headline=headline, replicas=replicas)
 
 
 def add_creation_failures(report: Explanation, failures: NotCreated) -> Explanation:
     """Add the workload's failures to create pods to the report.
 
-    If they are current and the pod would otherwise fit, NotCreated becomes the verdict.
+    If the failures are current and the pod would fit or was not explained, the verdict becomes NotCreated, and
+    `once_created` keeps the answer of scheduling.
     """
     if failures.past or report.verdict not in (*FINE, NOT_CREATED):
         return replace(report, not_created=failures)

@@ -89,10 +89,10 @@ def explain_with_fixes(
     remedies: bool,
     now: str = "",
 ) -> Explanation:
-    """Explain the target, and add retries, a new node and fixes, as of the RFC 3339 time `now`.
+    """Explain the target, and add advice on retries, the autoscaler's answer and fixes, as of the RFC 3339 time `now`.
 
-    `find_new_node` finds whether an autoscaler adds a node for the pod, and `find_autoscaler_fixes` what would make it
-    add one. Fixes are searched only with `remedies`.
+    `find_new_node` finds out whether an autoscaler adds a node for the pod, and `find_autoscaler_fixes` which changes
+    would make it add one. Fixes are searched only with `remedies`.
     """
     report = explain_target(target)
 
@@ -122,9 +122,9 @@ def explain_with_fixes(
 
 
 def explain_target(target: TargetPod) -> Explanation:
-    """Explain the target's pod, including why its workload may be unable to create it.
+    """Explain the target's pod, and report whether its workload fails to create it or waits for a queue.
 
-    A fitting pod that cannot be created, or that waits for admission by a queue, gets the verdict NotCreated.
+    A fitting pod that cannot be created, or whose workload is not admitted by its queue, gets the verdict NotCreated.
     """
     scheduler, pod = target.scheduler, target.pod
     if target.is_known:
@@ -136,8 +136,13 @@ def explain_target(target: TargetPod) -> Explanation:
     # A pod that is not in the cluster has to be created first
     doubtful_kinds: tuple[UnknownKind, ...] = ()
     if target.workload is not None or scheduler.cluster.pod(pod.metadata.namespace, pod.metadata.name) is None:
-        from kschedctl.commands.explain.new_pods import find_creation_doubts  # noqa: PLC0415 - needless if it exists
+        from kschedctl.commands.explain.new_pods import (  # noqa: PLC0415 - needless for a pod that exists
+            add_unplaced_replicas,
+            find_creation_doubts,
+        )
 
+        if report.verdict in FINE:
+            report = add_unplaced_replicas(report, target)
         creation = find_creation_doubts(target, scheduler.cluster, fits=report.verdict in FINE)
         doubtful_kinds = creation.unknown
         report = replace(report, not_replayed=(*report.not_replayed, *creation.not_replayed))
@@ -168,17 +173,17 @@ def explain_target(target: TargetPod) -> Explanation:
 
 
 def find_target(cluster: Cluster, pod: PodReference, call_extender: CallExtender | None = None) -> TargetPod:
-    """Find the pod to explain in the cluster, or create it from a manifest.
+    """Find the pod to explain in the cluster, or create the target from a decoded pod or a manifest.
 
     Raises UsageError and InputError like `explain`.
     """
     scheduler = Scheduler(cluster, call_extender)
     if isinstance(pod, str):
         return TargetPod(scheduler, find_pod(scheduler, pod))
-    from kschedctl.commands.explain.new_pods import create_target, validate_new_object  # noqa: PLC0415 - only for manifests
+    from kschedctl.commands.explain.new_pods import create_target_pod, validate_new_object  # noqa: PLC0415 - only for manifests
 
     validate_new_object(pod, cluster)
-    return create_target(scheduler, pod)
+    return create_target_pod(scheduler, pod)
 
 
 def find_pod(scheduler: Scheduler, pod: PodReference) -> Pod:
@@ -198,7 +203,10 @@ def find_pod(scheduler: Scheduler, pod: PodReference) -> Pod:
 
 
 def combine_explanations(reports: Sequence[Explanation]) -> Explanations:
-    """Combine the explanations of several pods into one report. A certain failure makes the whole report certain."""
+    """Combine the explanations of several pods into one report.
+
+    If some pod certainly fails, the report is not undecided, whatever is uncertain about the other pods.
+    """
     certain = any(report.verdict not in FINE and not report.undecided for report in reports)
     return Explanations(
         tuple(reports),

@@ -123,7 +123,7 @@ def _is_shown_elsewhere(advice: Advice, report: Explanation) -> bool:
 
 
 def _build_more_fixes_line(report: Explanation, style: Style) -> Page:
-    """Build the line with the command that shows more fixes."""
+    """Build the line with the command that shows more fixes. It is empty without fixes or without such a command."""
     if not report.remedies:
         return ()
     commands = style.commands.get(report.pod, ())
@@ -147,33 +147,34 @@ def _build_permit_table(report: Explanation) -> Page:
 def _build_pre_filter_table(report: Explanation) -> Page:
     """Build the table of plugins that rejected the pod, or left out nodes, before Filter.
 
-    Reasons that the headline gives are left out.
+    Reasons that are in the headline are left out.
     """
     answers: list[tuple[str, str, StatusReport | PreFilterReport]]
     answers = [("PreEnqueue", plugin, answer) for plugin, answer in report.queue.items()]
-    answers += [("PreFilter", plugin, answer) for plugin, answer in _keep_called_plugins(report.pre_filter).items()]
+    answers += [("PreFilter", plugin, answer) for plugin, answer in _select_called_plugins(report.pre_filter).items()]
+
     rows: list[Row] = []
-    for point, plugin, answer in answers:
+    for extension_point, plugin, answer in answers:
         if answer.code not in ("Success", "Skip"):
             new_reasons = (reason for reason in answer.reasons if reason not in report.headline)
-            rows += [(point, plugin, Marked(reason, Tone.BAD)) for reason in new_reasons]
+            rows += [(extension_point, plugin, Marked(reason, Tone.BAD)) for reason in new_reasons]
     for plugin, pre_filter in report.pre_filter.items():
         if pre_filter.node_names is not None:
-            rows.append(("PreFilter", plugin, f"leaves only {_list_names(pre_filter.node_names)}"))
+            rows.append(("PreFilter", plugin, f"leaves only {_join_first_names(pre_filter.node_names)}"))
     return build_table(
         rows, [*map(Column, ("point", "plugin", "answer"))], keep_row, limit=None, title="Before any node"
     )
 
 
-def _keep_called_plugins(answers: Mapping[str, PreFilterReport]) -> dict[str, PreFilterReport]:
-    """Keep the PreFilter plugins that the framework calls. It stops at the first that rejects the pod for good."""
+def _select_called_plugins(answers: Mapping[str, PreFilterReport]) -> dict[str, PreFilterReport]:
+    """Select the PreFilter plugins that the framework calls: it stops after one with an unresolvable rejection."""
     codes = [answer.code for answer in answers.values()]
     end = codes.index(UNRESOLVABLE) + 1 if UNRESOLVABLE in codes else len(codes)
     return dict(islice(answers.items(), end))
 
 
-def _list_names(names: tuple[str, ...]) -> str:
-    """Join the first names, and count the others: "w1, w2, w3 and 7 more"."""
+def _join_first_names(names: tuple[str, ...]) -> str:
+    """Join the first names, and count the others: "w1, w2, w3 and 7 more". Without names, return "no node"."""
     if len(names) <= 4:
         return ", ".join(names) or "no node"
     return f"{', '.join(names[:3])} and {len(names) - 3:,} more"
@@ -181,8 +182,8 @@ def _list_names(names: tuple[str, ...]) -> str:
 
 def _is_rejected_only_by_gates(report: Explanation) -> bool:
     """Return whether nodes are rejected only for reasons that already gate the pod."""
-    held_back = {reason for status in report.queue.values() for reason in status.reasons}
-    return bool(report.eliminations) and all(e.reason in held_back for e in report.eliminations)
+    gate_reasons = {reason for status in report.queue.values() for reason in status.reasons}
+    return bool(report.eliminations) and all(elimination.reason in gate_reasons for elimination in report.eliminations)
 
 
 def _build_rejection_sections(report: Explanation, style: Style) -> Page:
@@ -199,7 +200,7 @@ def _build_rejection_sections(report: Explanation, style: Style) -> Page:
 
 
 def _plot_rejections(report: Explanation, style: Style) -> tuple[Plot, ...]:
-    """Plot the rejected nodes by reason, if plots are requested or the numbers differ a lot."""
+    """Build the plot of rejected nodes by reason, or return () unless it is requested or the numbers differ a lot."""
     amounts: dict[str, dict[str, float]] = {}
     for elimination in report.eliminations:
         reason = elimination.reason
@@ -231,7 +232,10 @@ def build_eliminations_table(eliminations: tuple[Elimination, ...], style: Style
 
 
 def _build_elimination_row(elimination: Elimination, stacked: bool) -> Row:
-    """Build the row of one reason. With `stacked`, plugin, reason and closest node share a cell."""
+    """Build the row of one reason for rejection. With `stacked`, plugin, reason and closest node share a cell.
+
+    Otherwise the closest node, with its figures, is the last cell.
+    """
     nodes = f"{elimination.nodes:,}"
     only = Marked(f"{elimination.only:,}", Tone.STRONG if elimination.only else Tone.FAINT)
     nearest = f"{elimination.nearest.node}: {elimination.nearest.fact}" if elimination.nearest else ""
@@ -261,19 +265,22 @@ def _build_groups_table(groups: tuple[NodeGroup, ...], style: Style) -> Page:
 
 
 def _build_group_row(group: NodeGroup, style: Style) -> Row:
-    """Build the row of one group of nodes. Unless the page is wide, details are stacked below other cells."""
+    """Build the row of one group of nodes. Unless the page is wide, details are stacked below other cells.
+
+    The figures are about the group's first node, which is named before them if the group has several nodes.
+    """
+    node_count = f"{group.nodes:,}"
     names = ", ".join(group.such_as) + (", …" if group.nodes > len(group.such_as) else "")
-    texts = _describe_refusals(group.refusals, style)
-    fact = texts.fact
-    if not group.refusals[0].plugin:
-        fact = ""  # why nodes were not evaluated is already in the headline
-    elif fact and group.nodes > 1:
-        fact = f"{group.such_as[0]}: {fact}"
     pools = ", ".join(group.pools)
+    texts = _describe_refusals(group.refusals, style)
+    if not group.refusals[0].plugin:
+        texts = texts._replace(fact="")  # why nodes were not evaluated is already in the headline
+    elif texts.fact and group.nodes > 1:
+        texts = texts._replace(fact=f"{group.such_as[0]}: {texts.fact}")
+
     if style.width >= WIDE_WIDTH:
-        return (f"{group.nodes:,}", pools, names, texts.plugin, fact, Marked(texts.also, Tone.FAINT))
-    where = Stack((Marked(pools, Tone.FAINT), names))
-    return (f"{group.nodes:,}", where, _stack_refusals(texts._replace(fact=fact)))
+        return (node_count, pools, names, texts.plugin, texts.fact, Marked(texts.also, Tone.FAINT))
+    return (node_count, Stack((Marked(pools, Tone.FAINT), names)), _stack_refusals(texts))
 
 
 class _RefusalTexts(NamedTuple):
@@ -297,7 +304,7 @@ def _stack_refusals(texts: _RefusalTexts) -> Stack:
 def _describe_refusals(refusals: Sequence[Refusal], style: Style) -> _RefusalTexts:
     """Describe by which plugins a node is rejected. With -o wide, further plugins come with their figures.
 
-    The reason why a node was not evaluated takes the place of a plugin's figures.
+    A node that no plugin evaluated is described as "not evaluated", with the reason in place of figures.
     """
     first_plugin = refusals[0].plugin
     facts = []
@@ -311,7 +318,9 @@ def _describe_refusals(refusals: Sequence[Refusal], style: Style) -> _RefusalTex
             facts.append(refusal.fact or refusal.reason)
     separator = "; " if style.wide else ", "
     return _RefusalTexts(
-        first_plugin or "not evaluated", "; ".join(filter(None, facts)), separator.join(dict.fromkeys(also))
+        plugin=first_plugin or "not evaluated",
+        fact="; ".join(filter(None, facts)),
+        also=separator.join(dict.fromkeys(also)),
     )
 
 
@@ -326,7 +335,10 @@ def _build_node_table(report: Explanation, style: Style) -> Page:
 
 
 def _build_node_row(node: NodeReport, style: Style) -> Row:
-    """Build the row of one node. In narrow tables, location and figures are stacked below other cells."""
+    """Build the row of one node, which is rejected or fits.
+
+    In narrow tables, location and figures are stacked below other cells.
+    """
     location = "/".join(part for part in (node.zone, node.pool) if part)
     texts = _describe_refusals(node.refusals, style) if node.refusals else None
     fits = Marked("fits", Tone.GOOD)
@@ -406,18 +418,21 @@ COMMAND_BY_KIND = {
 
 def build_advice_section(advice: Sequence[Advice], pod: str) -> Page:
     """Build the list of advice, each item followed by its command if there is one. `pod` is `namespace/name`."""
-    namespace, _, name = pod.partition("/")
     blocks: list[Block] = []
     for suggestion in advice:
         template = TEXT_BY_KIND.get(suggestion.kind, "{text}")
         blocks.append(Bullets((template.replace("{text}", suggestion.text),)))
         if suggestion.kind in COMMAND_BY_KIND:
-            words = {"namespace": quote(namespace), "pod": quote(name), "node": quote(suggestion.node)}
-            command = COMMAND_BY_KIND[suggestion.kind].format(**words)
-            if suggestion.claim:
-                command = f"kubectl describe pvc -n {quote(namespace)} {quote(suggestion.claim)}"
-            blocks.append(Command(command))
+            blocks.append(Command(_build_advice_command(suggestion, pod)))
     return section("What to do next", *blocks) if blocks else ()
+
+
+def _build_advice_command(advice: Advice, pod: str) -> str:
+    """Build the command to type for the advice, about the claim if the advice names one."""
+    namespace, _, name = pod.partition("/")
+    if advice.claim:
+        return f"kubectl describe pvc -n {quote(namespace)} {quote(advice.claim)}"
+    return COMMAND_BY_KIND[advice.kind].format(namespace=quote(namespace), pod=quote(name), node=quote(advice.node))
 
 
 MAX_HEADLINE_LINES = 2
@@ -427,7 +442,7 @@ MAX_HEADLINE_LINES = 2
 def build_answer(report: Explanation, style: Style) -> Iterator[Block]:
     """Yield the verdict and the headline, with what the verdict depends on.
 
-    For a pod that cannot be created, only a line says how it would be scheduled once created.
+    For a pod that cannot be created, yield only a line that says how it would be scheduled once created.
     """
     if report.verdict == NOT_CREATED:
         yield from _iter_once_created_lines(report)
@@ -440,44 +455,45 @@ def build_answer(report: Explanation, style: Style) -> Iterator[Block]:
             Marked(f"{describe_verdict(report.verdict)}, but {NOT_CERTAIN}:", Tone.WARNING),
             describe_verdict_doubts(verdict_doubts),
         )
-        yield from _split_headline("", (), report, style)
+        yield from _iter_headline_blocks("", (), report, style)
     else:
         preemption_clause = report.preemption.preemption_clause if report.preemption is not None else ""
         verdict = f"{describe_verdict(report.verdict)}{preemption_clause}" + (":" if report.headline else "")
         tone = VERDICT_TONES.get(report.verdict, Tone.WARNING)
-        yield from _split_headline(f"{report.pod} {verdict} ", (pod, Marked(verdict, tone)), report, style)
+        yield from _iter_headline_blocks(f"{report.pod} {verdict} ", (pod, Marked(verdict, tone)), report, style)
 
 
 def build_stand_in_line(report: Explanation) -> Page:
-    """Build the line that names the workload for which the pod stands in."""
+    """Build the line that names the workload for which the pod stands in. It is empty for a pod that was named."""
     return (paragraph(Marked(report.stands_for, Tone.FAINT)),) if report.stands_for else ()
 
 
 def build_message_line(report: Explanation) -> Page:
-    """Build the line with kube-scheduler's message, unless it equals the headline."""
+    """Build the line with kube-scheduler's message for an unschedulable pod, unless it equals the headline."""
     if report.verdict == "Unschedulable" and report.message not in (None, report.headline):
         return (paragraph(Marked("kube-scheduler:", Tone.FAINT), report.message or ""),)
     return ()
 
 
 def build_preemption_line(report: Explanation) -> Page:
-    """Build the line that explains why pod priorities rule out preemption."""
+    """Build the line that explains why pod priorities rule out preemption. It is empty if they do not."""
     priorities = report.preemption.no_lower_priority if report.preemption else None
     if report.verdict != "Unschedulable" or priorities is None:
         return ()
     return (paragraph(Marked("priority:", Tone.FAINT), priorities.sentence),)
 
 
-def _split_headline(prefix: str, parts: tuple[Marked, ...], report: Explanation, style: Style) -> Iterator[Block]:
-    """Yield the headline as one paragraph, or as the first cause and a list of the others if it is long."""
-    causes = [cause.plain or cause.reason for cause in report.causes]
-    conflict = report.causes[0].conflict if report.causes else ""
-    if conflict:
-        causes.insert(0, conflict)
-    is_short = (
-        not style.answer_first and len(textwrap.wrap(prefix + report.headline, style.width)) <= MAX_HEADLINE_LINES
-    )
-    if is_short or len(causes) < 2 or not report.headline.startswith(causes[0]):
+def _iter_headline_blocks(prefix: str, parts: tuple[Marked, ...], report: Explanation, style: Style) -> Iterator[Block]:
+    """Yield the headline as one paragraph, or as the first cause and a list of the other causes if it is long.
+
+    `parts` come before the headline; `prefix` is their text, which counts toward its length. A conflict between two
+    demands of the pod counts as the first cause.
+    """
+    conflicts = [cause.conflict for cause in report.causes if cause.conflict]
+    causes = [*conflicts, *(cause.plain or cause.reason for cause in report.causes)]
+    line_count = len(textwrap.wrap(prefix + report.headline, style.width))
+    is_short = line_count <= MAX_HEADLINE_LINES and not style.answer_first
+    if is_short or len(causes) < 2 or not report.headline_lists_causes:
         yield paragraph(*parts, report.headline)
         return
     yield paragraph(*parts, causes[0])

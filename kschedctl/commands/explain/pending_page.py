@@ -70,7 +70,10 @@ def build_pending_page(report: PendingPods, style: Style) -> Page:
 
 
 def _build_nothing_pending_page(report: PendingPods, style: Style) -> Page:
-    """Build the page if no pod is pending: creation failures, objects that wait elsewhere, and other namespaces."""
+    """Build the page for the case that no pod is pending.
+
+    It has creation failures, objects that wait for other controllers, and a command if pods are pending elsewhere.
+    """
     tone = Tone.WARNING if report.undecided or report.waiting_elsewhere else Tone.GOOD
     nothing, where = report.build_first_line()
     return (
@@ -83,7 +86,7 @@ def _build_nothing_pending_page(report: PendingPods, style: Style) -> Page:
 
 
 def _plot_causes(report: PendingPods, style: Style) -> tuple[Plot, ...]:
-    """Plot the pending pods by cause, if plots are requested or the numbers differ a lot."""
+    """Build the plot of pending pods by cause, or return () unless it is requested or the numbers differ a lot."""
     pods_by_cause: Counter[str] = Counter()
     for group in report.groups:
         cause = group.cause if group.verdict == "Unschedulable" else f"{group.verdict}: {group.cause}"
@@ -114,7 +117,10 @@ def _build_cause_table(groups: tuple[PendingGroup, ...], style: Style) -> Page:
 
 
 def _build_member_rows(group: PendingGroup, style: Style) -> Iterator[Row]:
-    """Yield a row for each pod of the group. Only the first one has the number of pods and the next command."""
+    """Yield a row for each pod of the group. Only the first row has the number of pods and the next command.
+
+    The command is left out of pages with limited width, which would wrap it.
+    """
     verdict = mark_verdict(group.verdict)
     for position, member in enumerate(group.members):
         pods = command = ""
@@ -131,7 +137,7 @@ def _build_group_row(group: PendingGroup, style: Style) -> Row:
 
 
 def _build_answer_lines(group: PendingGroup, style: Style) -> tuple[Cell, ...]:
-    """Build the answer that all pods of a group share, or the cause and a few answers of single pods."""
+    """Build the lines with the headline that all pods of a group share, or the cause and a few pods' headlines."""
     tone = VERDICT_TONES.get(group.verdict, Tone.WARNING)
     verdict = "" if group.verdict == "Unschedulable" else f"{describe_verdict(group.verdict)}: "
     distinct_members: dict[str, PendingPod] = {}
@@ -145,7 +151,7 @@ def _build_answer_lines(group: PendingGroup, style: Style) -> tuple[Cell, ...]:
 
 
 def _shorten_answer(member: PendingPod, group: PendingGroup) -> Marked:
-    """Return the pod and its headline without the cause, which the line above gives."""
+    """Return the pod and its headline without the shared cause, which the line above already shows."""
     details = member.headline.removeprefix(group.cause).strip(": ")
     separator = " " if details.startswith("(") else ": "
     return Marked(f"{member.pod}{separator}{details}", Tone.FAINT)

@@ -55,17 +55,21 @@ def pending(
     scheduler = Scheduler(cluster, call_extender)
     now = now or get_read_time(cluster)
     report = report_pending(scheduler, namespace or None, selector, now, in_full)
-    return report if namespace or selector or not growth else add_growth(report, lambda: _simulate_growth(cluster, now))
+    return (
+        report
+        if namespace or selector or not growth
+        else add_node_growth(report, lambda: _simulate_node_growth(cluster, now))
+    )
 
 
-def _simulate_growth(cluster: Cluster, now: str) -> NodeGrowth | None:
+def _simulate_node_growth(cluster: Cluster, now: str) -> NodeGrowth | None:
     """Simulate which nodes an autoscaler would add, or return None if no autoscaler is known."""
     from kschedctl.fixes.new_node import simulate_node_growth  # noqa: PLC0415 - only where pods wait for a node
 
     return simulate_node_growth(cluster, now)
 
 
-def add_growth(report: PendingPods, find_growth: Callable[[], NodeGrowth | None]) -> PendingPods:
+def add_node_growth(report: PendingPods, find_growth: Callable[[], NodeGrowth | None]) -> PendingPods:
     """Add the nodes that an autoscaler would add, if any pod is unschedulable."""
     waits = any(group.verdict == UNSCHEDULABLE for group in report.groups)
     return replace(report, growth=find_growth()) if waits else report
@@ -74,29 +78,36 @@ def add_growth(report: PendingPods, find_growth: Callable[[], NodeGrowth | None]
 def report_pending(
     scheduler: Scheduler, namespace: str | None, selector: str | None, now: str, in_full: int = 0
 ) -> PendingPods:
-    """Report the pending pods of a namespace, or of all namespaces if it is None, and what else waits there.
+    """Report the pending pods of a namespace, or of all namespaces if `namespace` is None, and what else waits there.
 
-    With a `selector`, only pods are reported. `in_full` kinds of pods are explained node by node.
+    Workloads that fail to create pods and objects that wait for other controllers are left out if there is a
+    `selector`. The first `in_full` kinds of pods are explained node by node.
     """
     cluster = scheduler.cluster
     pods = find_pending_pods(cluster, namespace, selector)
-    # What has no pods has no labels of pods, so a selector leaves it out
-    not_created = () if selector else CreationFailures(cluster, now).report_current(namespace)
+    # A workload without pods has no pod labels that a selector could match
+    not_created = () if selector else CreationFailures(cluster, now).report_current_failures(namespace)
     report = group_pending_pods(
         scheduler, pods, describe_scope(namespace, selector), now, in_full, not_created=not_created
     )
     if not selector:
-        report = add_waiting_elsewhere(report, cluster, namespace, now)
+        report = add_objects_waiting_elsewhere(report, cluster, namespace, now)
         report = replace(report, unknown=merge_unknown_kinds((report.unknown, find_unread_kinds(cluster))))
-    return replace(report, elsewhere=0 if pods else len(find_pending_pods(cluster, None)))
+    pending_elsewhere = 0 if pods else len(find_pending_pods(cluster, None))
+    return replace(report, elsewhere=pending_elsewhere)
 
 
-def add_waiting_elsewhere(report: PendingPods, cluster: Cluster, namespace: str | None, now: str) -> PendingPods:
-    """Return the report with objects that wait before kube-scheduler sees their pods. They affect the verdict, too."""
+def add_objects_waiting_elsewhere(
+    report: PendingPods, cluster: Cluster, namespace: str | None, now: str
+) -> PendingPods:
+    """Add the objects whose pods kube-scheduler does not see yet, such as suspended Jobs.
+
+    The report is undecided if such objects may wait, and nothing certainly waits.
+    """
     waiting_objects = find_waiting_elsewhere(cluster, namespace, now)
     unread_queues = find_unread_waiting_kinds(cluster)
-    has_pending_pods = any(group.verdict not in FINE for group in report.groups) and not report.undecided
-    certain = has_pending_pods or bool(report.not_created) or has_unadmitted(waiting_objects)
+    pods_certainly_wait = any(group.verdict not in FINE for group in report.groups) and not report.undecided
+    certain = pods_certainly_wait or bool(report.not_created) or has_unadmitted(waiting_objects)
     doubtful = report.undecided or has_unchecked(waiting_objects) or is_undecided(unread_queues)
     return replace(
         report,
@@ -117,14 +128,16 @@ def group_pending_pods(
 ) -> PendingPods:
     """Explain pods, and group them by cause, unschedulable ones first.
 
-    Ages are as of the RFC 3339 time `now`; without it, there are no ages. Up to `in_full` kinds of pods are explained
-    node by node, which takes most of the time.
+    Ages are computed as of the RFC 3339 time `now`; without it, there are no ages. Up to `in_full` kinds of pods are
+    explained node by node, which takes most of the time. `not_created` has the workloads that fail to create pods.
     """
     pods = list(pods)
-    explanations = explain_all(scheduler, pods, in_full)
+    explanations = explain_all_pods(scheduler, pods, in_full)
     reports = explanations.values()
     faults = dict.fromkeys(f"{report.pod}: {fault}" for report in reports for fault in report.upstream_faults)
     unread_pods = _find_unread_pods_doubt(scheduler)
+
+    # A doubt matters only unless some pod certainly waits or could not be created
     doubtful = bool(unread_pods) or any(report.undecided for report in reports)
     certain = any(report.verdict not in FINE and not report.undecided for report in reports)
     return PendingPods(
@@ -141,13 +154,16 @@ def group_pending_pods(
     )
 
 
-def explain_some_in_full(scheduler: Scheduler, keys: Iterable[str], kinds: int) -> tuple[ExplainedPods, ...]:
-    """Explain up to `kinds` kinds of the pods `keys` (`namespace/name`) node by node. Missing pods are left out."""
+def explain_pods_by_node(scheduler: Scheduler, keys: Iterable[str], kinds: int) -> tuple[ExplainedPods, ...]:
+    """Explain pods node by node, given as `namespace/name`, until `kinds` different explanations are complete.
+
+    Pods that are equal to the scheduler share an explanation. Pods that the cluster does not have are left out.
+    """
     if not kinds:
         return ()
-    named = (key.partition("/") for key in keys)
-    pods = (pod for namespace, _, name in named if (pod := scheduler.cluster.pod(namespace, name)))
-    return _group_by_explanation(explain_all(scheduler, pods, kinds))[:kinds]
+    pods = (scheduler.cluster.pod(*key.split("/", 1)) for key in keys)
+    existing_pods = (pod for pod in pods if pod is not None)
+    return _group_by_explanation(explain_all_pods(scheduler, existing_pods, kinds))[:kinds]
 
 
 def _find_unread_pods_doubt(scheduler: Scheduler) -> tuple[UnknownKind, ...]:
@@ -157,35 +173,36 @@ def _find_unread_pods_doubt(scheduler: Scheduler) -> tuple[UnknownKind, ...]:
 
 
 def _group_by_explanation(explanations: Mapping[str, Explanation]) -> tuple[ExplainedPods, ...]:
-    """Group pods that share an explanation."""
+    """Group pods that share an explanation, which is one object for all of them."""
     keys_by_report: dict[int, list[str]] = {}
     for key, report in explanations.items():
         keys_by_report.setdefault(id(report), []).append(key)
     return tuple(ExplainedPods(tuple(keys), explanations[keys[0]]) for keys in keys_by_report.values())
 
 
-def explain_all(scheduler: Scheduler, pods: Iterable[Pod], in_full: int = 0) -> dict[str, Explanation]:
+def explain_all_pods(scheduler: Scheduler, pods: Iterable[Pod], in_full: int = 0) -> dict[str, Explanation]:
     """Explain pods, and return the explanations by `namespace/name`.
 
-    Pods that are equal to the scheduler, such as replicas, share an explanation. The first `in_full` explanations cover
-    every node.
+    Pods that are equal to the scheduler, such as replicas, share an explanation, unless extenders are called. The first
+    `in_full` explanations have per-node results.
     """
     pods = list(pods)
     if not pods:
         return {}
     from kschedctl.commands.explain.cycle_report import drop_unwritten_message, explain_pod  # noqa: PLC0415 - only where pods are pending
 
-    columns = scheduler.view.pods
+    table = scheduler.view.pods
     extenders_called = scheduler.call_extender is not None and bool(scheduler.extenders)
-    shared: dict[tuple[int, str, str], Explanation] = {}
+    explanation_by_kind: dict[tuple[int, str, str], Explanation] = {}
     explanations = {}
     for pod in pods:
+        info_code = int(table.info[table.index[pod.key]])  # equal for pods that are equal to the scheduler
         identity = pod.key if extenders_called else ""  # to extenders no two pods are alike
-        kind_of_pod = (int(columns.info[columns.index[pod.key]]), pod.status.nominated_node_name, identity)
-        if kind_of_pod not in shared:
-            report = explain_pod(scheduler, scheduler.view.stored(pod), nodes=len(shared) < in_full)
-            shared[kind_of_pod] = drop_unwritten_message(report)
-        explanations[pod.key] = shared[kind_of_pod]
+        kind_of_pod = (info_code, pod.status.nominated_node_name, identity)
+        if kind_of_pod not in explanation_by_kind:
+            report = explain_pod(scheduler, scheduler.view.stored(pod), nodes=len(explanation_by_kind) < in_full)
+            explanation_by_kind[kind_of_pod] = drop_unwritten_message(report)
+        explanations[pod.key] = explanation_by_kind[kind_of_pod]
     return explanations
 
 
@@ -196,20 +213,20 @@ def _group_by_cause(pods: Iterable[Pod], explanations: Mapping[str, Explanation]
         report = explanations[pod.key]
         by_cause.setdefault((report.verdict, find_shared_cause(report)), []).append(pod)
     groups = [
-        _build_group(sorted(pods_of_cause, key=_build_age_sort_key), explanations, now)
+        _build_pending_group(sorted(pods_of_cause, key=_build_age_sort_key), explanations, now)
         for pods_of_cause in by_cause.values()
     ]
     return tuple(sorted(groups, key=lambda group: (group.verdict in FINE, -len(group.pods))))
 
 
-def _build_group(pods: list[Pod], explanations: Mapping[str, Explanation], now: str) -> PendingGroup:
-    """Build the group of pods with the same cause, given with the oldest first."""
-    reports = [explanations[pod.key] for pod in pods]
-    messages = {report.message for report in reports}
+def _build_pending_group(pods: list[Pod], explanations: Mapping[str, Explanation], now: str) -> PendingGroup:
+    """Build the group of pods with the same cause. `pods` are sorted, the oldest first."""
+    first_report = explanations[pods[0].key]
+    messages = {explanations[pod.key].message for pod in pods}
     members = tuple(_build_pending_pod(pod, explanations[pod.key], now) for pod in pods)
     return PendingGroup(
-        verdict=reports[0].verdict,
-        cause=find_shared_cause(reports[0]),
+        verdict=first_report.verdict,
+        cause=find_shared_cause(first_report),
         message=messages.pop() if len(messages) == 1 else None,
         pods=tuple(pod.key for pod in pods),
         age=members[0].age,

@@ -14,6 +14,7 @@ from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, describe_state_counts, find_unadmitted, list_fixes
 from kschedctl.text.counts import agreeing, counted
+from kschedctl.text.printable import describe_shared_reason
 
 
 class PendingPod(Document, frozen=True):
@@ -50,9 +51,12 @@ class PendingGroup(Document, frozen=True):
 
     @property
     def short_form(self) -> ShortPods:
-        """The group as it appears in a summary. A single pod has its own figures."""
-        workload = self.workloads[0] if self.workloads else ""
-        reason = self.members[0].headline if len(self.members) == 1 else self.cause
+        """The group as it appears in a summary.
+
+        A single pod has its own figures. The workload is named if all pods belong to the same one.
+        """
+        workload = self.workloads[0] if len(self.workloads) == 1 else ""
+        reason = self.members[0].headline if len(self.members) == 1 else describe_shared_reason(self.cause)
         return ShortPods(len(self.pods), self.pods[0], workload, f"{self.verdict}: {reason}")
 
 
@@ -93,7 +97,6 @@ class PendingPods(Report, frozen=True):
     """The objects that wait before kube-scheduler sees a pod of them."""
     asked_about: tuple[str, ...] = ()
     """The objects that the question named, if all of them wait elsewhere."""
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "PendingPods"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -115,7 +118,10 @@ class PendingPods(Report, frozen=True):
         return (f"{counted(pods, 'pod')} pending {self.scope}, {causes}{also_waiting}{doubt}",)
 
     def _describe_named_objects(self) -> tuple[str, ...]:
-        """Return how the named objects wait: the only one with its headline, else their number and the first."""
+        """Return how the named objects wait, or that they do not wait.
+
+        A single object comes with its headline, several with their number and the first of them.
+        """
         if not self.waiting_elsewhere:
             verb = agreeing(len(self.asked_about), "does", "do")
             status = agreeing(len(self.asked_about), "its status", "their status")
@@ -153,7 +159,7 @@ class PendingPods(Report, frozen=True):
         return tuple(pod for group in self.groups for pod in group.pods)
 
     def find_gate_problems(self) -> list[GateProblem]:
-        """Return a problem for each cause of pods that are not created or not scheduled."""
+        """Return a problem for each workload without pods, cause of pending pods, and object that is not admitted."""
         waiting = [
             GateProblem("not-scheduled", f"Pod {group.pods[0]}", with_pod_count(len(group.pods), group.cause))
             for group in self.groups

@@ -21,7 +21,7 @@ from kschedctl.commands.explain.pod_group_report import (
 )
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult, MemberResult, PodGroupCycle
-from kschedctl.scheduler.engine.pod_groups.deadlock import find_crossing, find_deadlocked_gangs
+from kschedctl.scheduler.engine.pod_groups.deadlock import find_blocking_gangs, find_groups_sharing_pods
 from kschedctl.scheduler.engine.pod_groups.hierarchy import (
     EntityKey,
     GroupTree,
@@ -30,7 +30,7 @@ from kschedctl.scheduler.engine.pod_groups.hierarchy import (
     iter_child_orders,
 )
 from kschedctl.scheduler.engine.pod_groups.hierarchy_cycle import GroupResults, HierarchyCycle
-from kschedctl.scheduler.engine.pod_groups.preemption import preempt_for_group, run_tree
+from kschedctl.scheduler.engine.pod_groups.preemption import preempt_for_group, run_tree_cycle
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import CONDITION, find_validation_error
 from kschedctl.scheduler.engine.pod_groups.state import (
     NO_MEMBERS,
@@ -65,7 +65,8 @@ class GroupMembers(NamedTuple):
 def report_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod) -> PodGroupReport | None:
     """Report on the pod's PodGroup without its tree, or return None if the pod belongs to no group.
 
-    An unschedulable group may preempt pods; a group that is not placed is checked for a deadlock.
+    All pods of the group are tried together. If they do not fit, the group may preempt other pods, and it is checked
+    for a deadlock with other groups.
     """
     key = get_group_key(pod) if schedules_groups_together(scheduler.gates) else None
     if key is None:
@@ -96,11 +97,11 @@ def report_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod) -> Po
     result = cycle.run()
     if scheduler.gates.enabled("WorkloadAwarePreemption") and result.status.code is Code.UNSCHEDULABLE:
         result = preempt_for_group(cycle, result)
-    deadlocked = () if result.placed else find_deadlocked_gangs(cycle)
+    deadlocked = () if result.placed else find_blocking_gangs(cycle)
     return replace(
         build_report(result),
         deadlocked_with=format_group_keys(deadlocked),
-        **find_crossed_groups(cycle, result, own_groups=True),
+        **find_groups_waiting_for_each_other(cycle, result, own_groups=True),
     )
 
 
@@ -118,9 +119,11 @@ class CrossedGroupFields(TypedDict, total=False):
     apart: tuple[str, ...]
 
 
-def find_crossed_groups(cycle: PodGroupCycle, result: GroupResult, *, own_groups: bool) -> CrossedGroupFields:
-    """Find the groups that the cycle's pods would wait for at Permit, and the groups that those wait for in turn."""
-    crossed = find_crossing(cycle, result, own_groups=own_groups)
+def find_groups_waiting_for_each_other(
+    cycle: PodGroupCycle, result: GroupResult, *, own_groups: bool
+) -> CrossedGroupFields:
+    """Find the groups for which the cycle's pods would wait at Permit, and the groups that these wait for in turn."""
+    crossed = find_groups_sharing_pods(cycle, result, own_groups=own_groups)
     return {"waits_for": format_group_keys(crossed.awaited), "apart": format_group_keys(crossed.apart)}
 
 
@@ -165,7 +168,7 @@ def _find_completing_pod(scheduler: Scheduler, key: GroupKey) -> Position | None
 
 
 def sort_by_priority_and_age(infos: Mapping[Position, PodInfo], positions: Iterable[Position]) -> list[Position]:
-    """Sort pods by priority, highest first, then by age, oldest first."""
+    """Sort pods by priority, highest first, then by age, oldest first. Pods of unknown age come first."""
     order = list(positions)
     created = {position: infos[position].pod.metadata.creation_timestamp or "" for position in order}
     order.sort(key=lambda position: (-infos[position].priority, created[position], position))
@@ -174,9 +177,12 @@ def sort_by_priority_and_age(infos: Mapping[Position, PodInfo], positions: Itera
 
 def find_rejecting_gate(framework: Framework, info: PodInfo, view: Fork) -> Status | None:
     """Return the first rejection by a PreEnqueue plugin, or None if all admit the pod to the queue."""
-    plugins = (plugin for plugin in framework.plugins_at("preEnqueue") if offers(plugin, PreEnqueuePlugin))
-    statuses = (plugin.pre_enqueue(info, view) for plugin in plugins)
-    return next((status for status in statuses if status.rejected), None)
+    for plugin in framework.plugins_at("preEnqueue"):
+        if offers(plugin, PreEnqueuePlugin):
+            status = plugin.pre_enqueue(info, view)
+            if status.rejected:
+                return status
+    return None
 
 
 def build_group_report(
@@ -192,8 +198,8 @@ def build_group_report(
         pods=state.size,
         scheduled=len(state.scheduled),
         message=result.message if result else "",
-        members=tuple(_report_members(view, members, result)),
-        placements=tuple(_report_placements(view, result)) if result else (),
+        members=tuple(_iter_member_reports(view, members, result)),
+        placements=tuple(_iter_placement_reports(view, result)) if result else (),
         victims=tuple(iter_pod_keys(view, iter_victims(result))) if result else (),
     )
 
@@ -208,7 +214,10 @@ class _PolicyFields(TypedDict, total=False):
 
 
 def _build_policy_fields(group: PodGroup | None, state: PodGroupState, topology_aware: bool) -> _PolicyFields:
-    """Build the report fields about the group's policy and topology. They are empty if the group does not exist."""
+    """Build the report fields about the group's policy and topology.
+
+    If the PodGroup does not exist, no fields are returned. Without `topology_aware`, the topology is ignored.
+    """
     if group is None:
         return {}
     topology = ""
@@ -223,7 +232,7 @@ def _build_policy_fields(group: PodGroup | None, state: PodGroupState, topology_
 
 
 def find_group_verdict(result: GroupResult | None) -> str:
-    """Return the verdict for the result of a group, which is Incomplete if it was not tried."""
+    """Return the verdict for the result of a group. Without a result, the group was not tried and is Incomplete."""
     if result is None:
         return INCOMPLETE
     if result.waiting_on_preemption:
@@ -233,16 +242,18 @@ def find_group_verdict(result: GroupResult | None) -> str:
     return ERROR if result.status.code is Code.ERROR else UNSCHEDULABLE
 
 
-def _report_members(view: Fork, members: GroupMembers, result: GroupResult | None) -> Iterator[MemberReport]:
+def _iter_member_reports(view: Fork, members: GroupMembers, result: GroupResult | None) -> Iterator[MemberReport]:
     """Yield a report on each tried and each gated pod."""
     pods = view.pods.objects
     if result:
-        yield from report_tried_members(view, members.tried, result, find_failed_members(result, members.tried, view))
+        yield from iter_tried_member_reports(
+            view, members.tried, result, find_failed_members(result, members.tried, view)
+        )
     for position, status in members.gated.items():
         yield MemberReport(pods[position].key, GATED, message=", ".join(status.reasons))
 
 
-def report_tried_members(
+def iter_tried_member_reports(
     view: Fork, tried: Iterable[Position], result: GroupResult, failed: Mapping[Position, MemberFailure]
 ) -> Iterator[MemberReport]:
     """Yield a report on each tried pod, with its node or the reason why it was not placed."""
@@ -255,7 +266,7 @@ def report_tried_members(
 
 
 def _find_member_verdict(member: MemberResult | None) -> str:
-    """Return the verdict on one member of the group, which is NotTried without a result."""
+    """Return the verdict on one member of the group. A member without a result was not tried."""
     if member is None:
         return NOT_TRIED
     if member.placed:
@@ -265,20 +276,20 @@ def _find_member_verdict(member: MemberResult | None) -> str:
     return ERROR if member.status.code is Code.ERROR else UNSCHEDULABLE
 
 
-def _report_placements(view: Fork, result: GroupResult) -> Iterator[PlacementReport]:
+def _iter_placement_reports(view: Fork, result: GroupResult) -> Iterator[PlacementReport]:
     """Yield a report on each topology domain in which the group was tried.
 
-    If plugins scored the domains, those in which the group fits have the sum of their scores.
+    If plugins scored the domains, the report on a domain in which the group fits has the sum of their scores.
     """
-    fitting_count = 0
+    # `result.scores` has an array for each plugin, with one score per fitting domain
+    index_of_fitting = 0
     for tried in result.tried:
         fits = tried.placed or tried.waiting_on_preemption
         score = None
+        if fits and result.scores:
+            score = sum(int(scores[index_of_fitting]) for scores in result.scores.values())
         if fits:
-            # `result.scores` has an array for each plugin, with one score per fitting domain
-            if result.scores:
-                score = sum(int(scores[fitting_count]) for scores in result.scores.values())
-            fitting_count += 1
+            index_of_fitting += 1
         placement = tried.placement
         if placement is None or not placement.name:
             continue
@@ -295,30 +306,31 @@ def _report_placements(view: Fork, result: GroupResult) -> Iterator[PlacementRep
 
 
 def iter_victims(result: GroupResult) -> Iterator[Position]:
-    """Return an iterator over the distinct pods that the group and its members would preempt."""
+    """Yield the position of each distinct pod that the group's members, or the group as a whole, would preempt."""
     member_victims = (victim for member in result.members for victim in member.victims)
-    return iter(dict.fromkeys((*member_victims, *result.victims)))
+    yield from dict.fromkeys((*member_victims, *result.victims))
 
 
 def iter_pod_keys(view: Fork, positions: Iterable[Position]) -> Iterator[str]:
-    """Return an iterator over the keys of the pods at these positions."""
+    """Return the keys (`namespace/name`) of the pods at these positions, one by one."""
     return (view.pods.objects[position].key for position in positions)
 
 
-def _binds_together(group: PodGroupReport) -> bool:
+def _is_bound_together(group: PodGroupReport) -> bool:
     """Return whether kube-scheduler binds the group's pods only together."""
     return not group.project or (group.policy == "gang" and not group.decided_by)
 
 
 def add_group_report(report: Explanation, group: PodGroupReport | None) -> Explanation:
-    """Add the group's report to its member's explanation, and let the group decide the member's verdict.
+    """Add the group's report to a member's explanation, and let the group decide the member's verdict.
 
-    The verdict stays if the pod is gated, fails with an error, or is bound without the others.
+    The verdict stays if the pod is gated, fails with an error, or is not bound together with the group. Without a
+    group, the explanation stays as it is.
     """
     if group is None:
         return report
     own_member = next((member for member in group.members if member.pod == report.pod), None)
-    if own_member is None or report.verdict in (GATED, ERROR) or not _binds_together(group):
+    if own_member is None or report.verdict in (GATED, ERROR) or not _is_bound_together(group):
         return replace(report, pod_group=group)
     if group.verdict == PLACED and own_member.verdict == PLACED:
         return replace(report, verdict="Schedulable", message=None, pod_group=group)
@@ -332,7 +344,7 @@ ORDER_MATTERS = "try their groups in random order: in another order this pod has
 ORDER_MAY_MATTER = "try their groups in random order: not all orders were tried here"
 
 
-def _report_tree(
+def _report_pod_group_in_tree(
     scheduler: Scheduler, framework: Framework, tree: GroupTree, key: GroupKey, pod: Pod
 ) -> PodGroupReport | None:
     """Report on the pod's PodGroup and the tree of groups that contains it."""
@@ -344,11 +356,14 @@ def _report_tree(
 
 
 def iter_order_doubts(group: PodGroupReport | None) -> Iterator[Unknown]:
-    """Yield a doubt if the result may depend on the random order in which kube-scheduler tries the groups."""
+    """Yield a doubt if the result may depend on the random order in which kube-scheduler tries the groups of a tree."""
     tree = group.tree if group else None
-    if tree is not None and (tree.by_chance or not tree.all_orders):
-        reason = ORDER_MATTERS if tree.by_chance else ORDER_MAY_MATTER
-        yield Unknown(Dependency("CompositePodGroup", Effect.EITHER), Gap(reason))
+    if tree is None:
+        return
+    if tree.by_chance:
+        yield Unknown(Dependency("CompositePodGroup", Effect.EITHER), Gap(ORDER_MATTERS))
+    elif not tree.all_orders:
+        yield Unknown(Dependency("CompositePodGroup", Effect.EITHER), Gap(ORDER_MAY_MATTER))
 
 
 class _TreeTrial:
@@ -368,7 +383,7 @@ class _TreeTrial:
 
     @cached_property
     def results(self) -> GroupResults:
-        """The results by group; empty if there are no pods to try. After a validation error, all groups have it."""
+        """The results by group; empty if there are no pods to try. A validation error is the result of all groups."""
         tried = {position: self.infos[position] for members in self.members.values() for position in members.tried}
         if not tried:
             return {}
@@ -376,7 +391,7 @@ class _TreeTrial:
             status = Status(Code.ERROR, (error,))
             return {node.key: GroupResult(status, nominated_rows={}) for node in self.tree.nodes}
         workload_aware = self.scheduler.gates.enabled("WorkloadAwarePreemption")
-        return run_tree(self._build_cycle(self.tree), workload_aware=workload_aware)
+        return run_tree_cycle(self._build_cycle(self.tree), workload_aware=workload_aware)
 
     @cached_property
     def report(self) -> GroupTreeReport:
@@ -384,7 +399,7 @@ class _TreeTrial:
         root = self.results.get(self.tree.key)
         orders: list[GroupTree] = []
         if root and root.status.code is not Code.ERROR:
-            # One more than is tried, to see whether there are more
+            # One more order than is tried, to see whether there are more
             orders = list(islice(iter_child_orders(self.tree), MAX_ORDERS + 1))
         outcomes = {self._is_placed_in_order(order) for order in orders[:MAX_ORDERS]}
         return GroupTreeReport(
@@ -402,15 +417,11 @@ class _TreeTrial:
         return HierarchyCycle(self.framework, self.scheduler.view, order, tried, self.infos)
 
     def _is_placed_in_order(self, order: GroupTree) -> bool:
-        """Return whether the pod is placed if the groups are tried in the given order."""
+        """Return whether the pod is placed if the groups are tried in the given order, without preemption."""
         position = self.scheduler.view.pods.find_position(self.pod.key)
-        results = run_tree(self._build_cycle(order), workload_aware=False).values()
-        return any(
-            member.placed and member.position == position
-            for result in results
-            if result.placed
-            for member in result.members
-        )
+        results = run_tree_cycle(self._build_cycle(order), workload_aware=False).values()
+        members = (member for result in results if result.placed for member in result.members)
+        return any(member.placed and member.position == position for member in members)
 
 
 def _report_tree_group(node: GroupTree, result: GroupResult | None) -> GroupOfTree:
@@ -429,7 +440,7 @@ def _report_tree_group(node: GroupTree, result: GroupResult | None) -> GroupOfTr
     )
 
 
-def report_group(scheduler: Scheduler, framework: Framework, pod: Pod) -> PodGroupReport | None:
+def report_pod_group_with_tree(scheduler: Scheduler, framework: Framework, pod: Pod) -> PodGroupReport | None:
     """Report on the pod's PodGroup, with its tree if it has one. Return None if the pod belongs to no group."""
     key = get_group_key(pod) if schedules_groups_together(scheduler.gates) else None
     if key is None:
@@ -438,4 +449,4 @@ def report_group(scheduler: Scheduler, framework: Framework, pod: Pod) -> PodGro
     tree = find_composite_tree(scheduler.view, key)
     if tree is None:
         return report_pod_group(scheduler, framework, pod)
-    return _report_tree(scheduler, framework, tree, key, pod)
+    return _report_pod_group_in_tree(scheduler, framework, tree, key, pod)

@@ -52,7 +52,7 @@ def build_pod_group_section(group: PodGroupReport | None, style: Style) -> Page:
 
 
 def _build_tree_table(tree: GroupTreeReport, style: Style) -> Page:
-    """Build the table of the tree's groups, starting at the root, with notes on victims and on the order."""
+    """Build the table of the tree's groups, starting at the root, with notes on victims and on random order."""
     columns = (Column("group", verbatim=True), Column("of"), Column("needs"), Column("tried"), Column("why"))
     blocks: list[Block] = [
         paragraph("placed with the groups of CompositePodGroup", Marked(tree.name, Tone.STRONG)),
@@ -80,7 +80,10 @@ def _build_group_row(group: GroupOfTree) -> Row:
 
 
 def _describe_policy(group: PodGroupReport) -> str:
-    """Describe how many of the group's pods must be placed at once, or that they are placed one by one."""
+    """Describe how many of the group's pods must be placed at once, or that they are placed one by one.
+
+    A group that does not exist, or whose required number is unknown, is described as such.
+    """
     of_project = f" of {group.project}" if group.project else ""
     if group.policy == "gang":
         return f"gang{of_project} of {count(group.min_count, 'pod')} at once"

@@ -27,8 +27,8 @@ from kschedctl.snapshot.fork import Fork
 def report_preemption(outcome: PostFilterOutcome, cycle: Cycle) -> PreemptionReport | None:
     """Report what preemption would do for the pod, or return None if it could not run.
 
-    If several plugins ran, the report describes the last one, because it settled the matter. If no plugin ran, because
-    the profile has none or the framework stopped before PostFilter, it says what DefaultPreemption would have found.
+    If several plugins ran, the report is about the last one, which decided the outcome. If no plugin ran, because the
+    profile has none or the framework stopped before PostFilter, the report says what a dry run finds.
     """
     view = cycle.view
     called_plugins = [plugin for plugin in find_preemption_plugins(cycle.framework) if plugin.name in outcome.results]
@@ -58,15 +58,16 @@ def report_preemption(outcome: PostFilterOutcome, cycle: Cycle) -> PreemptionRep
 
 
 def _find_no_lower_priority(plugin: PreemptionPlugin, preemption: Preemption, cycle: Cycle) -> NoLowerPriority | None:
-    """If no pod that could be evicted has a lower priority than the pending pod, return their range of priorities.
+    """Return the range of priorities of evictable pods, if all are at least as high as the pending pod's priority.
 
-    Return None if there is a candidate, if no pod could be evicted, or if the plugin does not compare priorities.
+    Return None if preemption has a candidate or is not allowed, if the nodes where evictions could help have no pods,
+    or if the plugin does not compare priorities.
     """
     if not preemption.eligible or len(preemption.candidates) or not plugin.by_priority:
         return None
     view = cycle.view
 
-    # The pods on nodes where evictions could help, as positions and as rows of their nodes
+    # The positions of the pods on nodes where evictions could help, and the rows of these nodes
     may_help = find_potential_nodes(cycle)
     placed_pods = np.flatnonzero(view.node >= 0)
     evictable_pods = placed_pods[may_help[view.node[placed_pods]]]
@@ -74,6 +75,7 @@ def _find_no_lower_priority(plugin: PreemptionPlugin, preemption: Preemption, cy
         return None
     rows = np.unique(view.node[evictable_pods])
 
+    # Priorities are stored once for all pods with equal specs
     priorities = view.pods.priority[view.pods.info[evictable_pods]]
     lowest = int(priorities.min())
     if lowest < cycle.info.priority:
@@ -118,25 +120,25 @@ def _report_candidate(candidate: Candidate, view: Fork) -> CandidateReport:
 def _iter_victim_ties(candidate: Candidate, view: Fork) -> Iterator[tuple[str, ...]]:
     """Yield groups of pods on the node that are equal in priority and start time and include a victim.
 
-    Victims come first in each group.
+    Victims come first in each group, since other pods of the group might be evicted instead of them.
     """
     pods = view.pods
     positions = np.array(view.pods_on(candidate.row), np.int64)
     priorities = pods.priority[pods.info[positions]].tolist()
     start_times = pods.start[positions].tolist()
-    by_rank: dict[tuple[int, int], list[int]] = {}
+    pods_by_rank: dict[tuple[int, int], list[int]] = {}
     for position, priority, start_time in zip(positions.tolist(), priorities, start_times, strict=True):
-        by_rank.setdefault((priority, start_time), []).append(position)
+        pods_by_rank.setdefault((priority, start_time), []).append(position)
 
     victims = frozenset(candidate.victims)
-    for equal_pods in by_rank.values():
+    for equal_pods in pods_by_rank.values():
         if len(equal_pods) > 1 and not victims.isdisjoint(equal_pods):
             equal_pods.sort(key=lambda position: (position not in victims, position))
             yield tuple(pods.objects.get_key(position) for position in equal_pods)
 
 
 def _build_victim_report(position: Position, violating: bool, view: Fork) -> VictimReport:
-    """Build the report on a victim, with the PodDisruptionBudgets that its eviction violates."""
+    """Build the report on a victim. If it is `violating`, the violated PodDisruptionBudgets are named."""
     table = view.pods.objects.table  # building the Pod itself would take longer
     row = int(view.pods.objects.rows[position])
     owner = find_controller(table.get_template(row).metadata)

@@ -48,15 +48,18 @@ def build_preemption_section(report: PreemptionReport | None, style: Style) -> P
         return section(title, paragraph(Marked(report.why or "not eligible", Tone.WARNING)))
     return section(
         title,
-        *_describe_outcome(report),
+        *_build_outcome_line(report),
         *_build_victims_table(report, style),
         *_build_ties_list(report, style),
         *_build_unhelpful_list(report),
     )
 
 
-def _describe_outcome(report: PreemptionReport) -> list[Block]:
-    """Describe on which node preemption would make room, or why it does not help. Return [] if neither is known."""
+def _build_outcome_line(report: PreemptionReport) -> list[Block]:
+    """Build the line that says on which node preemption would make room, or why it does not help.
+
+    Return [] if neither is known.
+    """
     if report.why:
         return [paragraph(Marked("does not help", Tone.WARNING), report.why)]
     if report.chosen is None or report.chosen not in report.candidates:
@@ -64,7 +67,7 @@ def _describe_outcome(report: PreemptionReport) -> list[Block]:
     prediction = "kube-scheduler would make room" if report.asked else "it would make room"
     evicting = f"by evicting {count(len(report.candidates[report.chosen].victims), 'pod')}"
     if len(report.tied) > 1:
-        tied_nodes = f"on one of {len(report.tied)} tied nodes {evicting}, picked at random:"
+        tied_nodes = f"on one of {len(report.tied)} equally good nodes {evicting}, picked at random:"
         names = ", ".join(report.tied[:TIED_SHOWN]) + (", …" if len(report.tied) > TIED_SHOWN else "")
         return [paragraph(prediction, tied_nodes, Marked(names, Tone.GOOD))]
     decided = f"{evicting}, decided by: {report.decided_by}" if report.decided_by else evicting
@@ -99,7 +102,7 @@ def _build_ties_list(report: PreemptionReport, style: Style) -> list[Block]:
 
 
 def _describe_tie(node: str, equals: tuple[str, ...], candidate: CandidateReport) -> str:
-    """Describe pods that are equal in priority and start time, so that it is arbitrary which are evicted."""
+    """Describe pods of a node that are equal in priority and start time, so that it is arbitrary which are evicted."""
     victims = [pod for pod in equals if pod in candidate.victims]
     alternatives = ""
     if len(victims) < len(equals):
@@ -109,7 +112,7 @@ def _describe_tie(node: str, equals: tuple[str, ...], candidate: CandidateReport
 
 
 def _build_narrow_row(row: tuple[Cell, ...]) -> tuple[Cell | Stack, ...]:
-    """Convert a victim's row for narrow tables, with the details stacked below the pod's name."""
+    """Convert a victim's row to one for narrow tables, with the details stacked below the pod's name."""
     node, pod, priority, owner, started, budgets = map(with_tone, row)
     facts_by_label = {"of": owner.text, "started": started.text, "breaks PDB": budgets.text}
     facts = (Marked(f"{label} {value}" if value else "", Tone.FAINT) for label, value in facts_by_label.items())

@@ -109,24 +109,29 @@ def _find_filter_fact(cycle: Cycle, plugin: str, row: int) -> AnyFact | None:
 def _iter_filter_obstacles(cycle: Cycle) -> Iterator[Obstacle]:
     """Yield an obstacle for each rejection by a Filter plugin.
 
-    On nodes that only nominated pods make infeasible, these are the rejections with the nominated pods. Nodes that the
-    plugin already left out in PreFilter are not reported again.
+    If only nominated pods make a node infeasible, the obstacle is the rejection in the run with nominated pods. Nodes
+    that the plugin already left out in PreFilter are not reported again.
     """
     outcome = cycle.filter
     for position, (plugin, verdict) in enumerate(outcome.verdicts.items()):
+        # `outcome.first` has, per node, the position of the first plugin that rejects it
         first_rejected = cycle.considered & (outcome.first == position)
         rejected_with_nominated = first_rejected & outcome.by_nominated
+
+        # Rejections without nominated pods
         mask = ~rejected_with_nominated
         if plugin in cycle.pre_filter.narrowed_by:
             mask &= cycle.considered
         for rejection in verdict.rejections:
             yield _build_obstacle(cycle, plugin, rejection, rejection.mask & mask, first_rejected)
+
+        # Rejections with nominated pods
         if not rejected_with_nominated.any():
             continue
         for rejection in outcome.with_nominated[plugin].rejections:
             mask_with_nominated = rejection.mask & rejected_with_nominated
             obstacle = _build_obstacle(cycle, plugin, rejection, mask_with_nominated, first_rejected)
-            yield obstacle._replace(fact=_mark_facts_as_nominated(obstacle.fact))
+            yield obstacle._replace(fact=_wrap_nominated_fact_finder(obstacle.fact))
 
 
 def _iter_extender_obstacles(cycle: Cycle) -> Iterator[Obstacle]:
@@ -153,7 +158,7 @@ def _iter_extender_obstacles(cycle: Cycle) -> Iterator[Obstacle]:
             mask=rejected,
             level=level,
             reported=rejected,
-            fact=_make_constant_fact(f"rejected by {url}"),
+            fact=_build_constant_fact_finder(f"rejected by {url}"),
         )
 
     # kube-scheduler reports nothing for a node that an extender just does not return
@@ -165,13 +170,16 @@ def _iter_extender_obstacles(cycle: Cycle) -> Iterator[Obstacle]:
         yield Obstacle(EXTENDERS, LEFT_OUT, mask=dropped, level=level, reported=np.zeros_like(dropped))
 
 
-def _make_constant_fact(text: str) -> FindFact:
-    """Return a function that finds the same fact for every node."""
+def _build_constant_fact_finder(text: str) -> FindFact:
+    """Build a function that returns the same fact, made of the text, for every node."""
     return lambda row: Said(text)
 
 
-def _mark_facts_as_nominated(fact: FindFact | None) -> FindFact:
-    """Wrap a function so that it marks the facts as caused by nominated pods."""
+def _wrap_nominated_fact_finder(fact: FindFact | None) -> FindFact:
+    """Wrap a function that finds facts so that its facts are marked as caused by nominated pods.
+
+    Without a function or a fact, the fact is empty except for the mark.
+    """
 
     def find_nominated_fact(row: int) -> AnyFact:
         found = fact(row) if fact else None
@@ -181,45 +189,48 @@ def _mark_facts_as_nominated(fact: FindFact | None) -> FindFact:
 
 
 def _build_obstacle(cycle: Cycle, plugin: str, rejection: Rejection, mask: Bools, first_rejected: Bools) -> Obstacle:
-    """Build the obstacle for a plugin's rejection of the nodes in `mask` (N,)."""
-    level = _grade_rejection(cycle, plugin, rejection)
+    """Build the obstacle for a plugin's rejection of the nodes in `mask` (N,).
+
+    `first_rejected` (N,) are the nodes that no earlier plugin rejects, so that kube-scheduler reports this plugin.
+    """
+    level = _find_rejection_levels(cycle, plugin, rejection)
     return Obstacle(
         plugin,
         rejection.reason,
         mask=mask,
         level=level,
         reported=mask & first_rejected,
-        fact=_convert_facts(rejection.fact),
+        fact=_wrap_plugin_fact_finder(rejection.fact),
         distance=rejection.distance,
     )
 
 
-def _convert_facts(fact: Callable[[int], Fact | str | None] | None) -> FindFact | None:
-    """Wrap a plugin's function for facts so that it returns facts of known types."""
+def _wrap_plugin_fact_finder(fact: Callable[[int], Fact | str | None] | None) -> FindFact | None:
+    """Wrap a plugin's function that finds facts, so that plain texts become facts. Return None without a function."""
     return None if fact is None else lambda row: to_fact(fact(row))
 
 
-def _grade_rejection(cycle: Cycle, plugin: str, rejection: Rejection) -> Levels:
-    """Return for each node (N,) how hard the rejection is to remove: NEAR, KEPT_AWAY or OUT_OF_REACH.
+def _find_rejection_levels(cycle: Cycle, plugin: str, rejection: Rejection) -> Levels:
+    """Return how far the rejection puts each node (N,) out of reach: NEAR, KEPT_AWAY or OUT_OF_REACH.
 
     The kind of the rejection is judged by its fact on the first node that it rejects.
     """
     nodes = len(rejection.mask)
     if plugin == DynamicResources.name and rejection.reason == CANNOT_ALLOCATE:
-        return _grade_nodes(_find_nodes_without_devices(cycle, rejection.mask))
+        return _build_levels(_find_nodes_without_devices(cycle, rejection.mask))
     first_rejected = int(rejection.mask.argmax())
     match rejection.fact(first_rejected) if rejection.fact else None:
         case Cordoned() | UntoleratedTaint():
             return np.full(nodes, KEPT_AWAY, np.int8)
         case Insufficient(resource=name):
-            return _grade_nodes(_find_nodes_without_resource(cycle, name, rejection.mask))
+            return _build_levels(_find_nodes_without_resource(cycle, name, rejection.mask))
         case NotEnoughStorage(storage_class=name):
-            return _grade_nodes(~_find_served_nodes(cycle, name))
+            return _build_levels(is_out_of_reach=~_find_nodes_with_published_storage(cycle, name))
     return np.full(nodes, OUT_OF_REACH if rejection.code is Code.UNRESOLVABLE else NEAR, np.int8)
 
 
-def _grade_nodes(is_out_of_reach: Bools) -> Levels:
-    """Return OUT_OF_REACH for the nodes of the mask (N,), and NEAR for all others."""
+def _build_levels(is_out_of_reach: Bools) -> Levels:
+    """Return the level OUT_OF_REACH for the nodes in the mask (N,), and NEAR for all others."""
     return np.where(is_out_of_reach, OUT_OF_REACH, NEAR).astype(np.int8)
 
 
@@ -234,7 +245,7 @@ def _find_nodes_without_resource(cycle: Cycle, resource: str, mask: Bools) -> Bo
     return mask.copy() if column is None else mask & (cycle.view.allocatable[:, column] == 0)
 
 
-def _find_served_nodes(cycle: Cycle, storage_class: str) -> Bools:
+def _find_nodes_with_published_storage(cycle: Cycle, storage_class: str) -> Bools:
     """Return the mask (N,) of nodes that a CSIStorageCapacity of the class covers, or of all nodes if there is none.
 
     A driver that publishes no capacity does not say where its volumes can be used.
@@ -249,7 +260,7 @@ def _find_served_nodes(cycle: Cycle, storage_class: str) -> Bools:
 def _find_nodes_without_devices(cycle: Cycle, mask: Bools) -> Bools:
     """Return the nodes of the mask (N,) whose pools publish no device at all, as a mask (N,).
 
-    These are all of them if the plugin has no state, because it was skipped.
+    The mask itself is returned if DynamicResources has no state because it was skipped.
     """
     evaluation = cycle.pre_filter.find_state(DynamicResources)
     if not evaluation:
@@ -261,7 +272,7 @@ def _find_nodes_without_devices(cycle: Cycle, mask: Bools) -> Bools:
 
 
 def find_nodes_lacking_room(cycle: Cycle) -> Bools:
-    """Return the mask (N,) of nodes that all filters except NodeResourcesFit pass."""
+    """Return the mask (N,) of nodes that pass all filters except perhaps NodeResourcesFit."""
     fits_otherwise = cycle.considered.copy()
     for plugin, verdict in cycle.filter.verdicts.items():
         if plugin != NodeResourcesFit.name:
@@ -282,12 +293,13 @@ class NodeCloseness(NamedTuple):
     def sort_by_closeness(self, mask: Bools, distance: Distances | None = None) -> npt.NDArray[np.int64]:
         """Return the rows in the mask (N,), closest to fitting first. `distance` (N,) overrides the field."""
         rows = np.flatnonzero(mask)
-        far = self.distance if distance is None else distance
-        return rows[np.lexsort((far[rows], self.obstacle_count[rows], self.level[rows]))]
+        distances = self.distance if distance is None else distance
+        # lexsort sorts by its last key first: by level, then by obstacles, then by distance
+        return rows[np.lexsort((distances[rows], self.obstacle_count[rows], self.level[rows]))]
 
 
 def combine_obstacles(obstacles: Iterable[Obstacle], nodes: int) -> NodeCloseness:
-    """Combine all obstacles of each of the `nodes` nodes into how close the node is to fitting the pod."""
+    """Combine the obstacles of each node into how close the node is to fitting the pod. There are `nodes` nodes."""
     level, count = np.zeros(nodes, np.int8), np.zeros(nodes, np.int64)
     distance = np.zeros(nodes, np.float64)
     for obstacle in obstacles:

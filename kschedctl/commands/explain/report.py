@@ -32,7 +32,7 @@ from kschedctl.reports.unknown import (
 )
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, describe_state_counts, has_unadmitted, list_fixes
 from kschedctl.scheduler.registry.in_tree import AnyFact
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import agreeing, counted, first_few
 
 
 class PreFilterReport(Document, frozen=True):
@@ -207,7 +207,7 @@ class VictimReport(Document, frozen=True):
 
 
 class CandidateReport(Document, frozen=True):
-    """A node on which preemption_clause the victims would make room."""
+    """A node on which preemption would make room by evicting the victims."""
 
     victims: tuple[str, ...]
     pdb_violations: int
@@ -307,6 +307,23 @@ class PreemptionReport(Document, frozen=True):
     """Set if there is no candidate because of the priorities alone."""
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences about the chosen victims, the budgets that their eviction violates, and equally good choices."""
+        if not self.asked or not self.chosen:
+            return ()
+        candidate = self.candidates[self.chosen]
+        if not candidate.victims:
+            return ()
+        instead = ", or others of the same priority and start time" if candidate.ties else ""
+        lines = [f"evicts {first_few(candidate.victims)}{instead}"]
+        budgets = tuple(dict.fromkeys(budget for victim in candidate.details for budget in victim.budgets))
+        if budgets:
+            lines.append(f"violates PodDisruptionBudget {first_few(budgets)}")
+        if len(self.tied) > 1:
+            lines.append(f"picks one of {len(self.tied):,} equally good nodes at random: {first_few(self.tied)}")
+        return tuple(lines)
+
+    @property
     def preemption_clause(self) -> str:
         """A clause such as ", would preempt 1 pod on n1", or an empty string if nothing is preempted."""
         if not self.asked or not self.chosen:
@@ -316,6 +333,12 @@ class PreemptionReport(Document, frozen=True):
             return ""
         where = self.chosen if len(self.tied) < 2 else f"one of {len(self.tied):,} nodes"
         return f", would preempt {counted(victim_count, 'pod')} on {where}"
+
+
+def describe_causes(causes: Sequence[Cause]) -> str:
+    """Describe all causes in one line, starting with contradictory demands of the pod."""
+    conflicts = (cause.conflict for cause in causes if cause.conflict)
+    return "; ".join([*conflicts, *(cause.plain or cause.reason for cause in causes)])
 
 
 UNSCHEDULABLE = "Unschedulable"
@@ -333,6 +356,20 @@ class ClaimWithoutScheduler(Document, frozen=True):
     storage_class: str
 
 
+class ReplicaCount(Document, frozen=True):
+    """How many pods of a workload that has none yet get a node."""
+
+    workload: str
+    placed: int
+    total: int
+
+    @property
+    def sentence(self) -> str:
+        """The counts as a sentence, for a workload of which not all pods fit."""
+        verb = agreeing(self.placed, "gets", "get")
+        return f"only {self.placed:,} of the {self.total:,} pods of {self.workload} {verb} a node"
+
+
 class _VerdictPart(Report, frozen=True):
     """The part of an explanation that gives the answer about the pod."""
 
@@ -347,6 +384,8 @@ class _VerdictPart(Report, frozen=True):
     """The answer in one line."""
     stands_for: str = ""
     """The workload that the question is about, if the pod only stands for it; empty otherwise."""
+    replicas: ReplicaCount | None = None
+    """The number of the workload's pods that get a node, if the explained pod fits but not all pods do."""
     not_created: NotCreated | None = None
     """The pods that the workload could not create."""
     once_created: OnceCreated | None = None
@@ -482,8 +521,15 @@ class Explanation(_ExtenderPart, frozen=True):
     """The claims that wait for the scheduler, which the pod's spec.nodeName bypasses."""
     waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
     """Objects that wait for another controller before any pod of the workload is created."""
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "Explanation"
+
+    @property
+    def headline_lists_causes(self) -> bool:
+        """Whether the headline is the list of causes, so that a page may show the causes one by one instead.
+
+        It is not if it is about the pod's group, preemption under way, a missing StorageClass, or no unschedulable pod.
+        """
+        return bool(self.causes) and self.headline == describe_causes(self.causes)
 
     def build_first_line(self) -> tuple[str, ...]:
         """Return the pod, its verdict with what the verdict depends on, and the headline.
@@ -523,6 +569,10 @@ class Explanation(_ExtenderPart, frozen=True):
             nominated=nominated,
             preemption=no_lower_priority,
             victims=victims,
+            warnings=(
+                *([self.replicas.sentence] if self.replicas is not None else ()),
+                *(self.preemption.warnings if self.preemption is not None else ()),
+            ),
             fixes=tuple(remedy.to_short_fix() for remedy in (*list_fixes(self.waiting_elsewhere), *self.remedies)),
             advice=tuple(advice.text for advice in self.advice),
             figures={"feasibleNodes": len(self.feasible), "nodes": len(self.nodes)},
@@ -552,9 +602,16 @@ class Explanation(_ExtenderPart, frozen=True):
         return (self.pod,)
 
     def find_gate_problems(self) -> list[GateProblem]:
-        """Return the reason why the pod is not created or not scheduled, with its best fix. A fine pod has none."""
-        if self.not_created is not None and not self.not_created.past:
-            return [self.not_created.gate_problem]
+        """Return the one problem that fails a CI gate: the pod, or another pod of its workload, gets no node.
+
+        A pod that is not scheduled comes with its best fix. The list is empty if all these pods have a node or would
+        get one.
+        """
+        creation_failure = self.not_created
+        if creation_failure is not None and not creation_failure.past:
+            return [creation_failure.gate_problem]
+        if self.replicas is not None:
+            return [GateProblem("not-scheduled", self.replicas.workload, self.replicas.sentence)]
         if self.verdict in FINE:
             return []
         # A pod that stands for a workload is reported under the workload's name
@@ -578,11 +635,13 @@ class Explanations(Report, frozen=True):
     """Whether the answer that all pods are fine depends on what was not read."""
     waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
     """The objects of the files whose pods kube-scheduler does not see yet, such as custom resources."""
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "Explanations"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return how many of the pods have a node or would get one, and what else the answer depends on."""
+        """Return how many of the pods have a node or would get one, and what that depends on.
+
+        The counts of objects that wait for another controller follow.
+        """
         fine = sum(explanation.verdict in FINE for explanation in self.explanations)
         number = len(self.explanations)
         sentence = "has a node or would get one" if number == 1 else "have a node or would get one, each by itself"
@@ -605,5 +664,5 @@ class Explanations(Report, frozen=True):
         return tuple(explanation.pod for explanation in self.explanations)
 
     def find_gate_problems(self) -> list[GateProblem]:
-        """Return the problems of all explained pods."""
+        """Return the problems that fail a CI gate, at most one for each explained pod."""
         return [problem for explanation in self.explanations for problem in explanation.find_gate_problems()]

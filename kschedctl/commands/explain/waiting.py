@@ -6,7 +6,7 @@ stuck.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar, cast
@@ -39,18 +39,19 @@ class ReplayedPods(NamedTuple):
 
 
 def replay_pods(scheduler: Scheduler, pods: Sequence[Pod], progress: Progress) -> tuple[ReplayedPods, ...]:
-    """Explain the pods by replaying each alone. Pods that are equal to the scheduler are explained once."""
-    columns = scheduler.view.pods
-    equal_pods: dict[tuple[int, str], list[Pod]] = {}
+    """Explain each pod by replaying it alone. Pods that are equal to the scheduler are explained once."""
+    table = scheduler.view.pods
+    pods_by_kind: dict[tuple[int, str], list[Pod]] = {}
     for pod in pods:
-        key = int(columns.info[columns.index[pod.key]]), pod.status.nominated_node_name
-        equal_pods.setdefault(key, []).append(pod)
+        info_code = int(table.info[table.index[pod.key]])  # equal for pods that are equal to the scheduler
+        pods_by_kind.setdefault((info_code, pod.status.nominated_node_name), []).append(pod)
+
     report_done = progress.begin("Replaying pending pods", len(pods))
     replays = []
-    for members in equal_pods.values():
-        explanation = drop_unwritten_message(explain_pod(scheduler, scheduler.view.stored(members[0]), nodes=False))
-        replays.append(ReplayedPods(tuple(members), explanation))
-        report_done(len(members))
+    for equal_pods in pods_by_kind.values():
+        explanation = drop_unwritten_message(explain_pod(scheduler, scheduler.view.stored(equal_pods[0]), nodes=False))
+        replays.append(ReplayedPods(tuple(equal_pods), explanation))
+        report_done(len(equal_pods))
     return tuple(replays)
 
 
@@ -112,7 +113,7 @@ class ReplayedCluster:
         return {}
 
     def seconds_since(self, time: str | None) -> float | None:
-        """Return the number of seconds since a time, or None if that or the current time is unknown."""
+        """Return the seconds between an RFC 3339 time and now, or None if either time is unknown or invalid."""
         if not time or not self.now:
             return None
         try:
@@ -130,7 +131,7 @@ SERIES_LAG_SECONDS = 1800
 
 
 def group_failure_events(audited: ReplayedCluster) -> Mapping[tuple[str, str], Sequence[Event]]:
-    """Group the FailedScheduling events by namespace and name of the pod. The newest event comes last."""
+    """Group the cluster's FailedScheduling events by the pod's namespace and name. A pod's newest event comes last."""
     by_pod: dict[tuple[str, str], list[Event]] = {}
     for event in audited.cluster.events:
         if event.reason == FAILED_SCHEDULING:
@@ -141,9 +142,9 @@ def group_failure_events(audited: ReplayedCluster) -> Mapping[tuple[str, str], S
 
 
 def find_other_schedulers(audited: ReplayedCluster) -> frozenset[str]:
-    """Find the names of other schedulers that run in the cluster.
+    """Find the names of schedulers that run in the cluster and that no profile of the configuration serves.
 
-    They are recognized by their events, leases or PodGroups.
+    They are recognized by the events that they write, by their leases, and by Volcano's PodGroups.
     """
     writers = {
         get_reporter(event) for event in audited.cluster.events if event.reason in (SCHEDULED, FAILED_SCHEDULING)
@@ -153,13 +154,16 @@ def find_other_schedulers(audited: ReplayedCluster) -> frozenset[str]:
     return frozenset(names - audited.scheduler.configuration.profiles.keys())
 
 
-def was_tried(pod: Pod) -> bool:
-    """Return whether the pod's condition says that the scheduler tried it and failed."""
+def was_rejected(pod: Pod) -> bool:
+    """Return whether the pod's condition says that the scheduler tried the pod and found no node."""
     return _find_unscheduled_condition(pod) is not None
 
 
 def find_last_message(pod: Pod, audited: ReplayedCluster) -> LastWords | None:
-    """Find the scheduler's last message about the pod, in an event or else in the pod's condition."""
+    """Find the scheduler's last message about the pod, in an event or else in the pod's condition.
+
+    Return None if there is neither.
+    """
     if events := _find_failure_events(pod, audited):
         time = get_last_time(events[-1])
         return LastWords(
@@ -182,17 +186,17 @@ def find_last_message(pod: Pod, audited: ReplayedCluster) -> LastWords | None:
     )
 
 
-def measure_untried_seconds(pod: Pod, audited: ReplayedCluster) -> float | None:
-    """Return a lower bound on the seconds since the scheduler last tried the pod, or None if unknown.
+def measure_seconds_since_try(pod: Pod, audited: ReplayedCluster) -> float | None:
+    """Return a lower bound on the seconds since the scheduler last tried the pod, or None if that is unknown.
 
-    A pod that was never tried counts from its creation.
+    For a pod that was never tried, these are the seconds since its creation.
     """
     if events := _find_failure_events(pod, audited):
         seconds = audited.seconds_since(get_last_time(events[-1]))
         if seconds is not None and events[-1].series:
             return seconds - SERIES_LAG_SECONDS  # the series may have gone on since it was last written
         return seconds
-    if was_tried(pod):
+    if was_rejected(pod):  # at an unknown time, since the condition has the time of the first rejection
         return None
     return audited.seconds_since(pod.metadata.creation_timestamp)
 
@@ -204,15 +208,11 @@ def _find_failure_events(pod: Pod, audited: ReplayedCluster) -> Sequence[Event]:
 
 
 def _find_unscheduled_condition(pod: Pod) -> Condition | None:
-    """Find the condition PodScheduled=False of the pod."""
-    return next(
-        (
-            condition
-            for condition in pod.status.conditions
-            if condition.type == CONDITION and condition.status == "False"
-        ),
-        None,
-    )
+    """Return the pod's condition PodScheduled=False, or None if it does not have it."""
+    for condition in pod.status.conditions:
+        if condition.type == CONDITION and condition.status == "False":
+            return condition
+    return None
 
 
 LOOK_AT_SCHEDULER = (
@@ -220,7 +220,8 @@ LOOK_AT_SCHEDULER = (
 )
 """What to do about a pod that fits and that kube-scheduler does not try."""
 DEFAULT_GRACE_SECONDS = 30
-FITS, CROWDED = "a node fits now", "fits by itself, but not together with the pods that are tried before it"
+FITS = "a node fits now"
+CROWDED = "fits by itself, but not together with the pods that are tried before it"
 
 
 class WaitCause(NamedTuple):
@@ -248,7 +249,7 @@ class WaitingPod(NamedTuple):
 
 
 def find_waiting_pods(audited: ReplayedCluster) -> tuple[WaitingPod, ...]:
-    """Return all pending pods with the reasons why they wait. Equal pods follow each other."""
+    """Return all pending pods with the reasons why they wait. Pods that are equal to the scheduler are adjacent."""
     nodes = _place_fitting_pods(audited)
     return tuple(
         _explain_wait(pod, replayed.explanation, audited, nodes) for replayed in audited.replay for pod in replayed.pods
@@ -256,7 +257,10 @@ def find_waiting_pods(audited: ReplayedCluster) -> tuple[WaitingPod, ...]:
 
 
 def _place_fitting_pods(audited: ReplayedCluster) -> Mapping[str, str]:
-    """Place the fitting pods in the order of the queue, without preemption. Return the node of each placed pod."""
+    """Place the fitting pods one after another in the order of the queue, without preemption.
+
+    Return the name of the node of each pod that found one.
+    """
     fitting = [
         pod.key for replayed in audited.replay if replayed.explanation.verdict == "Schedulable" for pod in replayed.pods
     ]
@@ -265,13 +269,14 @@ def _place_fitting_pods(audited: ReplayedCluster) -> Mapping[str, str]:
     simulation = Simulation(audited.scheduler, preemption=False)
     pods, names = simulation.view.pods, simulation.view.nodes.names
     outcomes = simulation.schedule([pods.index[key] for key in fitting])
-    return {pods.objects[outcome.position].key: names[outcome.row] for outcome in outcomes if outcome.row >= 0}
+    placed = (outcome for outcome in outcomes if outcome.row >= 0)
+    return {pods.objects[outcome.position].key: names[outcome.row] for outcome in placed}
 
 
 def _explain_wait(pod: Pod, report: Explanation, audited: ReplayedCluster, nodes: Mapping[str, str]) -> WaitingPod:
     """Find the cause and the reason for which a pod waits, with the scheduler's last message about it.
 
-    `nodes` has the node of each pod that gets one if the fitting pods are placed one after another.
+    `nodes` is the result of placing the fitting pods one after another: the node of each pod that gets one.
     """
     last_message = find_last_message(pod, audited)
     permit_reasons = [", ".join(answer.reasons) for answer in report.permit.values() if answer.code == WAIT]
@@ -298,7 +303,7 @@ def _find_other_scheduler_cause(name: str, report: Explanation, audited: Replaye
 
 
 def _find_rejection_cause(pod: Pod, report: Explanation, audited: ReplayedCluster) -> WaitCause:
-    """Find the cause for a pod that is not schedulable by itself or with its group."""
+    """Find the cause for which a pod waits that is not schedulable, by itself or with its group."""
     if report.verdict == "NotResponsible":
         return _find_other_scheduler_cause(pod.spec.scheduler_name, report, audited)
     if report.pod_group and (group_failure := describe_group_failure(report.pod_group, report)):
@@ -321,9 +326,10 @@ def _is_group_stuck(group: PodGroupReport) -> bool:
 def _find_fitting_cause(
     pod: Pod, last_message: LastWords | None, audited: ReplayedCluster, nodes: Mapping[str, str]
 ) -> WaitCause:
-    """Find the cause for a pod that fits by itself.
+    """Find the cause for which a pod waits although it fits by itself.
 
-    It is crowded out by the pods ahead of it, in its back-off, recent enough to wait for its turn, or stuck.
+    Pods ahead of it take its room (crowded), it is in its back-off, it is too young to have been tried (turn), or it is
+    stuck. `nodes` is the result of placing the fitting pods one after another.
     """
     if pod.key not in nodes:
         return WaitCause("crowded", CROWDED)
@@ -341,9 +347,9 @@ def find_unread_pods_doubt(audited: ReplayedCluster) -> tuple[UnknownKind, ...]:
     return (UnknownKind("Pod", gap.why, VERDICT),) if gap else ()
 
 
-def is_overlooked(waiting: WaitingPod, audited: ReplayedCluster) -> bool:
-    """Return whether the pod has waited for a retry longer than the scheduler leaves any rejected pod."""
-    seconds = measure_untried_seconds(waiting.pod, audited)
+def is_retry_overdue(waiting: WaitingPod, audited: ReplayedCluster) -> bool:
+    """Return whether the pod has waited longer for a retry than the scheduler lets any rejected pod wait."""
+    seconds = measure_seconds_since_try(waiting.pod, audited)
     return seconds is not None and seconds > audited.thresholds.flushed_seconds
 
 
@@ -356,7 +362,10 @@ def find_terminating_victims(report: Explanation, audited: ReplayedCluster) -> t
 
 
 def _report_victim(pod: Pod, audited: ReplayedCluster) -> TerminatingVictim:
-    """Report on a terminating victim. Its metadata.deletionTimestamp is the end of its grace period."""
+    """Report on a terminating victim: when its deletion was requested, when it is due, and for how long it is overdue.
+
+    Its metadata.deletionTimestamp is the end of its grace period.
+    """
     due = pod.metadata.deletion_timestamp or ""
     seconds = audited.seconds_since(due)
     late = seconds is not None and seconds > audited.thresholds.overdue_seconds
@@ -373,15 +382,20 @@ def _report_victim(pod: Pod, audited: ReplayedCluster) -> TerminatingVictim:
 
 
 def find_volcano_schedulers(cluster: Cluster) -> frozenset[str]:
-    """Find the scheduler names of pods in Volcano PodGroups. Where such groups exist, such a scheduler runs."""
+    """Return the scheduler names that pods of Volcano's PodGroups ask for.
+
+    Its PodGroups exist only where Volcano runs, so these schedulers run even if no event or lease shows it.
+    """
     groups = {(group.metadata.namespace, group.metadata.name) for group in cluster.volcano_pod_groups}
-    templates = cluster.pods.drop_terminated().templates if groups else ()
-    return frozenset(pod.spec.scheduler_name for pod in templates if groups & set(_iter_volcano_groups(pod)))
+    if not groups:
+        return frozenset()
+    templates = cluster.pods.drop_terminated().templates
+    return frozenset(pod.spec.scheduler_name for pod in templates if groups & _list_volcano_group_keys(pod))
 
 
-def _iter_volcano_groups(pod: Pod) -> Iterator[tuple[str, str]]:
-    """Return an iterator over the namespace and name of each Volcano PodGroup that the pod refers to."""
-    return ((key.namespace, key.name) for key in find_gangs(pod) if key.project is GangProject.VOLCANO)
+def _list_volcano_group_keys(pod: Pod) -> set[tuple[str, str]]:
+    """Return the namespace and name of each Volcano PodGroup that the pod refers to."""
+    return {(key.namespace, key.name) for key in find_gangs(pod) if key.project is GangProject.VOLCANO}
 
 
 # -- advice on retries ------------------------------------------------------------------------------------------------
@@ -394,7 +408,8 @@ ABOUT_RETRIES = frozenset({"AwaitRetry", "CheckScheduler"})
 def correct_retry_advice(report: Explanation, scheduler: Scheduler, now: str) -> Explanation:
     """Replace the advice on retries if replaying the other pending pods contradicts it.
 
-    `now` is an RFC 3339 time, or empty if unknown.
+    The explanation stays as it is if the pod is not schedulable, has no such advice, or extenders are called. `now` is
+    an RFC 3339 time, or empty if unknown.
     """
     if scheduler.call_extender is not None:  # replaying all pending pods would call the extenders again
         return report
@@ -402,7 +417,7 @@ def correct_retry_advice(report: Explanation, scheduler: Scheduler, now: str) ->
         return report
     audited = ReplayedCluster(scheduler, now)
     waiting_pods = audited.compute_once(find_waiting_pods)
-    waiting = next((waiting for waiting in waiting_pods if waiting.pod.key == report.pod), None)
+    waiting = next((candidate for candidate in waiting_pods if candidate.pod.key == report.pod), None)
     correction = _find_retry_advice(waiting, audited) if waiting is not None else None
     if correction is None:
         return report
@@ -411,11 +426,11 @@ def correct_retry_advice(report: Explanation, scheduler: Scheduler, now: str) ->
 
 
 def _find_retry_advice(waiting: WaitingPod, audited: ReplayedCluster) -> Advice | None:
-    """Return advice for a pod that is overlooked or gets no room, or None if it only waits for its turn."""
+    """Return advice for a pod that finds no room or whose retry is overdue, or None if it only waits for its turn."""
     if waiting.cause == "crowded":
         return Advice("AwaitRoom", f"It {CROWDED}: it waits until there is room for all of them")
-    seconds = measure_untried_seconds(waiting.pod, audited)
-    if waiting.cause == "stuck" and seconds is not None and is_overlooked(waiting, audited):
+    seconds = measure_seconds_since_try(waiting.pod, audited)
+    if waiting.cause == "stuck" and seconds is not None and is_retry_overdue(waiting, audited):
         text = f"It fits now, but was not tried for {seconds / 60:.0f} min, though rejected pods are tried after 5 min"
         return Advice("CheckScheduler", f"{text}. {LOOK_AT_SCHEDULER}")
     return None

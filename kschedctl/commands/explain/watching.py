@@ -37,7 +37,8 @@ def watch_cluster(
 ) -> int:
     """Print each new answer until the pod is bound or SIGTERM arrives. Return the exit code.
 
-    An answer is printed again only if more than its figures changed.
+    `answer` builds the answer for a cluster. An answer is printed again only if more than its figures changed.
+
     Raises KschedctlError, also if the explained pod no longer exists.
     """
     if output_format in PICTURES:
@@ -56,13 +57,13 @@ def watch_cluster(
             if isinstance(latest.document, Explanation) and latest.document.verdict == "Bound":
                 break
         return code
-    return TERMINATED
+    return TERMINATED  # reached if leave_on_sigterm() ended its block
 
 
 def follow_cluster(
     source: Source, namespace: str | None, live: LiveKinds = NOTHING_MORE, max_seconds: float = math.inf
 ) -> Iterator[Cluster]:
-    """Yield the live cluster now, after each burst of changes, and after `max_seconds` without a change.
+    """Yield the live cluster as it is now, then after each burst of changes, and after `max_seconds` without a change.
 
     Raises KschedctlError.
     """
@@ -78,7 +79,10 @@ def follow_cluster(
 
 
 def _extract_essentials(answer: Answer) -> object:
-    """Return the part of the answer that is printed again when it changes. It excludes figures that change often."""
+    """Return the part of an answer whose change is worth printing, without the figures that change all the time.
+
+    The values are only compared with each other.
+    """
     document = answer.document
     if isinstance(document, Explanation):
         # Unlike the headline, the message has no amounts, which change all the time
@@ -97,7 +101,10 @@ def _extract_essentials(answer: Answer) -> object:
 
 
 def _get_creation_figures(creation_failure: NotCreated | None) -> object:
-    """Return the workload and its numbers of pods, or None if pods could be created."""
+    """Return the workload, its numbers of wanted and existing pods, and whether the failure is past.
+
+    Return None if all pods could be created.
+    """
     if creation_failure is None:
         return None
     return (

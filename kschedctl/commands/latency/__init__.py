@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kschedctl.commands.audit import with_tool_version
 from kschedctl.commands.audit.audited_cluster import LatencyLimits
 from kschedctl.commands.audit.latency import build_measured_section
 from kschedctl.commands.audit.latency.report import LatencySection
@@ -35,7 +34,7 @@ def latency(
     ()
     """
     measured = metrics if isinstance(metrics, MetricsReading) else _parse_metrics(metrics, seconds)
-    return with_tool_version(build_measured_section(measured, limits or LatencyLimits()))
+    return build_measured_section(measured, limits or LatencyLimits())
 
 
 def _parse_metrics(texts: Sequence[str], seconds: float | None) -> MetricsReading:

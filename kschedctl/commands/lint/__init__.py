@@ -27,7 +27,6 @@ from kschedctl.reports.findings import Findings, PassedOver
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.sources.documents.files import find_files, relative_path
 from kschedctl.sources.repository import HINTS, Repository, read_repository
-from kschedctl.text.version import VERSION
 
 
 class Destination(NamedTuple):
@@ -89,7 +88,7 @@ def build_report(
     scope: LintScope = ALL_OBJECTS,
 ) -> Findings:
     """Build the report of the problems in scope, with the version of this program."""
-    return replace(build_findings(context, rules, problems, reporting, scope), tool_version=VERSION)
+    return build_findings(context, rules, problems, reporting, scope)
 
 
 def build_context(
@@ -122,7 +121,7 @@ def _build_manifest_context(
     located = ((manifest.value, manifest) for manifest in manifests.objects)
     manifests.sets.declare_clusters(destination.together)
     context = LintContext.from_manifests(
-        located, described_cluster.cluster, gates, destination.namespace, get_sets=manifests.sets.get_sets
+        located, described_cluster.cluster, gates, destination.namespace, get_sets=manifests.sets.get_applied_sets
     )
     unreadable = tuple(
         Subject("File", "", location=broken).build_problem((), broken.message) for broken in manifests.broken

@@ -14,7 +14,7 @@ from kschedctl.errors import UsageError
 from kschedctl.lint.catalogue import INVALID
 from kschedctl.lint.objects.subject import Problem, format_path
 from kschedctl.lint.rule import Rule
-from kschedctl.reports.document import Document
+from kschedctl.reports.document import Document, RootDocument
 from kschedctl.reports.findings import Finding, Findings
 from kschedctl.sources.documents.positions import LocatedObject, Text, parse_objects
 from kschedctl.sources.documents.yaml_edits import Correction, correct_text
@@ -40,11 +40,10 @@ class FileFixes(Document, frozen=True):
     """The findings that the fixes correct."""
 
 
-class LintFixes(Document, frozen=True):
+class LintFixes(RootDocument, frozen=True):
     """The files that --fix would change."""
 
     files: tuple[FileFixes, ...] = ()
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "LintFixes"
 
 

@@ -6,7 +6,6 @@ The analysis is section "packing" of the audit (`kschedctl/commands/audit/packin
 from __future__ import annotations
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.audit import with_tool_version
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.packing import DEFAULT_LIMITS, build_packing_section
 from kschedctl.commands.audit.packing.emptying import TrialLimits
@@ -26,4 +25,4 @@ def packing(cluster: Cluster, *, nodes: int | None = None, progress: Progress = 
     'sound'
     """
     limits = DEFAULT_LIMITS if nodes is None else TrialLimits(nodes, pods=0)
-    return with_tool_version(build_packing_section(AuditedCluster(Scheduler(cluster), progress=progress), limits))
+    return build_packing_section(AuditedCluster(Scheduler(cluster), progress=progress), limits)

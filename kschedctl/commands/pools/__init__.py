@@ -17,10 +17,14 @@ from kschedctl.api.karpenter import NodePool
 from kschedctl.api.objects import Node
 from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.quantity import Quantity
-from kschedctl.api.resource_names import CPU, MEMORY, format_amount
+from kschedctl.api.resource_names import CPU, MEMORY, describe_amount
 from kschedctl.api.times import parse_microseconds
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
-from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, read_groups, read_options
+from kschedctl.autoscaling.cluster_autoscaler.options import (
+    AutoscaledGroup,
+    read_autoscaled_groups,
+    read_autoscaler_options,
+)
 from kschedctl.autoscaling.cluster_autoscaler.scale_up import ScaleUpRun
 from kschedctl.autoscaling.karpenter.amounts import sum_quantities
 from kschedctl.autoscaling.karpenter.disruption_budgets import UNLIMITED, get_allowed_disruptions
@@ -95,7 +99,10 @@ def _report_pool(name: str, rows: Rows, view: Fork) -> PoolReport:
     nodes: Sequence[Node] = [view.nodes.objects[row] for row in rows.tolist()]
     free, allocatable = compute_free_resources(view)[rows], view.allocatable[rows]
     cpu, memory = view.resources[CPU], view.resources[MEMORY]
-    shapes = Counter(f"{int(a[cpu]) / 1000:g} cpu, {format_amount(MEMORY, int(a[memory]))}" for a in allocatable)
+    shapes = Counter(
+        f"{describe_amount(CPU, int(amounts[cpu]))}, {describe_amount(MEMORY, int(amounts[memory]))}"
+        for amounts in allocatable
+    )
     taints = set.intersection(*({str(taint) for taint in node.spec.taints} for node in nodes))
     return PoolReport(
         pool=name or NO_POOL,
@@ -130,7 +137,7 @@ def _add_node_pool(
         report,
         limits={name: f"{used.get(name, Quantity(0))} of {limit}" for name, limit in limits.items()},
         weight=pool.spec.weight,
-        node_class=classes.describe_class(pool),
+        node_class=classes.describe_node_class(pool),
         disruption=f"{policy}, {allowed} may be disrupted now",
     )
 
@@ -146,10 +153,10 @@ class PoolGroups:
 
     def __init__(self, cluster: Cluster, node_groups: NodeGroups, now: str) -> None:
         self.node_groups = node_groups
-        self._read = read_groups(node_groups.groups)
-        flags, faults = read_options(node_groups.options)
+        self._read = read_autoscaled_groups(node_groups.groups)
+        flags, faults = read_autoscaler_options(node_groups.options)
         self.faults = (*node_groups.faults, *self._read.errors, *faults)
-        self._loop = AutoscalerLoop.begin(cluster, self._read, flags, now, node_groups.active_scale_ups)
+        self._loop = AutoscalerLoop.from_cluster(cluster, self._read, flags, now, node_groups.active_scale_ups)
 
     def assign_pools(self, by_label: Pools, view: Fork) -> Pools:
         """Return the pools with the nodes of each group moved to a pool that is named after the group."""

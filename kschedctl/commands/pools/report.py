@@ -57,7 +57,6 @@ class NodePools(Report, frozen=True):
     doubts: tuple[str, ...] = ()
     """Reasons why node groups may be incomplete or wrong."""
     undecided: bool = False
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "NodePools"
 
     def build_first_line(self) -> tuple[str, ...]:

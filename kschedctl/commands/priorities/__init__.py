@@ -6,7 +6,6 @@ The analysis is section "priorities" of the audit (`kschedctl/commands/audit/pri
 from __future__ import annotations
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.audit import with_tool_version
 from kschedctl.commands.audit.audited_cluster import AuditedCluster, PriorityLimits, Thresholds
 from kschedctl.commands.audit.priorities import build_priorities_section
 from kschedctl.commands.audit.priorities.report import PrioritiesSection
@@ -29,4 +28,4 @@ def priorities(
     """
     thresholds = Thresholds(priorities=limits or PriorityLimits())
     audited = AuditedCluster(Scheduler(cluster), now or get_read_time(cluster), thresholds, progress=progress)
-    return with_tool_version(build_priorities_section(audited))
+    return build_priorities_section(audited)

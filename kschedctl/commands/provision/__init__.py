@@ -39,7 +39,7 @@ def provision(
     the cluster was read. Raises InputError.
 
     >>> str(provision(Cluster.from_objects([]), now="2026-01-01T00:00:00Z"))
-    'Karpenter would launch no node for 0 pending pods'
+    'No pending pods: Karpenter would launch no node'
     """
     types = derive_instance_types(cluster) if instance_types is None else instance_types
     report = provisioning.provision(cluster, types, options or {}, now=now or get_read_time(cluster))

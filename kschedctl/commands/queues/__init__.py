@@ -13,14 +13,21 @@ from kschedctl.commands.queues.report import (
     QuotaUsage,
 )
 from kschedctl.errors import InputError
-from kschedctl.queueing.kueue.amounts import FlavorResource, Usage, add, format_quota, format_units, subtract
+from kschedctl.queueing.kueue.amounts import (
+    FlavorResource,
+    Usage,
+    add_amounts,
+    format_amount,
+    format_quota,
+    subtract_amounts,
+)
 from kschedctl.queueing.kueue.cluster_queues import CachedQueue
 from kschedctl.queueing.kueue.installation import KueueInstallation, find_installation
 from kschedctl.queueing.kueue.outlook import NEEDED_KINDS, WorkloadOutlook, foresee, start_replay
 from kschedctl.queueing.kueue.quota_tree import CohortNode, QuotaNode
 from kschedctl.queueing.kueue.replay import KueueReplay, render_share
 from kschedctl.queueing.kueue.unreplayed_features import iter_unreplayed_features
-from kschedctl.replay.waiting_elsewhere.kueue import WaitingQueues, find_reason, is_waiting, parse_time
+from kschedctl.replay.waiting_elsewhere.kueue import WaitingQueues, find_wait_reason, is_waiting, parse_time
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 
 _MOST_HOLDERS = 5
@@ -111,7 +118,7 @@ def _list_cohorts(replay: KueueReplay, queue_names: Iterable[str]) -> list[Cohor
 def _report_queue(replay: KueueReplay, name: str) -> ClusterQueueState:
     """Report on a ClusterQueue."""
     queue, pending = replay.cache.queues[name], replay.queues.pending[name]
-    is_active, readiness = replay.cache.is_active(name), queue.readiness
+    is_active, readiness = replay.cache.is_queue_active(name), queue.readiness
     return ClusterQueueState(
         name,
         _get_path(replay, queue.node),
@@ -150,7 +157,7 @@ def _iter_quotas(replay: KueueReplay, queue_names: Sequence[str]) -> Iterator[Qu
     for name in queue_names:
         queue = cached[name]
         for key in queue.settings.quotas:
-            free = _render_free(queue.node, key) if replay.cache.is_active(name) else ""
+            free = _render_free(queue.node, key) if replay.cache.is_queue_active(name) else ""
             used = queue.node.get_usage(key), queue.admitted_usage.get(key, 0)
             yield _report_quota(name, queue.node, key, *used, free=free)
     for cohort in _list_cohorts(replay, queue_names):
@@ -158,7 +165,7 @@ def _iter_quotas(replay: KueueReplay, queue_names: Sequence[str]) -> Iterator[Qu
         reserved = _sum_usage(node.usage for node in nodes)
         admitted = _sum_usage(cached[node.name].admitted_usage for node in nodes)
         for key in sorted(cohort.subtree_quota):
-            lent = format_units(key.resource, _sum_borrowed(cohort, key))
+            lent = format_amount(key.resource, _sum_borrowed(cohort, key))
             used = reserved.get(key, 0), admitted.get(key, 0)
             title = f"Cohort {cohort.name}"
             yield _report_quota(title, cohort, key, *used, free=_render_free(cohort, key), lent=lent)
@@ -169,7 +176,7 @@ def _sum_usage(usages: Iterable[Usage]) -> Usage:
     total: Usage = {}
     for usage in usages:
         for key, amount in usage.items():
-            total[key] = add(total.get(key, 0), amount)
+            total[key] = add_amounts(total.get(key, 0), amount)
     return total
 
 
@@ -177,13 +184,13 @@ def _sum_borrowed(cohort: CohortNode, key: FlavorResource) -> int:
     """Return how much the nodes directly below a cohort use beyond their own quota."""
     borrowed = 0
     for child in (*cohort.cohorts, *cohort.queues):
-        borrowed = add(borrowed, _compute_borrowed(child, key))
+        borrowed = add_amounts(borrowed, _compute_borrowed(child, key))
     return borrowed
 
 
 def _compute_borrowed(node: QuotaNode, key: FlavorResource) -> int:
     """Return how much a node uses beyond its own quota."""
-    return 0 if node.parent is None else max(0, subtract(node.get_usage(key), node.subtree_quota.get(key, 0)))
+    return 0 if node.parent is None else max(0, subtract_amounts(node.get_usage(key), node.subtree_quota.get(key, 0)))
 
 
 def _render_free(node: QuotaNode, key: FlavorResource) -> str:
@@ -201,14 +208,14 @@ def _report_quota(
         title,
         key.flavor,
         resource,
-        format_units(resource, node.subtree_quota.get(key, 0)),
-        format_units(resource, reserved),
-        format_units(resource, admitted),
-        format_units(resource, _compute_borrowed(node, key)),
+        format_amount(resource, node.subtree_quota.get(key, 0)),
+        format_amount(resource, reserved),
+        format_amount(resource, admitted),
+        format_amount(resource, _compute_borrowed(node, key)),
         lent,
         free,
-        "" if quota.borrowing_limit is None else format_units(resource, quota.borrowing_limit),
-        "" if quota.lending_limit is None else format_units(resource, quota.lending_limit),
+        "" if quota.borrowing_limit is None else format_amount(resource, quota.borrowing_limit),
+        "" if quota.lending_limit is None else format_amount(resource, quota.lending_limit),
     )
 
 
@@ -226,7 +233,7 @@ def _report_waiting(
         queue = own.position.cluster_queue if own.position is not None else ""
         if selected is not None and queue not in selected:
             continue
-        reason = find_reason(workload, waiting_queues)
+        reason = find_wait_reason(workload, waiting_queues)
         reports.append(
             QueuedWorkload(
                 queue,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from kschedctl.commands.explain.report import ReplicaCount
 from kschedctl.commands.make_room.report import MakeRoom
 from kschedctl.reports.document import Document
 from kschedctl.reports.not_created import NotCreated
@@ -42,6 +43,8 @@ class Remedies(Report, frozen=True):
     searched: SearchReport | None = None
     """The extent of the search, None if there was none."""
     stands_for: str = ""
+    replicas: ReplicaCount | None = None
+    """The number of the workload's pods that get a node, if the pod fits but not all pods do."""
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     extended: tuple[str, ...] = ()
@@ -51,18 +54,17 @@ class Remedies(Report, frozen=True):
     """A plan that moves other pods so that the pod fits, if no remedy is one."""
     waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
     """The objects of the files whose pods kube-scheduler does not see yet, such as custom resources."""
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "Remedies"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the pod, its verdict and the headline."""
+        """Return three texts: the pod, its verdict with doubts, and the headline with objects that wait elsewhere."""
         headline = self.headline
         if self.waiting_elsewhere:
             headline += f"; {describe_state_counts(self.waiting_elsewhere)}"
         return (self.pod, f"{self.verdict}{describe_doubt(self.unknown)}:", headline)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the verdict and the shortened fixes."""
+        """Return the summary with the pod, its verdict and the shortened fixes, including the plan of moves."""
         fixes = tuple(remedy.to_short_fix() for remedy in self.remedies)
         if self.make_room:
             fixes = (*fixes, self.make_room.to_short_fix())
@@ -118,11 +120,10 @@ class RemediesOfMany(Report, frozen=True):
     """The number of pods that wait in other namespaces, if none of the scope waits."""
     waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
     """The objects of the files whose pods kube-scheduler does not see yet, such as custom resources."""
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "RemediesOfMany"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return how many of the pods get a node with the chosen changes."""
+        """Return how many of the waiting pods get a node with the chosen changes, or that no pod waits."""
         if not self.waiting:
             scope_text = self.scope + describe_doubt(self.unknown) + self._waiting_elsewhere_text
             if not self.elsewhere:
@@ -142,11 +143,11 @@ class RemediesOfMany(Report, frozen=True):
 
     @property
     def _waiting_elsewhere_text(self) -> str:
-        """The number of objects that wait elsewhere, as the end of a line."""
+        """The number of objects whose pods kube-scheduler does not see yet, as the end of a line."""
         return f"; {describe_state_counts(self.waiting_elsewhere)}" if self.waiting_elsewhere else ""
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the chosen changes and the pods that still wait."""
+        """Return the summary with the chosen fixes, the uncreated pods, the pods that still wait, and their numbers."""
         fixes = tuple(chosen.remedy.to_short_fix(len(chosen.clears)) for chosen in self.chosen)
         helpless = tuple(
             ShortPods(len(group.pods), group.pods[0], group.workload, group.message) for group in self.left

@@ -23,7 +23,7 @@ from kschedctl.api.ownership import Owner
 from kschedctl.api.workloads import CronJob, Job, get_identity
 from kschedctl.autoscaling.growth import Autoscaler
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.pending_pods import explain_some_in_full
+from kschedctl.commands.explain.pending_pods import explain_pods_by_node
 from kschedctl.commands.explain.pending_report import ExplainedPods
 from kschedctl.commands.simulate import report as reports
 from kschedctl.commands.simulate.report import SimulationReport
@@ -62,7 +62,7 @@ from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unkno
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
 from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
 from kschedctl.reports.not_created import CreationFix, NotCreated
-from kschedctl.reports.placements import Variation, WorkloadVariation
+from kschedctl.reports.placements import Spread, Variation, WorkloadVariation
 from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, has_unadmitted, has_unchecked
 from kschedctl.scheduler.engine.extenders import CallExtender
@@ -154,21 +154,21 @@ def simulate(
         report = run_once(shared, seed, report_done)
     else:
         workers = limit_workers(workers, call_extender)
-        report = _run_seeds(shared, range(seed, seed + runs), workers, progress)
-    return _add_waiting_elsewhere(report, shared, new_only=not with_pending)
+        report = _simulate_with_seeds(shared, range(seed, seed + runs), workers, progress)
+    return _add_objects_waiting_elsewhere(report, shared, new_only=not with_pending)
 
 
-def _add_waiting_elsewhere(
+def _add_objects_waiting_elsewhere(
     report: reports.SimulationReport, shared: PreparedCluster, *, new_only: bool
 ) -> reports.SimulationReport:
-    """Return the report with workloads that wait for other components, first those that Kueue queues.
+    """Return the report with workloads that wait for other components, starting with those that Kueue queues.
 
     `new_only` leaves out workloads that the cluster already had.
     """
     queued = {entry.resource: entry for entry in shared.queued}
     all_waiting = find_waiting_elsewhere(shared.cluster.with_objects({"Job": shared.suspended_jobs}))
-    others = (entry for entry in all_waiting if entry.resource not in queued)
-    waiting = (*queued.values(), *(entry for entry in others if not (new_only and entry.exists)))
+    not_queued = [entry for entry in all_waiting if entry.resource not in queued and not (new_only and entry.exists)]
+    waiting = (*queued.values(), *not_queued)
     is_certainly_bad = has_unadmitted(waiting) or (not report.good and not report.undecided)
     return replace(
         report,
@@ -178,8 +178,10 @@ def _add_waiting_elsewhere(
     )
 
 
-def _run_seeds(shared: PreparedCluster, seeds: range, workers: Workers, progress: Progress) -> reports.SimulationReport:
-    """Run the simulation with several seeds. Return the first run's report and how the runs differ.
+def _simulate_with_seeds(
+    shared: PreparedCluster, seeds: range, workers: Workers, progress: Progress
+) -> reports.SimulationReport:
+    """Run the simulation with several seeds. Return the first run's report, with how the runs differ.
 
     If the user interrupts before the first run has ended, the report is empty.
     """
@@ -200,7 +202,7 @@ def _run_seeds(shared: PreparedCluster, seeds: range, workers: Workers, progress
 def run_once(
     shared: PreparedCluster, seed: int, done: Callable[[int], None] = lambda number: None
 ) -> reports.SimulationReport:
-    """Run the simulation with one seed and report its result."""
+    """Run the simulation with one seed and report its result. `done` is called with the number of pods of each step."""
     requested_before = shared.scheduler.view.requested
     carried_out = carry_out_changes(shared, seed, done)
     simulation = carried_out.simulation
@@ -217,7 +219,7 @@ def run_once(
         sampling=shared.sampling is not None,
         placed=len(placed),
         unplaced=len(outcomes) - len(placed),
-        workloads=tuple(_build_placement(rollout, simulation) for rollout in carried_out.rollouts),
+        workloads=tuple(_build_workload_placement(rollout, simulation) for rollout in carried_out.rollouts),
         pending=group_unplaced_pods(simulation, outcomes, shared.workload_by_pod, with_queues=True),
         retried=group_retried_pods(simulation, outcomes, shared.workload_by_pod),
         explained=_explain_unplaced(shared, seed, simulation, outcomes),
@@ -229,7 +231,7 @@ def run_once(
         waiting=find_waiting_at_permit(simulation, placed.values()),
         assumed=tuple(shared.assumptions),
         search_start=describe_search_start(shared.sampling, len(names), seed),
-        **_build_basis(shared, simulation, not_created),
+        **_build_report_basis(shared, simulation, not_created),
         interrupted=simulation.interrupted,
         not_created=tuple(not_created),
         chain=summarize_evictions(simulation, evicted),
@@ -257,10 +259,12 @@ def _add_new_nodes(
     return replace(report, growth=growth, undecided=report.undecided or bool(growth.doubts))
 
 
-def _build_basis(shared: PreparedCluster, simulation: Simulation, not_created: Sequence[NotCreated]) -> ClusterBasis:
-    """Return what the report depends on.
+def _build_report_basis(
+    shared: PreparedCluster, simulation: Simulation, not_created: Sequence[NotCreated]
+) -> ClusterBasis:
+    """Return the report fields about what the report depends on and what was not read.
 
-    Once pods are denied, unread kinds do not make it undecided, unless a webhook could change the pods.
+    Once pods are denied, unread kinds do not make the report undecided, unless a webhook could change the pods.
     """
     basis = build_cluster_basis(
         find_simulation_unknowns(simulation),
@@ -284,12 +288,15 @@ def _iter_created_pods(shared: PreparedCluster) -> Iterator[str]:
 def _explain_unplaced(
     shared: PreparedCluster, seed: int, simulation: Simulation, outcomes: Iterable[Outcome]
 ) -> tuple[ExplainedPods, ...]:
-    """Explain pods without a node, in the cluster at the end of the simulation: as many kinds as the seed should."""
+    """Explain pods without a node in the cluster at the end of the simulation.
+
+    `shared.kinds_in_full` says for each seed how many kinds of pods are explained. After an interruption, none is.
+    """
     kinds = 0 if simulation.interrupted else shared.kinds_in_full.get(seed, 0)
     if not kinds:
         return ()
     unplaced = (simulation.view.pods.objects[outcome.position].key for outcome in outcomes if outcome.row < 0)
-    return explain_some_in_full(Scheduler(build_resulting_cluster(simulation), shared.call_extender), unplaced, kinds)
+    return explain_pods_by_node(Scheduler(build_resulting_cluster(simulation), shared.call_extender), unplaced, kinds)
 
 
 class CarriedOutChanges(NamedTuple):
@@ -306,26 +313,32 @@ class CarriedOutChanges(NamedTuple):
 def carry_out_changes(
     shared: PreparedCluster, seed: int, done: Callable[[int], None] = lambda number: None
 ) -> CarriedOutChanges:
-    """Carry out the changes until nothing moves. `done` is called with the number of pods after each step."""
+    """Carry out the changes of all workloads in a new simulation, until neither controllers nor pods move any more.
+
+    `done` is called with the number of pods after each step.
+    """
     simulation = Simulation(shared.scheduler, seed=seed, sampling=shared.sampling)
     position_by_key = simulation.view.pods.index
     rollouts = [
         Rollout(change, simulation, lambda pod: position_by_key[pod.key], creation)
         for change, creation in zip(shared.changes, _build_rollout_creations(shared), strict=True)
     ]
+
+    # From here on, controllers recreate evicted pods, except old pods that a rollout removes anyway
     scaled_down = frozenset(old_pod for rollout in rollouts for old_pod in rollout.old)
     recreate_evicted(simulation, scaled_down)
     outcomes = roll_out(rollouts, simulation, [position_by_key[key] for key in shared.pending_pods], done)
     if not simulation.interrupted:  # members of gangs come back once nothing else moves
-        evicted = recreate_gone_pods(
-            simulation, [victim for victim in list_victims(outcomes) if victim not in scaled_down]
-        )
-        outcomes += simulation.schedule(evicted)
+        victims = [victim for victim in list_victims(outcomes) if victim not in scaled_down]
+        outcomes += simulation.schedule(recreate_gone_pods(simulation, victims))
     return CarriedOutChanges(simulation, rollouts, outcomes)
 
 
 def _build_rollout_creations(shared: PreparedCluster) -> list[RolloutCreation | None]:
-    """Return the admission of each rollout's pods, or None if all pods are created at the beginning."""
+    """Return how each rollout's pods are admitted when they are created, in the order of the changes.
+
+    An entry is None if the pods were created, and admitted, before the simulation begins.
+    """
     if shared.admissions is None:
         return [None] * len(shared.changes)
     admissions = shared.admissions.copy()
@@ -356,7 +369,10 @@ def find_not_created(shared: PreparedCluster, rollouts: Sequence[Rollout], seed:
 def _find_rollout_fixes(
     shared: PreparedCluster, rollouts: Sequence[Rollout], index: int, seed: int
 ) -> tuple[CreationFix, ...]:
-    """Find fixes that let the stuck rollout at `index` continue. There are none if admission is not replayed."""
+    """Find fixes that let the stuck rollout at `index` continue, by replaying all rollouts with each fix.
+
+    If admission is not replayed, no fix can be verified and none is returned.
+    """
     if shared.admissions is None:
         return ()
 
@@ -368,14 +384,14 @@ def _find_rollout_fixes(
     return tuple(find_rollout_fixes(index, rollouts, shared.admissions, redeploy))
 
 
-def _build_placement(rollout: Rollout, simulation: Simulation) -> reports.WorkloadPlacement:
+def _build_workload_placement(rollout: Rollout, simulation: Simulation) -> reports.WorkloadPlacement:
     """Build the report about a workload at the end of the simulation."""
     view = simulation.view
     change = rollout.change
     index = view.pods.index
     pods = [index[pod.key] for pod in (*change.kept, *rename_replaced_pods(change), *change.new)]
-    rows_or_none = view.node[pods]
-    rows = rows_or_none[rows_or_none >= 0]
+    all_rows = view.node[pods]
+    rows = all_rows[all_rows >= 0]  # without pods that have no node
     template = next(iter((*change.new, *change.kept)), None)
     return reports.WorkloadPlacement(
         workload=change.workload,
@@ -401,8 +417,8 @@ def prepare_simulation(
 ) -> PreparedCluster:
     """Apply the manifests to the cluster and plan the changes of their workloads.
 
-    With `documents`, those of the manifests given as structs, admission is replayed and pods that it denies are left
-    out.
+    `documents` has the documents of manifests that are given as structs. If it is not None, admission is replayed and
+    pods that it denies are left out. `rollout`, `pending` and `sampling` are as for `simulate`.
     """
     # Create the objects of the manifests that are no workloads
     replays_admission = documents is not None
@@ -413,13 +429,14 @@ def prepare_simulation(
     if replays_admission:
         cluster, denied_objects = create_new_objects(cluster)
 
-    # Plan the change of each workload, and leave out pods that admission denies
+    # Let Kueue admit or suspend the workloads, and create their objects and pods
     existing = ExistingPods(cluster)
     workloads = list(map(existing.with_current_replicas, sorted_manifests.workloads.values()))
-    queued = _admit_by_queues(cluster, workloads, include_waiting=pending)
+    queued = _admit_through_queues(cluster, workloads, include_waiting=pending)
     cluster, workloads = queued.cluster, queued.workloads
     creation = create_objects(cluster, workloads, include_denied=replays_admission)
-    unbound = cluster.unbound_pods() if pending else ()
+
+    # Plan the change of each workload, and leave out pods that admission denies
     created_pods = zip(workloads, creation.pods.items(), strict=True)
     changes = [plan_change(existing, workload, *named_pods, rollout) for workload, named_pods in created_pods]
     admissions = Admissions(cluster, {**(documents or {}), **sorted_manifests.documents})
@@ -427,43 +444,43 @@ def prepare_simulation(
     denied = admissions.admit_all(workloads, changes) if admitted_workloads and not rollout else []
 
     # Replace the old pods by the new ones
+    unbound = cluster.unbound_pods() if pending else ()
     cluster = _update_quotas(cluster, admissions, creation, changes)
     removed = {(pod.metadata.namespace, pod.metadata.name): None for change in changes for pod in change.removed}
     arriving = [pod for change in changes for pod in (*rename_replaced_pods(change), *change.new)]
     cluster = add_pods(change_pods(creation.apply_to(cluster), removed), arriving)
     workload_by_pod = {pod.key: change.workload for change in changes for pod in change.new}
     started_by_pod = {pod.key: started.owner for started in queued.started for pod in started.pods}
+    arriving_keys = workload_by_pod.keys() | started_by_pod.keys()
+    pending_keys = [pod.key for pod in unbound if not _is_leaving(pod) and pod.key not in arriving_keys]
     return PreparedCluster(
         cluster,
         sampling,
         changes=changes,
         workload_by_pod=workload_by_pod | started_by_pod,
-        pending_pods=[
-            *started_by_pod,
-            *(
-                pod.key
-                for pod in unbound
-                if not _is_leaving(pod) and pod.key not in workload_by_pod and pod.key not in started_by_pod
-            ),
-        ],
+        pending_pods=[*started_by_pod, *pending_keys],
         assumptions=[
             *_iter_assumptions(cluster, creation),
             *map(str, admissions.notes),
-            *_iter_notes(changes),
+            *_iter_change_notes(changes),
             *sorted_manifests.notes,
         ],
         not_created=[*denied_objects.values(), *denied],
         admitted_namespaces=admissions.find_replayed_namespaces(admitted_workloads),
         admissions=admissions if admitted_workloads and rollout else None,
         rolled_workloads=admitted_workloads,
-        suspended_jobs=[
-            StoredJob(job.metadata, StoredJobSpec(job.spec.parallelism, job.spec.completions, suspend=True))
-            for job in workloads
-            if isinstance(job, Job) and job.spec.suspend and get_identity(job) not in queued.outlooks
-        ],
+        suspended_jobs=list(_iter_suspended_jobs(workloads, queued.outlooks)),
         queued=queued.entries,
         flavors=queued.flavors,
     )
+
+
+def _iter_suspended_jobs(workloads: Iterable[Struct], outlooks: Mapping[Owner, JobOutlook]) -> Iterator[StoredJob]:
+    """Yield the suspended Jobs among the workloads that no queue of Kueue decides about."""
+    for job in workloads:
+        if isinstance(job, Job) and job.spec.suspend and get_identity(job) not in outlooks:
+            spec = StoredJobSpec(job.spec.parallelism, job.spec.completions, suspend=True)
+            yield StoredJob(job.metadata, spec)
 
 
 class _QueuedWorkloads(NamedTuple):
@@ -482,60 +499,69 @@ class _QueuedWorkloads(NamedTuple):
     """The pods that Kueue starts, other than those of the workloads."""
 
 
-def _admit_by_queues(cluster: Cluster, workloads: list[Struct], *, include_waiting: bool) -> _QueuedWorkloads:
+def _admit_through_queues(cluster: Cluster, workloads: list[Struct], *, include_waiting: bool) -> _QueuedWorkloads:
     """Let Kueue admit or suspend the workloads that name a queue and that it does not know yet.
 
-    CronJobs make no pods now, and objects that exist have a Workload. With `include_waiting`, Kueue also starts the
-    Workloads that wait already.
+    CronJobs and objects that already exist are skipped: a CronJob creates no pods yet, and Kueue has already made a
+    Workload for an existing object. With `include_waiting`, Kueue also starts the Workloads that wait already.
     """
     if not has_queues(cluster):
         return _QueuedWorkloads(cluster, workloads)
     from kschedctl.replay.waiting_elsewhere import kueue_jobs  # noqa: PLC0415 - few clusters
 
-    new = [w for w in workloads if not w.metadata.uid and not isinstance(w, CronJob)]  # type: ignore[attr-defined]
-    forecast = kueue_jobs.forecast_queues(cluster, new, include_waiting=include_waiting)
+    new_workloads = [
+        workload
+        for workload in workloads
+        if not workload.metadata.uid and not isinstance(workload, CronJob)  # type: ignore[attr-defined]
+    ]
+    forecast = kueue_jobs.forecast_queues(cluster, new_workloads, include_waiting=include_waiting)
+
+    # Replace the workloads that Kueue decides about by what it makes of them
     outlooks = {outlook.owner: outlook for outlook in forecast.jobs}
     queued_workloads = []
     for workload in workloads:
         outlook = outlooks.get(get_identity(workload))
         queued_workloads.append(workload if outlook is None else kueue_jobs.apply_outlook(outlook, cluster))
+
+    without_victims = change_pods(cluster, dict.fromkeys(forecast.victims))
     started_pods = [pod for started in forecast.started for pod in started.pods]
     return _QueuedWorkloads(
-        add_pods(change_pods(cluster, dict.fromkeys(forecast.victims)), started_pods),
+        add_pods(without_victims, started_pods),
         queued_workloads,
-        outlooks,
-        (*(outlook.report for outlook in forecast.jobs), *forecast.workloads),
-        forecast.flavors,
-        forecast.started,
+        outlooks=outlooks,
+        entries=(*(outlook.report for outlook in forecast.jobs), *forecast.workloads),
+        flavors=forecast.flavors,
+        started=forecast.started,
     )
 
 
 def _update_quotas(
     cluster: Cluster, admissions: Admissions, creation: Creation, changes: Iterable[WorkloadChange]
 ) -> Cluster:
-    """Return the cluster with quotas that count arriving pods and the claims that their templates create."""
+    """Return the cluster with quotas that count the arriving pods and the claims that their templates create."""
     new_pods = {change.workload: change.new for change in changes}
     return create_allowed_claims(admissions.with_current_quotas(cluster), creation, new_pods)
 
 
-def _iter_notes(changes: Iterable[WorkloadChange]) -> Iterator[str]:
-    """Return an iterator over the notes on the changes."""
-    return (change.note for change in changes if change.note)
+def _iter_change_notes(changes: Iterable[WorkloadChange]) -> Iterator[str]:
+    """Yield the note on each change that has one."""
+    for change in changes:
+        if change.note:
+            yield change.note
 
 
 def _iter_assumptions(cluster: Cluster, creation: Creation) -> Iterator[str]:
-    """Yield notes on namespaces that the cluster does not have, then the assumptions and notes of the creation.
+    """Yield a note on each namespace that the cluster does not have, then the assumptions and notes of the creation.
 
-    If no namespace was read, nothing is known about them.
+    If the cluster's namespaces were not read, no notes on namespaces are given.
     """
     existing_namespaces = {namespace.metadata.name for namespace in cluster.namespaces}
-    used_namespaces = dict.fromkeys(pod.metadata.namespace for pods in creation.pods.values() for pod in pods[:1])
     if existing_namespaces:
-        yield from (
-            f"namespace {name} is created, without labels"
-            for name in used_namespaces
-            if name not in (*existing_namespaces, *BUILT_IN_NAMESPACES)
-        )
+        # All pods of a workload are in one namespace, so the first one says which
+        used_namespaces = dict.fromkeys(pod.metadata.namespace for pods in creation.pods.values() for pod in pods[:1])
+        for name in used_namespaces:
+            if name not in (*existing_namespaces, *BUILT_IN_NAMESPACES):
+                yield f"namespace {name} is created, without labels"
     yield from creation.assumptions
     yield from map(str, creation.notes)
 
@@ -549,7 +575,10 @@ def _is_leaving(pod: Pod) -> bool:
 
 
 def compare_runs(runs: Sequence[SimulationReport]) -> Variation:
-    """Compare runs by their numbers of placed, pending and evicted pods and by where each workload's pods are."""
+    """Compare runs by their numbers of placed, pending and evicted pods, and by the placement of each workload.
+
+    Each number is given as the range over all runs.
+    """
     return Variation(
         runs=len(runs),
         outcomes=len({_build_outcome_key(run) for run in runs}),
@@ -569,11 +598,12 @@ def _build_outcome_key(run: SimulationReport) -> object:
 def _compare_workload(runs: Sequence[SimulationReport], index: int) -> WorkloadVariation:
     """Compare the placements of the workload at `index` in all runs: its running pods, and its pods per domain."""
     placements = [run.workloads[index] for run in runs]
-    domains = {}
-    for key in placements[0].domains:
-        values = sorted({value for placement in placements for value in placement.domains[key]})
-        domains[key] = {
-            value: build_spread(placement.domains[key].get(value, 0) for placement in placements) for value in values
+    domains: dict[str, dict[str, Spread]] = {}
+    for topology_key in placements[0].domains:
+        counts_of_runs = [placement.domains[topology_key] for placement in placements]
+        values = sorted({value for counts in counts_of_runs for value in counts})
+        domains[topology_key] = {
+            value: build_spread(counts.get(value, 0) for counts in counts_of_runs) for value in values
         }
     running = build_spread(placement.running for placement in placements)
     return WorkloadVariation(placements[0].workload, running, domains)

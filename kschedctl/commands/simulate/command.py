@@ -91,7 +91,10 @@ class SimulateOptions:
     ] = FailOn.ERROR
 
     def is_acceptable(self, report: SimulationReport) -> bool:
-        """Return whether all pods are created, and unplaced and evicted pods stay within the limits in every run."""
+        """Return whether all pods are created, and unplaced and evicted pods stay within the limits in every run.
+
+        Always return True with `--fail-on never`.
+        """
         if self.fail_on is FailOn.NEVER:
             return True
         if report.not_created or has_unadmitted(report.waiting_elsewhere):
@@ -109,7 +112,7 @@ class SimulateOptions:
         return unplaced <= self.max_new_pending and (max_evicted is None or evicted <= max_evicted)
 
     def build_settings(self, run: RunChoices, in_full: int) -> SimulateSettings:
-        """Return the arguments of `simulate` that these options give."""
+        """Combine these options with those of the run to the arguments of the library function `simulate`."""
         return {**run, "rollout": self.rollout, "pending": self.pending, "in_full": in_full}
 
     def read_applications(self, source: Source, run: RunOptions, namespace: str | None) -> dict[str, Application]:
@@ -122,7 +125,9 @@ class SimulateOptions:
             raise UsageError("--autoscale shows one possible run: leave out --runs")
         live_kinds = AUTOSCALER_STATUS_KINDS.union(KARPENTER_KINDS) if self.autoscale else NOTHING_MORE
         live_kinds = live_kinds.union(HELD_BACK_KINDS)
-        applications = _read_applications(source, namespace, without_files=without_files, live_kinds=live_kinds)
+        applications = _read_manifests_and_clusters(
+            source, namespace, without_files=without_files, live_kinds=live_kinds
+        )
         if not without_files and not all(map(_has_something_to_apply, applications.values())):
             hint = "objects with a UID or a node count as part of the cluster: remove metadata.uid to apply them"
             raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)
@@ -185,7 +190,9 @@ def simulate(
         for name, application in manner.read_applications(source, run, namespace).items()
     }
     settings = manner.build_settings(run.options(), result.max_matrices)
-    ask = _build_question(settings, lambda cluster: manner.build_autoscaler(cluster, source, node_groups, karpenter))
+    ask = _build_simulation_question(
+        settings, lambda cluster: manner.build_autoscaler(cluster, source, node_groups, karpenter)
+    )
 
     def suggest_commands(application: Application, report: SimulationReport) -> Sequence[str]:
         """Return the commands to run next."""
@@ -198,10 +205,10 @@ def simulate(
         )
 
 
-def _build_question(
+def _build_simulation_question(
     options: SimulateSettings, build_autoscaler: Callable[[Cluster], Autoscaler | None]
 ) -> Callable[[Application, Workers, Progress], SimulationReport]:
-    """Return a function that runs the simulation on one cluster."""
+    """Build the function that answers the question for one cluster, by running the simulation with the options."""
 
     def ask(application: Application, workers: Workers, progress: Progress) -> SimulationReport:
         """Simulate applying the manifests of an application to its cluster."""
@@ -219,7 +226,7 @@ def _build_question(
     return ask
 
 
-def _read_applications(
+def _read_manifests_and_clusters(
     source: Source, namespace: str | None, without_files: bool, live_kinds: LiveKinds = NOTHING_MORE
 ) -> dict[str, Application]:
     """Read the manifests to apply and the cluster. Raises KschedctlError.
@@ -252,11 +259,14 @@ class _Following(NamedTuple):
 def _prepare_following(
     events: str, source: Source, run: RunOptions, namespace: str | None, call_extender: CallExtender | None
 ) -> _Following:
-    """Read the events and the clusters, and prepare to follow the rollout in each of these. Raises KschedctlError."""
+    """Read the events, the manifests and the clusters, and prepare to follow the rollout in each cluster.
+
+    Raises KschedctlError.
+    """
     if events == STDIN and STDIN in source.filename:
         raise UsageError("standard input cannot be both the manifests and the events")
     documents = read_documents(events)
-    applications = _read_applications(source, namespace, without_files=True)
+    applications = _read_manifests_and_clusters(source, namespace, without_files=True)
 
     def ask(application: Application, workers: Workers, progress: Progress) -> FollowedRollout:
         """Follow the rollout in the cluster of an application."""

@@ -69,12 +69,12 @@ def read_placements(path: str) -> list[RealPlacement]:
 def parse_placements(documents: Iterable[JsonObject], path: str = "") -> list[RealPlacement]:
     """Return the placements among documents in order of time, ignoring other documents.
 
-    Events are those of core/v1 or events.k8s.io/v1, alone or in lists. Raises InputError, also if there is no
-    placement.
+    A placement is a Scheduled event of core/v1 or events.k8s.io/v1, or a Binding, alone or in a list. `path` names the
+    source in errors. Raises InputError, also if there is no placement.
     """
     placements = []
     for document in documents:
-        for item in _iter_items(document, path):
+        for item in _iter_list_items(document, path):
             placement = _parse_placement(item, path)
             if placement is not None:
                 placements.append(placement)
@@ -85,10 +85,10 @@ def parse_placements(documents: Iterable[JsonObject], path: str = "") -> list[Re
     return sorted(placements, key=lambda real_placement: real_placement.nanoseconds)
 
 
-def _iter_items(document: JsonObject, path: str) -> Iterator[JsonObject]:
+def _iter_list_items(document: JsonObject, path: str) -> Iterator[JsonObject]:
     """Yield the objects of a list, or the document itself if it is no list. Raises InputError.
 
-    Items of a list such as EventList get its kind unless they have one.
+    Items of a list such as EventList get the kind Event unless they have a kind.
     """
     if not str(document.get("kind", "")).endswith("List"):
         yield document
@@ -99,19 +99,19 @@ def _iter_items(document: JsonObject, path: str) -> Iterator[JsonObject]:
     for item in items:
         if not isinstance(item, Mapping):
             raise InputError(f"items: expected objects, got {type_name(item)}", where=path)
-        kind = str(document["kind"]).removesuffix("List")
-        yield item if kind == "" else {"kind": kind, **item}
+        item_kind = str(document["kind"]).removesuffix("List")
+        yield {"kind": item_kind, **item} if item_kind else item
 
 
 def _parse_placement(document: JsonObject, path: str) -> RealPlacement | None:
     """Parse a Scheduled event or a Binding, or return None for other documents. Raises InputError."""
     if document.get("kind") == "Event" and document.get("reason") == "Scheduled":
-        return _parse_event(document, path)
+        return _parse_scheduled_event(document, path)
     return _parse_binding(document, path) if document.get("kind") == "Binding" else None
 
 
-def _parse_event(document: JsonObject, path: str) -> RealPlacement | None:
-    """Parse a Scheduled event. Return None for events of other components with the same reason."""
+def _parse_scheduled_event(document: JsonObject, path: str) -> RealPlacement | None:
+    """Parse a Scheduled event. Return None for events of other components with the same reason. Raises InputError."""
     event = decode_document(document, Event, Place(path))
     names = parse_assignment(event)
     if names is None:

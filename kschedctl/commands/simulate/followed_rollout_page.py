@@ -92,20 +92,20 @@ def _iter_verdict_lines(report: FollowedRollout) -> Iterator[Paragraph]:
 
 
 def _build_placements_table(title: str, placements: Sequence[FollowedPlacement], style: Style) -> Page:
-    """Build a table of placements with explanations."""
+    """Build a table of placements, each with lines that say how the replay differs."""
     columns = (Column("pod", keep=True), Column("node", keep=True), Column("why"))
     return build_table(
         placements,
         columns,
-        lambda placement: (placement.pod, placement.node, Stack(tuple(_explain_placement(placement)))),
+        lambda placement: (placement.pod, placement.node, Stack(tuple(_iter_placement_explanations(placement)))),
         style,
         title=title,
     )
 
 
-def _explain_placement(placement: FollowedPlacement) -> Iterator[str]:
-    """Yield how the replay differs, and which overlapping bindings explain the difference."""
-    yield from _describe_replay(placement)
+def _iter_placement_explanations(placement: FollowedPlacement) -> Iterator[str]:
+    """Yield lines that say how the replay differs, and which overlapping bindings may explain the difference."""
+    yield from _iter_replay_lines(placement)
     before = [binding for binding in placement.overlapping if binding.milliseconds <= 0]
     after = [binding for binding in placement.overlapping if binding.milliseconds > 0]
     for word, bindings in (("before", before), ("after", after)):
@@ -116,21 +116,21 @@ def _explain_placement(placement: FollowedPlacement) -> Iterator[str]:
             yield f"as replayed if tried {word} {names(descriptions)}"
 
 
-def _describe_replay(placement: FollowedPlacement) -> Iterator[str]:
+def _iter_replay_lines(placement: FollowedPlacement) -> Iterator[str]:
     """Yield lines about the replay's result for the placement, depending on the outcome."""
-    match placement.outcome:
-        case outcome if outcome == NOT_FEASIBLE:
-            yield f"rejected by {placement.plugin or 'PreFilter'}: {', '.join(placement.reasons)}"
-            yield f"{count(placement.feasible, 'other node')} {agreeing(placement.feasible, 'fits', 'fit')}"
-        case outcome if outcome == NOT_BEST:
-            largest_losses = sorted(placement.lost.items(), key=lambda item: -abs(item[1]))[:MAX_SHOWN_PLUGINS]
-            yield f"{count(placement.behind, 'point')} behind {names(placement.best)}"
-            yield ", ".join(f"{plugin} {-points:+}" for plugin, points in largest_losses)
-        case outcome if outcome == OTHER_SCHEDULER:
-            yield f"placed by {placement.scheduler or 'another scheduler'}, which no profile replays"
-        case outcome if outcome == UNKNOWN_NODE:
-            yield "there is no such node here"
-        case outcome if outcome == NOT_LOOKED_AT:
-            yield "it fits, but is not in the part of the nodes that was searched"
-        case _:
-            yield ", ".join(placement.reasons)
+    outcome = placement.outcome
+    if outcome == NOT_FEASIBLE:
+        yield f"rejected by {placement.plugin or 'PreFilter'}: {', '.join(placement.reasons)}"
+        yield f"{count(placement.feasible, 'other node')} {agreeing(placement.feasible, 'fits', 'fit')}"
+    elif outcome == NOT_BEST:
+        largest_losses = sorted(placement.lost.items(), key=lambda item: -abs(item[1]))[:MAX_SHOWN_PLUGINS]
+        yield f"{count(placement.behind, 'point')} behind {names(placement.best)}"
+        yield ", ".join(f"{plugin} {-points:+}" for plugin, points in largest_losses)
+    elif outcome == OTHER_SCHEDULER:
+        yield f"placed by {placement.scheduler or 'another scheduler'}, which no profile replays"
+    elif outcome == UNKNOWN_NODE:
+        yield "there is no such node here"
+    elif outcome == NOT_LOOKED_AT:
+        yield "it fits, but is not in the part of the nodes that was searched"
+    else:
+        yield ", ".join(placement.reasons)

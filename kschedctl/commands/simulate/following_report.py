@@ -53,7 +53,6 @@ class FollowingReport(Report, frozen=True):
     unknown: tuple[UnknownKind, ...] = ()
     """The unread kinds that the answer depends on."""
     undecided: bool = False
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "Following"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -132,7 +131,6 @@ class FollowedRollout(Report, frozen=True):
     """Whether unread data could change the answer, or no placement could be compared."""
     interrupted: bool = False
     search_start: SearchStart | None = None
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "FollowedRollout"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -191,7 +189,6 @@ class SamplingReport(Report, frozen=True):
     unknown: tuple[UnknownKind, ...] = ()
     """The unread kinds that the answer depends on."""
     undecided: bool = False
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "Sampling"
 
     def build_first_line(self) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 def build_simulation_page(report: SimulationReport, style: Style) -> Page:
     """Build the page of a simulation. Sections without content are left out."""
     return (
-        *_build_verdict(report),
+        *_build_verdict_lines(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *_build_workloads_table(
             report.workloads, style, "Workloads, before nodes come" if report.growth else "Workloads"
@@ -58,8 +58,11 @@ def build_simulation_page(report: SimulationReport, style: Style) -> Page:
     )
 
 
-def _build_verdict(report: SimulationReport) -> Page:
-    """Build the verdict: how many pods could be placed, summed over all runs."""
+def _build_verdict_lines(report: SimulationReport) -> Page:
+    """Build the lines with the verdict: how many pods get a node, how many workloads fit, and what waits for Permit.
+
+    If the user interrupted before anything was known, the lines say only that.
+    """
     total = report.placed + report.unplaced
     if report.interrupted and not total:
         return build_interruption_line(True, "nothing was known by then")
@@ -73,15 +76,15 @@ def _build_verdict(report: SimulationReport) -> Page:
     return (
         *build_interruption_line(report.interrupted),
         paragraph(Marked(verdict, tone), sentence),
-        *_iter_fitting_counts(report),
+        *_iter_fitting_workload_lines(report),
         *_iter_permit_waits(report),
     )
 
 
-def _iter_fitting_counts(report: SimulationReport) -> Iterator[Paragraph]:
+def _iter_fitting_workload_lines(report: SimulationReport) -> Iterator[Paragraph]:
     """Yield a line that says how many of several workloads fit, and which do not.
 
-    There is none if all fit, or if several seeds or new nodes give several answers.
+    Nothing is yielded if all fit, or if several seeds or new nodes give several answers.
     """
     if report.growth or report.variation:
         return
@@ -106,7 +109,7 @@ def _iter_permit_waits(report: SimulationReport) -> Iterator[Paragraph]:
 
 
 def _build_workloads_table(workloads: Sequence[WorkloadPlacement], style: Style, title: str) -> Page:
-    """Build the table of workloads."""
+    """Build the table of workloads, with the pods of each and where they run."""
     cells = {"running": _format_running, "domains": lambda workload: _format_domains(workload, style)}
     return build_struct_table(workloads, style, cells, title=title, full=False)
 
@@ -117,9 +120,15 @@ def _format_running(workload: WorkloadPlacement) -> str:
 
 
 def _format_domains(workload: WorkloadPlacement, style: Style) -> str:
-    """Return the number of pods in each topology domain, and on each node if the output is wide."""
-    domains = {key: values for key, values in workload.domains.items() if any(values.values())}
-    parts = [f"{key.rpartition('/')[2]} {_format_counts(values)}" for key, values in domains.items()]
+    """Return the number of pods in each topology domain, and on each node if the output is wide.
+
+    Topology keys without pods are left out, and keys are shortened to the part after the slash.
+    """
+    parts = []
+    for key, counts in workload.domains.items():
+        if any(counts.values()):
+            _, _, short_key = key.rpartition("/")
+            parts.append(f"{short_key} {_format_counts(counts)}")
     if style.wide and workload.nodes:
         parts.append(_format_counts(workload.nodes))
     return "; ".join(parts)
@@ -132,7 +141,7 @@ def _format_counts(values: Mapping[str, int]) -> str:
 
 def build_simulation_widgets(report: SimulationReport) -> list[HtmlSection]:
     """Build a matrix of nodes and plugins for each kind of unplaced pod, for the HTML form."""
-    from kschedctl.commands.explain.html_widgets import build_matrices_of_some  # noqa: PLC0415 - only HTML has them
+    from kschedctl.commands.explain.html_widgets import build_matrices_of_explained  # noqa: PLC0415 - only HTML has them
 
     title = "Nodes and plugins, for each pod that is not scheduled"
-    return build_matrices_of_some(report.explained, report.unplaced, title=title, elsewhere="")
+    return build_matrices_of_explained(report.explained, report.unplaced, title=title, elsewhere="")

@@ -20,6 +20,7 @@ from kschedctl.reports.placements import (
     RetriedPods,
     UnplacedPods,
     Variation,
+    describe_evictions,
 )
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
@@ -95,7 +96,6 @@ class SimulationReport(Report, frozen=True):
     """The flavors in which Kueue admits the workloads of the manifests that name a queue, by workload."""
     chain: EvictionChain | None = None
     """The fate of the evicted pods, None if there are none or the run was interrupted."""
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "Simulation"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -104,7 +104,7 @@ class SimulationReport(Report, frozen=True):
             return self._describe_no_pods()
         if self.growth:
             return self._describe_growth(self.growth)
-        waiting = self._count_waiting()
+        waiting = self._describe_waiting_objects()
         sentence = self._describe_placed()
         if waiting:
             sentence += f"; {waiting}"
@@ -116,14 +116,17 @@ class SimulationReport(Report, frozen=True):
             return ("Scheduled:" if waiting else "All scheduled:", sentence)
         return (f"{unplaced} {'pod' if unplaced == '1' else 'pods'} not scheduled:", sentence)
 
-    def _count_waiting(self) -> str:
-        """Return how many objects wait elsewhere, without those that Kueue admits; empty if there are none."""
+    def _describe_waiting_objects(self) -> str:
+        """Describe how many objects wait for other controllers, apart from those that Kueue admits in this simulation.
+
+        Return an empty string if none waits.
+        """
         return describe_state_counts([entry for entry in self.waiting_elsewhere if entry.resource not in self.admitted])
 
     def _describe_no_pods(self) -> tuple[str, ...]:
         """Return the verdict, and a sentence that says why there are no pods to schedule."""
         doubt = describe_doubt(self.unknown)
-        waiting = self._count_waiting()
+        waiting = self._describe_waiting_objects()
         if self.not_created:
             return ("Not created:", f"{describe_not_created(self.not_created)}{doubt}")
         if self.interrupted:
@@ -157,7 +160,7 @@ class SimulationReport(Report, frozen=True):
         return not (self.not_created or self.most_unplaced or has_unadmitted(self.waiting_elsewhere))
 
     def _describe_growth(self, growth: NodeGrowth) -> tuple[str, ...]:
-        """Return how many pods get a node now, and how many with new nodes."""
+        """Return the verdict and a sentence: how many pods get a node now, and how many once new nodes have come."""
         now = f"{counted(self.placed, 'pod')} now{self._side_effects_text}"
         later = f"{len(growth.placements):,} with {growth.sentence}" if growth.nodes else growth.sentence
         verdict = "All scheduled:"
@@ -172,9 +175,7 @@ class SimulationReport(Report, frozen=True):
 
     @property
     def _side_effects_text(self) -> str:
-        """The numbers of evicted pods and of stuck rollouts as text, such as ", 2 pods evicted"; empty if there are
-        none.
-        """
+        """A clause such as ", 2 pods evicted, 1 rollout stuck", or an empty string without side effects."""
         text = ""
         if self.evicted:
             text += f", {counted(self.evicted_pods, 'pod')} evicted"
@@ -197,12 +198,13 @@ class SimulationReport(Report, frozen=True):
                 *(entry.short_form for entry in self.waiting_elsewhere),
             ),
             victims=tuple(dict.fromkeys(evicted.pod for evicted in self.evicted)),
+            warnings=describe_evictions(self.evicted),
             figures={"placed": self.placed, "unplaced": self.unplaced, "evicted": self.evicted_pods},
         )
 
     @property
     def _summary_verdict(self) -> str:
-        """The verdict of the summary."""
+        """The verdict of the summary: whether all pods are created and scheduled, or workloads wait elsewhere."""
         if self.not_created:
             return "Not all created"
         if self.unplaced:
@@ -221,7 +223,7 @@ class SimulationReport(Report, frozen=True):
         return tuple(pod for group in self.pending for pod in group.pods)
 
     def find_gate_problems(self) -> list[GateProblem]:
-        """Return the workloads and pods that are not created, not admitted, get no node or are evicted."""
+        """Return a problem for each workload or pod that is not created, not admitted, gets no node or is evicted."""
         return [
             *(workload.gate_problem for workload in self.not_created),
             *(group.gate_problem for group in self.pending),

@@ -90,19 +90,23 @@ def replay_rollout(
     except KeyboardInterrupt:
         interrupted = True
     notes = (*(shared.assumptions if shared else ()), *attachment_notes, *replay.notes)
-    return _build_report(replay, steps, notes, interrupted, sampling)
+    return _build_followed_rollout_report(replay, steps, notes, interrupted, sampling)
 
 
 def _drop_later_attachments(cluster: Cluster, placements: Sequence[RealPlacement]) -> tuple[Cluster, tuple[str, ...]]:
     """Return the cluster without VolumeAttachments that are newer than the first placement, and a note about them.
 
-    Each volume counts with its pod from then on. NodeVolumeLimits counts an attached volume in addition to that of the
-    pod.
+    NodeVolumeLimits would count the attached volume of a pod that has no node yet. Without its VolumeAttachment, a
+    volume counts once the replay has placed its pod.
     """
     if not placements:
         return cluster, ()
-    first = placements[0].nanoseconds // SECOND * SECOND
-    earlier = tuple(va for va in cluster.volume_attachments if _parse_created(va.metadata.creation_timestamp) < first)
+    first_second = placements[0].nanoseconds // SECOND * SECOND
+    earlier = tuple(
+        attachment
+        for attachment in cluster.volume_attachments
+        if _parse_creation_time(attachment.metadata.creation_timestamp) < first_second
+    )
     dropped_count = len(cluster.volume_attachments) - len(earlier)
     if not dropped_count:
         return cluster, ()
@@ -111,19 +115,19 @@ def _drop_later_attachments(cluster: Cluster, placements: Sequence[RealPlacement
     return replace(cluster, volume_attachments=earlier), (note,)
 
 
-def _parse_created(timestamp: str | None) -> int:
+def _parse_creation_time(timestamp: str | None) -> int:
     """Parse a creation timestamp to nanoseconds. Return 0 if it is missing."""
     return parse_nanoseconds(timestamp) if timestamp else 0
 
 
-def _build_report(
+def _build_followed_rollout_report(
     replay: _RolloutReplay,
     placements: Sequence[FollowedPlacement],
     assumed: tuple[str, ...],
     interrupted: bool,
     sampling: SampledFrom | None,
 ) -> FollowedRollout:
-    """Build the report of the comparisons."""
+    """Build the report from the comparisons. If no placement could be compared, it is undecided and says why."""
     scheduler = replay.following
     outcomes = Counter(placement.outcome for placement in placements)
     unknown = summarize_unknowns(
@@ -131,7 +135,8 @@ def _build_report(
     )
     agree = outcomes[AS_REPLAYED] + outcomes[BEST_OF_A_PART]
     otherwise = sum(outcomes[outcome] for outcome in OTHERWISE)
-    if not (agree or otherwise):
+    nothing_compared = not (agree or otherwise)
+    if nothing_compared:
         unknown = merge_unknown_kinds(((_explain_no_comparison(outcomes),), unknown))
     return FollowedRollout(
         agree=agree,
@@ -173,7 +178,7 @@ class _RolloutReplay:
     def __init__(
         self, following: StepwiseScheduler, placements: Sequence[RealPlacement], created_pods: Mapping[str, str]
     ) -> None:
-        """Take the pods of the placements, and all later ones, off their nodes.
+        """Take the pods of the placements, and pods that were created later, off their nodes.
 
         `created_pods` has the workload of each pod that manifests create.
         """
@@ -189,22 +194,24 @@ class _RolloutReplay:
         index = self.view.pods.index
         for pod, workload in created_pods.items():
             namespace, _, _ = pod.partition("/")
-            _, _, name = workload.rpartition("/")[2].rpartition(" ")
+            # The workload is "Kind namespace/name" or "Kind name"
+            _, _, key = workload.rpartition(" ")
+            _, _, name = key.rpartition("/")
             self._created_by_workload.setdefault(f"{namespace}/{name}", []).append(index[pod])
 
         # Take the pods off their nodes, and drop the nominations of pods that did not exist yet
         placed_pods = [index[pod] for pod in dict.fromkeys(placement.pod for placement in placements) if pod in index]
-        self._created_later = self._find_created_later(placements, set(placed_pods))
+        self._created_later = self._find_pods_created_later(placements, set(placed_pods))
         removed = [*placed_pods, *(later.position for later in self._created_later)]
-        following.take_off([position for position in removed if self.view.node[position] >= 0])
-        self._nominated_later = self._find_nominated_later(placements)
+        following.remove_from_nodes([position for position in removed if self.view.node[position] >= 0])
+        self._nominated_later = self._find_nominations_created_later(placements)
         for later in self._nominated_later:
             self.view.nominate(later.position, NO_ROW)
 
-    def _find_created_later(self, placements: Sequence[RealPlacement], named: set[Position]) -> list[_TimedPod]:
-        """Return placed pods beside the `named` ones that were created after the first placement, latest first.
+    def _find_pods_created_later(self, placements: Sequence[RealPlacement], named: set[Position]) -> list[_TimedPod]:
+        """Return placed pods that were created after the first placement, latest first, without the `named` pods.
 
-        A note counts them.
+        A note with their number is added to `self.notes`.
         """
         if not placements:
             return []
@@ -221,12 +228,12 @@ class _RolloutReplay:
             )
         return sorted(later, reverse=True)
 
-    def _find_nominated_later(self, placements: Sequence[RealPlacement]) -> list[_TimedPod]:
-        """Return nominated pods that were created after the first placement, latest first."""
+    def _find_nominations_created_later(self, placements: Sequence[RealPlacement]) -> list[_TimedPod]:
+        """Return the nominations of pods that were created after the first placement, latest first."""
         first = placements[0].nanoseconds if placements else 0
         later = []
         for row, position in zip(*(column.tolist() for column in self.view.nominations), strict=True):
-            created = _parse_created(self.view.pods.objects[position].metadata.creation_timestamp)
+            created = _parse_creation_time(self.view.pods.objects[position].metadata.creation_timestamp)
             if created > first:
                 later.append(_TimedPod(created, Position(position), Row(row)))
         return sorted(later, reverse=True)
@@ -246,34 +253,37 @@ class _RolloutReplay:
             later = self._nominated_later.pop()
             self.view.nominate(later.position, later.row)
 
-        position = self._find_pod(placement.pod)
+        position = self._find_pod_position(placement.pod)
         if position is None:
             return _build_comparison(placement, UNKNOWN_POD, reasons=("there is no such pod here",))
         if self.view.node[position] >= 0:  # scheduled once more under the same name
-            self.following.take_off([position])
+            self.following.remove_from_nodes([position])
         row = Row(self.view.nodes.index.get(placement.node, NO_ROW))
         tried = self.following.attempt(position)
         comparison = _compare_placement(placement, tried, row, self.following)
         if comparison.outcome in (NOT_BEST, NOT_FEASIBLE):
-            comparison = self._explain_by_order(number, position, row, comparison)
+            comparison = self._explain_by_other_order(number, position, row, comparison)
         if row != NO_ROW:
             self._put_on_node(tried, row)
             self._placed.append(_TimedPod(placement.nanoseconds, position, row))
         return comparison
 
-    def _explain_by_order(
+    def _explain_by_other_order(
         self, number: int, position: Position, row: Row, placement: FollowedPlacement
     ) -> FollowedPlacement:
-        """Return the comparison, or a better one if another order of overlapping bindings explains the placement.
+        """Look for another order of nearby placements in which the replay chooses the pod's real node.
 
-        After MAX_UNEXPLAINED placements that no order explains, overlapping bindings are no longer searched.
+        Return the comparison in that order if events leave the order open, or else the given comparison together with
+        the overlapping bindings that explain it. After MAX_UNEXPLAINED placements without such an explanation,
+        overlapping bindings are no longer searched.
         """
-        nearby = self._find_nearby(number, position)
+        nearby = self._find_nearby_placements(number, position)
 
         def compare_reordered(moved: Sequence[NearbyPlacement]) -> FollowedPlacement:
             """Compare the real placement with a replay in another order."""
             return self._compare_reordered(number, position, row, moved)
 
+        # Placements so close in time that events do not tell their order
         for moved in iter_reorderings(nearby):
             reordered = compare_reordered(moved)
             if reordered.outcome == AS_REPLAYED:
@@ -281,8 +291,12 @@ class _RolloutReplay:
                 return replace(reordered, order=len(moved) if moved_forward else -len(moved))
         if self._unexplained_count == MAX_UNEXPLAINED:
             return placement
+
+        # Bindings that may have overlapped
         best = {Row(self.view.nodes.index[name]) for name in placement.best}
-        moved = find_overlapping(nearby, row, best, lambda moved: compare_reordered(moved).outcome == AS_REPLAYED)
+        moved = find_overlapping_placements(
+            nearby, row, best, lambda moved: compare_reordered(moved).outcome == AS_REPLAYED
+        )
         if nearby and not moved:
             self._unexplained_count += 1
             if self._unexplained_count == MAX_UNEXPLAINED:
@@ -292,8 +306,12 @@ class _RolloutReplay:
                 )
         return replace(placement, overlapping=tuple(map(self._build_overlapping_binding, moved)))
 
-    def _find_nearby(self, number: int, position: Position) -> list[NearbyPlacement]:
-        """Return other pods that were placed within `NEARBY_NANOSECONDS` of a placement, in order of time."""
+    def _find_nearby_placements(self, number: int, position: Position) -> list[NearbyPlacement]:
+        """Return the placements of other pods within `NEARBY_NANOSECONDS` of a placement, in order of time.
+
+        `number` is the index of the placement, and `position` that of its pod. At most 2 * MAX_NEARBY placements before
+        it and after it are considered.
+        """
         now = self.placements[number].nanoseconds
         pod_index, node_index = self.view.pods.index, self.view.nodes.index
         nearby = []
@@ -317,7 +335,10 @@ class _RolloutReplay:
     def _compare_reordered(
         self, number: int, position: Position, row: Row, moved: Sequence[NearbyPlacement]
     ) -> FollowedPlacement:
-        """Try the pod with nearby earlier pods removed and nearby later pods added, then restore the view."""
+        """Compare the placement with a replay in which the `moved` placements are on the other side of the pod.
+
+        Moved earlier pods are taken off their nodes and moved later pods are put on them. The view is restored.
+        """
         sampling = self.following.sampling
         start = sampling.start if sampling else 0
         for nearby in moved:
@@ -331,7 +352,7 @@ class _RolloutReplay:
                 sampling.start = start
 
     def _move_pod(self, nearby: NearbyPlacement, *, to_node: bool) -> None:
-        """Put a nearby pod on its node, or take it off."""
+        """Put a nearby pod on its node, or take it off if `to_node` is False."""
         if to_node:
             self.view.assume(nearby.position, nearby.row)
         else:
@@ -342,20 +363,26 @@ class _RolloutReplay:
         pod = self.view.pods.objects[nearby.position].key
         return OverlappingBinding(pod, self.view.nodes.names[nearby.row], round(nearby.nanoseconds / MILLISECOND))
 
-    def _find_pod(self, pod: str) -> Position | None:
+    def _find_pod_position(self, pod: str) -> Position | None:
         """Return the position of a pod, or None if there is none for it.
 
-        A pod that is not in the cluster stands for the next created pod of the workload whose name its name starts
-        with. That pod is used up.
+        For a pod that is not in the cluster, the next pod that a manifest created for its workload is used, and removed
+        from the pods that are left for the workload. The workload is the one with the longest name with which the pod's
+        name starts.
         """
         if pod in self.view.pods.index:
             return self.view.pods.index[pod]
-        created = self._created_by_workload
-        workloads = [name for name, positions in created.items() if positions and pod.startswith(f"{name}-")]
-        return created[max(workloads, key=len)].pop(0) if workloads else None
+        unused_pods = self._created_by_workload
+        workloads = [name for name, positions in unused_pods.items() if positions and pod.startswith(f"{name}-")]
+        if not workloads:
+            return None
+        return unused_pods[max(workloads, key=len)].pop(0)
 
     def _put_on_node(self, tried: TriedPod, row: Row) -> None:
-        """Put the pod on its real node, with plugins' reservations if it fits there."""
+        """Put the pod on its real node, with plugins' reservations if it fits there.
+
+        If a plugin fails to reserve, a note says so and the pod is placed without reservations.
+        """
         if tried.cycle is not None and row in tried.cycle.feasible:
             try:
                 self.following.assume(tried, row)
@@ -376,7 +403,7 @@ def _build_comparison(
     plugin: str = "",
     reasons: tuple[str, ...] = (),
 ) -> FollowedPlacement:
-    """Build the comparison of a placement with the replay."""
+    """Build the comparison of a placement with the replay. Fields that do not apply to the outcome are left empty."""
     return FollowedPlacement(
         placement.pod,
         placement.node,
@@ -395,7 +422,7 @@ def _build_comparison(
 def _compare_placement(
     placement: RealPlacement, tried: TriedPod, row: Row, following: StepwiseScheduler
 ) -> FollowedPlacement:
-    """Compare the replay of a pod with the node to which it really went.
+    """Compare the replay of a pod with the node at `row`, to which the pod really went.
 
     `row` is NO_ROW if the cluster does not have that node.
     """
@@ -453,31 +480,35 @@ class _ScoreDeficit(NamedTuple):
 
 
 def _compute_score_deficit(cycle: Cycle, row: Row, best_node: str) -> _ScoreDeficit:
-    """Compute by how many points a node is behind the best one."""
+    """Compute by how many points the node at `row` is behind the best node, in total and by plugin."""
     rows = cycle.scores.rows.tolist()
     real_index = rows.index(row)
     best_index = rows.index(cycle.view.nodes.index[best_node])
+    by_plugin = {}
+    for name, scores in cycle.scores.weighted.items():
+        points = int(scores[best_index] - scores[real_index])
+        if points:
+            by_plugin[name] = points
     total = cycle.scores.total
-    by_plugin = {name: int(scores[best_index] - scores[real_index]) for name, scores in cycle.scores.weighted.items()}
-    return _ScoreDeficit(
-        int(total[best_index] - total[real_index]), {name: points for name, points in by_plugin.items() if points}
-    )
+    return _ScoreDeficit(int(total[best_index] - total[real_index]), by_plugin)
 
 
 def _is_best_of_sample(cycle: Cycle, row: Row, following: StepwiseScheduler) -> bool:
-    """Return whether the node may be the best of a sample, so that the scheduler did not see a better one.
+    """Return whether the node may be the best of a sample, so that the scheduler did not see a better node.
 
-    It searches until enough feasible nodes are found. The node may be the best of these if at least as many consecutive
-    nodes, in the scheduler's order, are no better. Scores are those among all nodes.
+    The scheduler searches until it has found a certain number of feasible nodes. The node may be the best of them if it
+    is among at least as many consecutive feasible nodes, in the scheduler's order, that are no better. Scores are
+    computed as if all nodes had been searched.
     """
     offered = int(select_allowed_nodes(cycle.pre_filter, cycle.view).sum())
-    nodes_needed = following.start_sampling(SampledFrom()).count_needed_for_scoring(
+    nodes_needed = following.start_sampling(SampledFrom()).count_nodes_needed_for_scoring(
         offered, SearchTerms.from_profile(cycle.framework.profile, cycle.framework.release)
     )
     total = cycle.scores.total
     node_index = cycle.scores.rows.tolist().index(row)
 
-    # The search wraps around, so count the nodes that are no better from the node on, and backwards from it
+    # Rotate the nodes so that this one comes first, because the search wraps around. The nodes before the first better
+    # node follow this one, and the nodes after the last better node precede it.
     better_indexes = np.flatnonzero(np.roll(total > total[node_index], -node_index))
     if not len(better_indexes):
         return nodes_needed <= len(total)
@@ -511,9 +542,9 @@ class NearbyPlacement(NamedTuple):
 
 
 def iter_reorderings(nearby: Sequence[NearbyPlacement]) -> Iterator[Sequence[NearbyPlacement]]:
-    """Yield growing groups of placements shortly before the pod, then of placements shortly after it, closest first.
+    """Yield groups of placements so close to the pod in time that they may really be on the other side of it.
 
-    The real order of these placements and the pod may be another one.
+    The groups grow by one placement, closest first: at first placements before the pod, then placements after it.
     """
     simultaneous = [placement for placement in nearby if abs(placement.nanoseconds) <= UNORDERED_NANOSECONDS]
     before = [placement for placement in reversed(simultaneous) if placement.nanoseconds <= 0]
@@ -523,7 +554,7 @@ def iter_reorderings(nearby: Sequence[NearbyPlacement]) -> Iterator[Sequence[Nea
             yield placements[:size]
 
 
-def find_overlapping(
+def find_overlapping_placements(
     nearby: Sequence[NearbyPlacement],
     row: Row,
     best_rows: Collection[Row],
@@ -531,19 +562,19 @@ def find_overlapping(
 ) -> Sequence[NearbyPlacement]:
     """Return placements that explain why a pod went to `row` instead of a best node, or () if none do.
 
-    The explanation is a single placement, or all placements on these nodes. `agrees` returns whether the replay chooses
-    the row if the placements are moved to the other side of the pod.
+    The explanation is a single placement, or all earlier placements on `row`, all later placements on the best nodes,
+    or both. `agrees` returns whether the replay chooses `row` if the placements are moved to the other side of the pod.
     """
     earlier_on_row = [placement for placement in nearby if placement.nanoseconds <= 0 and placement.row == row]
     later_on_best = [placement for placement in nearby if placement.nanoseconds > 0 and placement.row in best_rows]
-    likely = sorted((*earlier_on_row, *later_on_best), key=_get_distance)
-    unlikely = sorted((placement for placement in nearby if placement not in likely), key=_get_distance)
+    likely = sorted((*earlier_on_row, *later_on_best), key=_get_absolute_delay)
+    unlikely = sorted((placement for placement in nearby if placement not in likely), key=_get_absolute_delay)
     single_moves = [[placement] for placement in (*likely, *unlikely)[:MAX_NEARBY]]
     groups = (earlier_on_row[::-1], later_on_best, likely)
     group_moves = [placements[:MAX_NEARBY] for placements in groups if len(placements) > 1]
     return next((moves for moves in (*single_moves, *group_moves) if agrees(moves)), ())
 
 
-def _get_distance(nearby: NearbyPlacement) -> int:
+def _get_absolute_delay(nearby: NearbyPlacement) -> int:
     """Return the time between the placement and the pod in nanoseconds."""
     return abs(nearby.nanoseconds)

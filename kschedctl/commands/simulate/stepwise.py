@@ -100,7 +100,10 @@ def _try_pod(scheduler: StepwiseScheduler, position: Position, choice: str | Non
 
 
 def _place_pod(scheduler: StepwiseScheduler, attempt: TriedPod, cycle: Cycle, choice: str | None) -> FollowedStep:
-    """Assume the pod on the chosen node if that is among the best, otherwise on the first of the best by name."""
+    """Assume the pod on the chosen node if it is one of the best, otherwise on the best node that comes first by name.
+
+    The step has an error if a plugin fails to reserve. Scores are reported only if several nodes are feasible.
+    """
     names = cycle.view.nodes.names
     best = {names[row]: Row(row) for row in cycle.scores.best.tolist()}
     node = choice if choice is not None and choice in best else min(best)
@@ -122,7 +125,7 @@ def _place_pod(scheduler: StepwiseScheduler, attempt: TriedPod, cycle: Cycle, ch
 
 
 def _run_preemption(scheduler: StepwiseScheduler, attempt: TriedPod, cycle: Cycle) -> FollowedStep:
-    """Run preemption for a pod without a feasible node, and return the step."""
+    """Run preemption for a pod without a feasible node, and return the step with its victims and nominated node."""
     names, pods = cycle.view.nodes.names, cycle.view.pods.objects
     plugins = tuple(sorted(cycle.unschedulable_plugins))
     preemption = scheduler.preempt(attempt)
@@ -150,25 +153,28 @@ def sampling(cluster: Cluster, pods: Sequence[str], *, start: int = 0) -> Sampli
     """
     scheduler = Scheduler(cluster)
     view = scheduler.view
-    _validate_start(start)
+    _validate_start_index(start)
     searches = SampledFrom(start).start_sampling(scheduler.configuration, len(view.nodes))
     unknown: dict[Unknown, None] = dict.fromkeys(find_unread_dependencies(cluster))
-    steps = [_search_nodes(scheduler, pod, searches, unknown) for pod in pods]
+    steps = [_search_nodes_for_pod(scheduler, pod, searches, unknown) for pod in pods]
     basis = build_cluster_basis(summarize_unknowns(unknown, IN_SIMULATIONS), scheduler)
     nodes = tuple(view.nodes.names)
     return SamplingReport(nodes, tuple(steps), basis["not_replayed"], basis["unknown"], basis["undecided"])
 
 
-def _validate_start(start: int) -> None:
+def _validate_start_index(start: int) -> None:
     """Raise UsageError if the start index is negative."""
     if start < 0:
         raise UsageError(f"start index {start}: 0 or more")
 
 
-def _search_nodes(scheduler: Scheduler, name: str, searches: Sampling, unknown: dict[Unknown, None]) -> SampledPod:
+def _search_nodes_for_pod(
+    scheduler: Scheduler, name: str, searches: Sampling, unknown: dict[Unknown, None]
+) -> SampledPod:
     """Search nodes for one pod, or report why the pod is not tried.
 
-    The kinds that were not read and that matter for the pod are added to `unknown`.
+    `searches` has the start of the next search. The kinds that were not read and that matter for the pod are added to
+    `unknown`.
     """
     pod = find_pod(scheduler, name)
     info = PodInfo(pod, scheduler.view.settings.requests)
@@ -189,26 +195,27 @@ def _search_nodes(scheduler: Scheduler, name: str, searches: Sampling, unknown: 
 
 
 def _build_untried_pod(name: str, start: int, why: str) -> SampledPod:
-    """Build the report about a pod for which no node is searched, so that the next search starts at the same node."""
+    """Build the report about a pod for which no node is searched. The next search starts at the same node."""
     return SampledPod(name, start, searched=0, num_to_find=0, processed=0, next=start, unscheduled=why)
 
 
 def _build_sampled_pod(name: str, cycle: Cycle, searches: Sampling, start: int) -> SampledPod:
-    """Build the report about a pod's search for nodes."""
+    """Build the report about a pod's search for nodes, which began at `start`.
+
+    For a pod that PreFilter rejects, no node is searched.
+    """
     names = cycle.view.nodes.names
     search = cycle.search
     feasible = cycle.feasible.tolist() if search is None else search.feasible.tolist()
     rejected = [] if search is None else np.flatnonzero(search.examined & ~cycle.filter.passing).tolist()
-    if cycle.pre_filter.status.rejected or (cycle.error and not cycle.considered.any()):
-        offered = 0
-    else:
-        offered = int(select_allowed_nodes(cycle.pre_filter, cycle.view).sum())
+    ended_before_search = cycle.pre_filter.status.rejected or (cycle.error and not cycle.considered.any())
+    offered = 0 if ended_before_search else int(select_allowed_nodes(cycle.pre_filter, cycle.view).sum())
     terms = SearchTerms.from_profile(cycle.framework.profile, cycle.framework.release)
     return SampledPod(
         pod=name,
         start=start,
         searched=offered,
-        num_to_find=searches.count_needed_for_scoring(offered, terms),
+        num_to_find=searches.count_nodes_needed_for_scoring(offered, terms),
         processed=len(feasible) + len(rejected),
         next=searches.start,
         feasible=tuple(names[row] for row in feasible),

@@ -58,11 +58,22 @@ def size(
 
     If prices are unknown, find the fewest nodes. Every set of nodes is replayed with all pods.
 
-    `instance_types` is the catalogue in the format of kwok's instance_types.json. Its nodes get `node_labels`; if
-    the cluster has Karpenter NodePools, nodes are those that the pools would launch. Without a catalogue, nodes are
-    like those of the cluster's pools, which the label `pool_label` may name. With `pools`, the catalogue only gives
-    prices to the pools' nodes. `scenario` holds steps to take before; `read` and `where` are as for `whatif`,
-    `written` is as for `simulate`. `workers` run the search.
+    Arguments:
+        cluster: the cluster, whose nodes are replaced.
+        manifests: new workloads and pods to place as well.
+        wishes: the requirements for a set of nodes, and the time limit.
+        instance_types: the catalogue in the format of kwok's instance_types.json. If the cluster has Karpenter
+            NodePools, nodes are those that the pools would launch. Without a catalogue, nodes are like those of the
+            cluster's pools.
+        pool_label: the node label that names the cluster's pools.
+        pools: whether nodes are like those of the cluster's pools, and the catalogue only gives their prices.
+        node_labels: labels that nodes of the catalogue get.
+        written: the manifests of workloads as written, as for `simulate`.
+        scenario: steps to take before, as for `whatif`.
+        read: reads the files that the scenario names.
+        where: the name of the scenario in error messages.
+        workers: the processes that share the search.
+        progress: receives the progress of the search.
 
     Raises UsageError if there is nothing to buy, and InputError for invalid input.
 
@@ -89,7 +100,10 @@ def size(
 def _apply_manifests(
     cluster: Cluster, manifests: Sequence[JsonObject | Struct], written: Mapping[Owner, JsonObject]
 ) -> tuple[Cluster, Sequence[NotCreated]]:
-    """Return the cluster with the manifests applied, and the pods that the API server would deny."""
+    """Return the cluster with the manifests applied, and the workloads with pods that the API server would deny.
+
+    `written` maps workloads to their manifests as written.
+    """
     if not manifests:
         return cluster, ()
     shared_cluster = prepare_simulation(cluster, manifests, documents=written)
@@ -99,7 +113,10 @@ def _apply_manifests(
 def _apply_scenario(
     cluster: Cluster, scenario: Scenario | JsonObject | None, read: FileReader, where: str
 ) -> tuple[Cluster, Sequence[NotCreated]]:
-    """Return the cluster after the steps of the scenario, and the pods that the API server would deny."""
+    """Return the cluster after the steps of the scenario, and the workloads with pods that the API server would deny.
+
+    `read` reads the files that the scenario names, and `where` is its name in error messages. Raises KschedctlError.
+    """
     if scenario is None:
         return cluster, ()
     steps = scenario if isinstance(scenario, Scenario) else load_scenario(scenario, where)
@@ -107,10 +124,10 @@ def _apply_scenario(
 
 
 def _validate_shapes(shapes: Sequence[NodeShape], wishes: SizingWishes, *, from_types: bool) -> None:
-    """Raise UsageError or InputError if the shapes cannot be used for these wishes.
+    """Raise UsageError if there are no shapes or too few zones for the wishes, and InputError for a negative price.
 
-    There must be a shape, prices must not be negative, and more than one zone is needed to survive a zone loss.
-    `from_types` says whether the shapes come from instance types.
+    More than one zone is needed to survive the loss of a zone. `from_types` says whether the shapes come from instance
+    types, for the error message.
     """
     if not shapes:
         if from_types:
@@ -134,7 +151,7 @@ Documents = Mapping[str, Sequence[JsonObject]]
 def apply_steps(
     cluster: Cluster, scenario: parts.Scenario, files: Documents, where: str = ""
 ) -> tuple[Cluster, list[NotCreated]]:
-    """Apply the steps of a scenario and return the cluster with the pods that the API server would deny.
+    """Apply the steps of a scenario, and return the cluster and the workloads with pods that the API server would deny.
 
     Nothing is scheduled between the steps, since all pods are placed anew afterwards. Raises KschedctlError that names
     the step.
@@ -149,9 +166,10 @@ def apply_steps(
 
 
 def _apply_step(run: ScenarioRun, name: str, part: parts.Part) -> Cluster:
-    """Apply one step and return the cluster. Raises UsageError for a step that launches nodes.
+    """Apply the step of this name to the run's cluster, and return the changed cluster.
 
-    Drained nodes are only cordoned, since all pods are placed again afterwards.
+    Drained nodes are only cordoned, since all pods are placed again afterwards. Raises UsageError for a step that
+    launches nodes.
     """
     cluster = run.settled.cluster
     match part:

@@ -25,7 +25,7 @@ def build_snapshot_page(report: SnapshotReport, style: Style) -> Page:
     )
     return (
         paragraph(Marked(report.file, Tone.STRONG), f"{report.size:,} bytes, {report.written_at}, {report.written_by}"),
-        *section("Of", Bullets(tuple(_describe_origin(report)))),
+        *section("Cluster and scheduler", Bullets(tuple(_describe_origin(report)))),
         *build_table(kinds, (Column("kind"), *number_columns("objects")), keep_row, limit=None, title="Objects"),
         *(section("Not pseudonymized", Bullets(report.stays)) if report.stays else ()),
         *(section("Could not be read", Bullets(unread)) if unread else ()),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from kschedctl.reports.document import Document
+from kschedctl.reports.document import Document, RootDocument
 from kschedctl.reports.report import Report
 from kschedctl.text.counts import counted
 
 
-class SnapshotReport(Document, frozen=True):
+class SnapshotReport(RootDocument, frozen=True):
     """The contents of a snapshot, and the live cluster that was read for it."""
 
     file: str
@@ -40,7 +40,6 @@ class SnapshotReport(Document, frozen=True):
     """The source of the scheduler configuration."""
     resource_versions: dict[str, str] = msgspec.field(default_factory=dict)
     changed: dict[str, int] = msgspec.field(default_factory=dict)
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "SnapshotReport"
 
 
@@ -71,7 +70,6 @@ class SnapshotDiff(Report, frozen=True):
     changes: tuple[ObjectChange, ...] = ()
     scheduler: tuple[FieldChange, ...] = ()
     """Changes of the scheduler's configuration, feature gates and version."""
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "SnapshotDiff"
 
     def build_first_line(self) -> tuple[str, ...]:

@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterator, Sequence
 
 from kschedctl.api.ownership import Owner
 from kschedctl.cluster import Cluster
-from kschedctl.commands.audit import with_tool_version
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.topology import TopologyScope, build_topology_section
 from kschedctl.commands.audit.topology.report import TopologySection
@@ -43,7 +42,7 @@ def topology(
     """
     audited = AuditedCluster(Scheduler(cluster), progress=progress)
     selected = _select_workloads(audited, workloads, namespace) if workloads or namespace else frozenset()
-    return with_tool_version(build_topology_section(audited, TopologyScope(tuple(keys), selected)))
+    return build_topology_section(audited, TopologyScope(tuple(keys), selected))
 
 
 def _select_workloads(audited: AuditedCluster, references: Sequence[Owner], namespace: str) -> frozenset[Owner]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kschedctl.reports.document import Document
+from kschedctl.reports.document import Document, RootDocument
 
 
 class ClusterVersion(Document, frozen=True):
@@ -16,12 +16,11 @@ class ClusterVersion(Document, frozen=True):
     """The version that is replayed for the cluster."""
 
 
-class Version(Document, frozen=True):
+class Version(RootDocument, frozen=True):
     """The versions of kschedctl, of the replayed kube-schedulers and of the cluster."""
 
     client_version: str
     replays: tuple[str, ...]
     """The versions of kube-scheduler that can be replayed, oldest first."""
     cluster: ClusterVersion | None = None
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "Version"

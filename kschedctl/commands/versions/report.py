@@ -37,7 +37,6 @@ class VersionChanges(Report, frozen=True):
     """The two versions that are compared, or all that are replayed."""
     compared: bool
     changes: tuple[VersionChange, ...] = ()
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "VersionChanges"
 
     def build_first_line(self) -> tuple[str, ...]:

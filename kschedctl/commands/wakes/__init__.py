@@ -17,7 +17,7 @@ from kschedctl.commands.wakes import between
 from kschedctl.commands.wakes import changes_that_wake as study
 from kschedctl.commands.wakes.changes import parse_changes
 from kschedctl.commands.wakes.many import (
-    combine_reports,
+    combine_wake_up_reports,
     find_wake_ups_of_pods,
     replay_changes_for_pods,
     replay_changes_for_stored_pods,
@@ -46,7 +46,7 @@ def wake_ups(cluster: Cluster, pod: PodReference) -> WakeUps:
 def find_wake_ups_of_targets(targets: Sequence[TargetPod]) -> WakeUps | WakeUpsOfMany:
     """Find the wake-ups of one pod, or of several pods in one report. Raises the errors of `wake_ups`."""
     reports = [_find_wake_ups_for_target(target) for target in targets]
-    return reports[0] if len(reports) == 1 else combine_reports(reports)
+    return reports[0] if len(reports) == 1 else combine_wake_up_reports(reports)
 
 
 def _find_wake_ups_for_target(target: TargetPod) -> WakeUps:
@@ -83,7 +83,7 @@ def wakes_by(
     """Find which rejected pods the scheduler would retry after each of these changes.
 
     `changes` are objects (dicts) as applied, events `{"action", "old", "new"}`, or watch events (`type`, `object`).
-    `where` names their source in errors. `pods` are given as for `explain`. Without them, all pending pods of a
+    `where` names their source in errors. `pods` are given as for `explain`. Without `pods`, all pending pods of a
     `namespace` or with the labels of `selector` are replayed. Raises UsageError, InputError and ConfigurationError.
 
     >>> import kschedctl
@@ -105,9 +105,9 @@ def wakes_by(
 def replay_changes_for_targets(
     targets: Sequence[TargetPod], changes: Sequence[JsonObject], *, where: str = ""
 ) -> WakesOfMany:
-    """Find which changes wake these pods. There must be at least one pod, and all share a scheduler.
+    """Find which changes wake the target pods. There must be at least one target, and all share a scheduler.
 
-    Pods that are never created are only listed. The other arguments and the errors are those of `wakes_by`.
+    Targets that are never created are only listed. The other arguments and the errors are as for `wakes_by`.
     """
     scheduler = targets[0].scheduler
     parsed_changes = parse_changes(changes, scheduler.view, where=where)

@@ -19,7 +19,7 @@ from kschedctl.commands.wakes.event_replay import (
     RejectedPod,
     build_basis,
     drop_updates_of_other_pods,
-    is_registered,
+    has_registered_rejector,
     merge_bases,
     replay_hints,
     try_pod,
@@ -54,7 +54,7 @@ class Moments(NamedTuple):
 
     @classmethod
     def compare(cls, before: Scheduler, after: Scheduler) -> Moments:
-        """Compare the clusters of two schedulers, and count the changes that are not watched."""
+        """Find the changes between two schedulers' clusters, and count the changes that no event handler watches."""
         handlers = before.event_handlers
         changes = [
             WatchedChange(change, handlers.list_occurrences(change)) for change in iter_changes(before.view, after.view)
@@ -81,14 +81,15 @@ def find_wakes_between(
     """
     moments = Moments.compare(before, after)
     waiting = [
-        pod for pod in before.cluster.unbound_pods() if _is_covered(pod, moments, keys, include_ended=include_ended)
+        pod for pod in before.cluster.unbound_pods() if _is_pod_covered(pod, moments, keys, include_ended=include_ended)
     ]
     groups = list(iter_rejected_groups(before, waiting))
     answers = [
         answer
         for rejected, equal_pods in groups
-        for answer in _iter_answers(rejected, equal_pods, moments, max_waking_changes)
+        for answer in _iter_pod_answers(rejected, equal_pods, moments, max_waking_changes)
     ]
+    # Equal pods share an attempt, so that each is counted once
     later_attempts = {id(answer.later_attempt): answer.later_attempt for answer in answers if answer.later_attempt}
     bases = [build_basis(before, rejected) for rejected, _ in groups]
     bases += [build_basis(after, attempt) for attempt in later_attempts.values()]
@@ -104,10 +105,10 @@ def find_wakes_between(
     )
 
 
-def _is_covered(pod: Pod, moments: Moments, keys: Collection[str] | None, *, include_ended: bool) -> bool:
-    """Return whether the answer covers the pod: it waits, a profile serves it, and `keys` does not exclude it.
+def _is_pod_covered(pod: Pod, moments: Moments, keys: Collection[str] | None, *, include_ended: bool) -> bool:
+    """Return whether the answer covers the pod: it waits at both moments, a profile serves it, and it is in `keys`.
 
-    With `include_ended`, it only has to wait at the first moment.
+    Without `keys` (None), all pods are covered. With `include_ended`, the pod has to wait only at the first moment.
     """
     is_served = moments.before.view.stored(pod).spec.scheduler_name in moments.before.configuration.profiles
     waits = is_pending(pod) and (include_ended or not _describe_end(pod, moments.after))
@@ -142,26 +143,30 @@ class AnsweredPod(NamedTuple):
     """The attempt to schedule the pod at the second moment, None if it no longer waits."""
 
 
-def _iter_answers(
+def _iter_pod_answers(
     rejected: RejectedPod, equal_pods: Sequence[Pod], moments: Moments, max_waking_changes: int | None
 ) -> Iterator[AnsweredPod]:
-    """Yield the answers for equal pods. Those that neither changed nor stopped waiting share an answer."""
+    """Yield the answers for equal pods. Pods that neither changed nor stopped waiting share an answer.
+
+    `rejected` is the attempt to schedule one of the pods at the first moment.
+    """
     changed_pods = {watched.change.object.key for watched in moments.watched if watched.change.kind == POD}
     shared_answer = None
     for pod in equal_pods:
         if pod.key in changed_pods or _describe_end(pod, moments.after):
             own_attempt = try_pod(moments.before, moments.before.view.stored(pod))
-            yield _answer_about_pod(own_attempt, pod, moments, max_waking_changes)
+            yield _build_pod_answer(own_attempt, pod, moments, max_waking_changes)
             continue
         if shared_answer is None:
-            shared_answer = _answer_about_pod(rejected, pod, moments, max_waking_changes)
+            shared_answer = _build_pod_answer(rejected, pod, moments, max_waking_changes)
         yield shared_answer._replace(pod=replace(shared_answer.pod, pod=pod.key))
 
 
-def _answer_about_pod(rejected: RejectedPod, pod: Pod, moments: Moments, max_waking_changes: int | None) -> AnsweredPod:
-    """Replay the changes for a pod, and answer what woke it and if it fits at the second moment.
+def _build_pod_answer(rejected: RejectedPod, pod: Pod, moments: Moments, max_waking_changes: int | None) -> AnsweredPod:
+    """Replay the changes for a pod, and build the answer: what woke it, and whether it fits at the second moment.
 
-    The change by which a pod stopped waiting is left out. Only unschedulable pods can be woken.
+    The change by which a pod stopped waiting is left out. Only unschedulable pods can be woken. After
+    `max_waking_changes` waking changes, the remaining changes are not tried.
     """
     ended = _describe_end(pod, moments.after)
     changes = [watched for watched in moments.watched if not (ended and _is_about_pod(watched.change, pod))]
@@ -183,7 +188,7 @@ def _answer_about_pod(rejected: RejectedPod, pod: Pod, moments: Moments, max_wak
     later_state = LaterState.find(pod, ended, moments.after)
     report = PodBetween(
         pod=pod.key,
-        headline=_build_headline(rejected, waking_count, woken_by, later_state, len(changes)),
+        headline=_describe_wakes(rejected, waking_count, woken_by, later_state, len(changes)),
         refused_by=tuple(sorted(rejected.attempt.rejectors.all)),
         woken_by=tuple(woken_by),
         waking_changes=waking_count,
@@ -201,9 +206,12 @@ def _is_about_pod(change: ChangedObject, pod: Pod) -> bool:
 
 
 def _find_waking_change(rejected: RejectedPod, watched: WatchedChange, moments: Moments) -> WakingChange | None:
-    """Return the report on the change, with the plugins whose hint is Queue, or None if it does not wake the pod."""
+    """Return the report on a change that wakes the pod, with the plugins whose hint is Queue.
+
+    Return None if the change does not wake the pod, or if no rejector registered for its events.
+    """
     occurrences = drop_updates_of_other_pods(watched.occurrences, rejected.info)
-    if not is_registered(rejected, occurrences):
+    if not has_registered_rejector(rejected, occurrences):
         return None
     events, queue = replay_hints(rejected, occurrences, moments.after.view)
     if queue == UNSCHEDULABLE:
@@ -237,7 +245,7 @@ class LaterState(NamedTuple):
 
     @property
     def description(self) -> str:
-        """The state as a clause that follows "it"."""
+        """The state as a clause that follows "it", such as "fits on w1 or w2"."""
         if self.tried is None:
             return self.ended
         if self.tried.attempt.gating_plugin:
@@ -249,7 +257,7 @@ class LaterState(NamedTuple):
         return f"fits on {join_words(self.fits[:MAX_SHOWN_NODES], 'or')}{more}"
 
 
-def _build_headline(
+def _describe_wakes(
     rejected: RejectedPod,
     waking_count: int,
     woken_by: Sequence[WakingChange],

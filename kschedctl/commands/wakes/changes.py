@@ -38,7 +38,7 @@ def parse_change(event: JsonObject, view: Fork) -> ChangedObject | None:
     sides = SIDES_BY_ACTION.get(str(event.get("action")))
     if sides is None:
         raise InputError("expected Add, Update or Delete", where="event, action")
-    documents = {side: _get_side(event, side) for side in sides}
+    documents = {side: _get_event_object(event, side) for side in sides}
     kinds = {get_kind(document) for document in documents.values()}
     if len(kinds) != 1 or "" in kinds:
         raise InputError("expected an object with a kind, the same in old and new", where="event")
@@ -100,10 +100,10 @@ def iter_changes(before: Fork, after: Fork) -> Iterator[ChangedObject]:
 
 
 def _convert_to_event(document: JsonObject, view: Fork) -> JsonObject:
-    """Convert a watch event or a plain object to an event `{action, old, new}`. Such an event is returned completed.
+    """Convert a watch event or a plain object to an event `{action, old, new}`.
 
-    An object that exists in the cluster is updated, another one is added. Raises InputError for an unknown type of
-    watch event.
+    An object that exists in the cluster is updated, any other object is added. A deleted object that is only named is
+    replaced by the cluster's object. Raises InputError for an unknown type of watch event.
     """
     if "action" in document:
         old = document.get("old")
@@ -150,7 +150,10 @@ def _find_existing_object(document: JsonObject, view: Fork) -> JsonObject | None
 
 
 def default_object(kind: str, obj: Any, view: Fork) -> Any:
-    """Apply defaults to an object like the API server. Raises InputError without a name or for malformed quantities."""
+    """Apply defaults to an object like the API server.
+
+    Raises InputError if the object has no name, or if a quantity in it is malformed.
+    """
     if not obj.metadata.name:
         raise InputError("required", where=f"event, {kind}, metadata.name")
     if kind not in CLUSTER_SCOPED:
@@ -165,11 +168,11 @@ def default_object(kind: str, obj: Any, view: Fork) -> Any:
     return obj
 
 
-def apply_to_view(view: Fork, change: ChangedObject) -> Fork:
-    """Return a view after the change, or the view itself if the change deletes an object or is about a node or pod.
+def apply_change_to_view(view: Fork, change: ChangedObject) -> Fork:
+    """Return the view of the cluster after the change, as queueing hints see it.
 
-    A pod of a group is applied, since the group is then scheduled as a whole. Queueing hints get changed nodes and pods
-    with the event.
+    Changed nodes and pods are not applied, because hints get them with the event, except pods of a group, which is
+    scheduled as a whole. Deleted objects stay in the view.
     """
     if change.kind == "Pod" and get_group_key(change.object) is not None:
         changed = change_pods(view.cluster, {get_object_key(change.object): change.new})
@@ -181,8 +184,8 @@ def apply_to_view(view: Fork, change: ChangedObject) -> Fork:
     return after
 
 
-def _get_side(event: JsonObject, side: str) -> JsonObject:
-    """Return the old or new object of an event. Raises InputError if it is missing."""
+def _get_event_object(event: JsonObject, side: str) -> JsonObject:
+    """Return the event's object under `side`, which is "old" or "new". Raises InputError if it is missing."""
     obj = event.get(side)
     if not isinstance(obj, Mapping):
         raise InputError(f"expected an object, as {event['action']} has one", where=f"event, {side}")

@@ -51,10 +51,12 @@ def build_wake_ups_report(scheduler: Scheduler, rejected: RejectedPod) -> WakeUp
     pod = rejected.info.pod
     rejectors: tuple[RejectorReport, ...] = ()
     if rejected.queue == UNSCHEDULABLE:
-        rejectors = tuple(_build_rejector_report(scheduler, rejected, plugin) for plugin in _sort_rejectors(rejected))
+        rejectors = tuple(
+            _build_rejector_report(scheduler, rejected, plugin) for plugin in _list_rejectors_in_profile_order(rejected)
+        )
     return WakeUps(
         pod=pod.key,
-        headline=_build_headline(rejected, sum(len(rejector.wake_ups) for rejector in rejectors)),
+        headline=_describe_wait(rejected, sum(len(rejector.wake_ups) for rejector in rejectors)),
         queue=rejected.queue,
         message=rejected.message,
         gating_plugin=rejected.attempt.gating_plugin,
@@ -77,13 +79,13 @@ def build_not_created_report(scheduler: Scheduler, pod: Pod, failure: NotCreated
     )
 
 
-def _sort_rejectors(rejected: RejectedPod) -> list[str]:
+def _list_rejectors_in_profile_order(rejected: RejectedPod) -> list[str]:
     """Return the plugins that rejected the pod, in the order of the profile."""
     order = [*rejected.framework.plugins, *rejected.registrations.by_plugin]
     return sorted(rejected.attempt.rejectors.all, key=order.index)
 
 
-def _build_headline(rejected: RejectedPod, kind_count: int) -> str:
+def _describe_wait(rejected: RejectedPod, kind_count: int) -> str:
     """Describe what the pod waits for, or that it waits for nothing. `kind_count` kinds of changes wake it."""
     if rejected.gang and (group_failure := describe_bound_gang_failure(rejected.gang.report)):
         return group_failure
@@ -93,7 +95,7 @@ def _build_headline(rejected: RejectedPod, kind_count: int) -> str:
             group_failure = f"its pod group {rejected.pod_group.short_name} is not placed"
         return f"{group_failure}; its pods are tried again after their back-off, whatever happens"
     if rejected.attempt.rejectors.all:
-        plugins = join_words(_sort_rejectors(rejected))
+        plugins = join_words(_list_rejectors_in_profile_order(rejected))
         verb = "held back by" if rejected.attempt.gating_plugin else "rejected by"
         kinds = f"{kind_count} kinds of change wake it" if kind_count != 1 else "one kind of change wakes it"
         return f"{verb} {plugins}; {kinds}"
@@ -119,20 +121,24 @@ def _build_rejector_report(scheduler: Scheduler, rejected: RejectedPod, plugin: 
     triggers = iter_wake_triggers(query, registered, rejected.registrations.hinted)
     return RejectorReport(
         plugin,
-        "; ".join(_iter_reasons(rejected, plugin)),
+        "; ".join(_iter_rejection_reasons(rejected, plugin)),
         tuple(WakeUp(trigger.kind, list_action_labels(trigger.action), trigger.words) for trigger in triggers),
     )
 
 
-def _iter_reasons(rejected: RejectedPod, plugin: str) -> Iterator[str]:
-    """Yield the plugin's reasons, each with the number of nodes and the closest node. A gated pod has no nodes."""
+def _iter_rejection_reasons(rejected: RejectedPod, plugin: str) -> Iterator[str]:
+    """Yield the plugin's reasons against nodes, each with the number of nodes and the closest node.
+
+    For a gated pod, which is not tried on any node, yield the reasons of the gate.
+    """
     cycle = rejected.attempt.cycle
     if cycle is None:
         yield from rejected.attempt.gate.reasons
         return
     node_count = counted(len(cycle.view.nodes), "node")
     for elimination in report_eliminations(find_obstacles(cycle), cycle):
-        if elimination.plugin in (plugin, ""):
+        is_before_filter = elimination.plugin == ""  # these reasons are not of one plugin
+        if is_before_filter or elimination.plugin == plugin:
             nearest = elimination.nearest
             closest_text = f", closest {nearest.node}: {nearest.fact}" if nearest else ""
             yield f"{elimination.reason} ({elimination.nodes:,} of {node_count}{closest_text})"
@@ -249,7 +255,7 @@ def _iter_unhinted_triggers(registration: ClusterEventWithHint, checked: Collect
 
 
 def _describe_any_change(kind: str, action: ActionType) -> str:
-    """Describe any of these actions on an object of a kind, such as `any add or delete of a Node`."""
+    """Describe any change of an object by one of the actions, such as `any add or delete of a Node`."""
     actions = join_words([label.lower() for label in list_action_labels(action)], "or")
     return f"any {actions} of a {get_api_kind(kind)}"
 
@@ -262,9 +268,9 @@ def list_action_labels(action: ActionType) -> tuple[str, ...]:
     >>> list_action_labels(ActionType.DELETE | ActionType.UPDATE)
     ('Delete', 'Update')
     """
-    has_every_update = UPDATE in action
     single_actions = [single for single in ActionType if single.bit_count() == 1 and single & action]
-    if has_every_update:
-        not_updates = (single.label for single in single_actions if not single & UPDATE)
-        return (*not_updates, "Update")
-    return tuple(single.label for single in single_actions)
+    has_every_update = UPDATE in action
+    if not has_every_update:
+        return tuple(single.label for single in single_actions)
+    not_updates = (single.label for single in single_actions if not single & UPDATE)
+    return (*not_updates, "Update")

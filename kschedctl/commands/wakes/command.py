@@ -70,12 +70,19 @@ def wakes(
     )
     targets = _find_targets(inquiry, source, scope, words)
     scope = with_context_namespace(scope, source, inquiry.cluster)
-    report = _report_changes(inquiry, targets, scope, event) if event else _report_wake_ups(inquiry, targets, scope)
-    return view.answer(report, choose_exit_code(_is_good(report), interrupted=False, undecided=report.undecided))
+    report = (
+        _report_effects_of_changes(inquiry, targets, scope, event)
+        if event
+        else _report_wake_ups(inquiry, targets, scope)
+    )
+    return view.answer(report, choose_exit_code(_is_successful(report), interrupted=False, undecided=report.undecided))
 
 
-def _is_good(report: WakeUps | WakeUpsOfMany | WakesOfMany) -> bool:
-    """Return whether all pods can be created or, if changes were given, whether one of them wakes a pod."""
+def _is_successful(report: WakeUps | WakeUpsOfMany | WakesOfMany) -> bool:
+    """Return whether the command should exit with 0.
+
+    That is if all pods can be created or, if changes were given, if one of the changes wakes a pod.
+    """
     match report:
         case WakesOfMany():
             return any(answer.woken for answer in report.answers)
@@ -103,7 +110,9 @@ def _report_wake_ups(inquiry: Inquiry, targets: Sequence[TargetPod] | None, scop
     return library.find_wake_ups_of_targets(targets)
 
 
-def _report_changes(inquiry: Inquiry, targets: Sequence[TargetPod] | None, scope: Scope, file: str) -> WakesOfMany:
+def _report_effects_of_changes(
+    inquiry: Inquiry, targets: Sequence[TargetPod] | None, scope: Scope, file: str
+) -> WakesOfMany:
     """Report whether the changes in the file wake the target pods, or all pending pods if `targets` is None."""
     documents, path = read_documents(file), display_path(file)
     if targets is not None:
@@ -127,7 +136,10 @@ def _answer_between_snapshots(
 
 
 def _find_pod_keys(before: Cluster, scope: Scope, words: tuple[str, ...], source: Source) -> list[str]:
-    """Return the keys of the named pods, or [] if none is named. Raises UsageError if a pod is not in the snapshot."""
+    """Return the keys of the named pods, or [] if the command line names none.
+
+    Raises UsageError if a pod is not in the snapshot.
+    """
     if not words:
         return []
     try:

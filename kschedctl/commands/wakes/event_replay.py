@@ -12,9 +12,9 @@ from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.gang import TriedGang, place_gang
 from kschedctl.commands.explain.one_pod import PodReference, find_pod
-from kschedctl.commands.explain.pod_group import PLACED, report_group
+from kschedctl.commands.explain.pod_group import PLACED, report_pod_group_with_tree
 from kschedctl.commands.explain.pod_group_report import MemberReport, PodGroupReport
-from kschedctl.commands.wakes.changes import apply_to_view, describe_change, parse_change
+from kschedctl.commands.wakes.changes import apply_change_to_view, describe_change, parse_change
 from kschedctl.commands.wakes.report import EventReport, Wakes
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.workload_pods import is_pending
@@ -90,7 +90,7 @@ class RejectedPod(NamedTuple):
 
     @property
     def message(self) -> str | None:
-        """The scheduler's message, or None if the pod fits or was not tried."""
+        """The scheduler's message about the pod or its group, or None if the pod fits or was not tried."""
         cycle = self.attempt.cycle
         if cycle is None or self.fits:
             return None
@@ -126,10 +126,10 @@ def wakes(cluster: Cluster, pod: PodReference, event: JsonObject) -> Wakes:
 def try_pod(
     scheduler: Scheduler, pod: Pod, info: PodInfo | None = None, gangs: TriedGroups | None = None
 ) -> RejectedPod:
-    """Try to schedule a pod once, given as the API server stores it.
+    """Try to schedule a pod once, alone and with its group. The pod is given as the API server stores it.
 
-    `info` is the pod's shared PodInfo, and `gangs` has the groups that were tried already. Raises UsageError if the
-    scheduler would not try the pod.
+    `info` is the pod's PodInfo if it is already known, and `gangs` is a cache of the groups that were tried. Raises
+    UsageError if the scheduler would not try the pod.
     """
     if pod.terminated or pod.spec.node_name:
         raise UsageError(f'pod "{pod.key}" is not pending', hint="only pending pods can be woken")
@@ -143,6 +143,8 @@ def try_pod(
     tried = try_without_post_filter(framework, info, scheduler.view)
     if tried.cycle is None:
         return RejectedPod(info, framework, registrations, tried, unknown)
+
+    # With its group: the group's failure keeps a pod that fits from being bound
     tried_groups = TriedGroups() if gangs is None else gangs
     gang = try_gang(scheduler, framework, pod, tried_groups)
     if gang and gang.failure and tried.cycle.schedulable:
@@ -158,15 +160,14 @@ def try_pod(
 def replay_change(
     scheduler: Scheduler, rejected: RejectedPod, change: ChangedObject | None, view: Fork | None = None
 ) -> Wakes:
-    """Replay a change for a rejected pod. A change that the scheduler does not watch is None.
+    """Replay a change for a rejected pod. `change` is None if scheduling does not read the kind of the changed object.
 
-    `view` is the view after the change, if it has already been computed. Nodes and pods in it may be unchanged.
+    `view` is the result of `apply_change_to_view`, if it has already been computed.
     """
-    occurrences = drop_updates_of_other_pods(
-        scheduler.event_handlers.list_occurrences(change) if change else (), rejected.info
-    )
+    all_occurrences = scheduler.event_handlers.list_occurrences(change) if change else ()
+    occurrences = drop_updates_of_other_pods(all_occurrences, rejected.info)
     if view is None:
-        view = apply_to_view(scheduler.view, change) if change else scheduler.view
+        view = apply_change_to_view(scheduler.view, change) if change else scheduler.view
     events, after = replay_hints(rejected, occurrences, view)
     if change is not None and _removes_pod(change, rejected.info.pod):
         after = NONE
@@ -195,14 +196,14 @@ def _removes_pod(change: ChangedObject, pod: Pod) -> bool:
 
 
 def build_basis(scheduler: Scheduler, rejected: RejectedPod) -> Basis:
-    """Build the report fields about what limits the answer for a rejected pod."""
+    """Build the report fields about what was not read or is not replayed, and could change the answer for the pod."""
     affected = EFFECTS_WHEN_FITTING if rejected.queue == NONE else WHEN_WOKEN
     unknown = summarize_unknowns(rejected.unknown, affected)
     return {"not_replayed": find_unreplayed_parts(rejected.framework), **build_unknown_fields(unknown)}
 
 
 def merge_bases(bases: Sequence[Basis]) -> Basis:
-    """Merge the report fields about what limits several answers."""
+    """Merge the report fields about what was not read or is not replayed from several answers."""
     return {
         "not_replayed": tuple(dict.fromkeys(line for basis in bases for line in basis["not_replayed"])),
         "unknown": merge_unknown_kinds(basis["unknown"] for basis in bases),
@@ -211,7 +212,7 @@ def merge_bases(bases: Sequence[Basis]) -> Basis:
 
 
 def drop_updates_of_other_pods(occurrences: Iterable[Occurrence], info: PodInfo) -> list[Occurrence]:
-    """Return the events without the updates of other waiting pods, which wake only those pods themselves."""
+    """Return the events without updates of other waiting pods, each of which wakes only the updated pod itself."""
     return [
         occurrence
         for occurrence in occurrences
@@ -219,21 +220,27 @@ def drop_updates_of_other_pods(occurrences: Iterable[Occurrence], info: PodInfo)
     ]
 
 
-def is_registered(rejected: RejectedPod, occurrences: Iterable[Occurrence]) -> bool:
-    """Return whether a rejector registered for one of the events.
+def has_registered_rejector(rejected: RejectedPod, occurrences: Iterable[Occurrence]) -> bool:
+    """Return whether a plugin that rejected the pod registered for one of the events.
 
     If queueing hints are disabled, an update of the pod itself counts as well.
     """
     registrations, rejectors = rejected.registrations, rejected.attempt.rejectors.all
-    if any(registrations.find_hints(plugin, occurrence.event) for occurrence in occurrences for plugin in rejectors):
-        return True
-    return not registrations.hinted and any(occurrence.itself for occurrence in occurrences)
+    for occurrence in occurrences:
+        if any(registrations.find_hints(plugin, occurrence.event) for plugin in rejectors):
+            return True
+        if occurrence.itself and not registrations.hinted:
+            return True
+    return False
 
 
 def replay_hints(
     rejected: RejectedPod, occurrences: Iterable[Occurrence], view: Fork
 ) -> tuple[tuple[EventReport, ...], str]:
-    """Replay the rejectors' queueing hints for the events. Return their answers and the pod's queue afterwards."""
+    """Replay the rejectors' queueing hints for the events, one after another.
+
+    Return the answers for each event, and the queue in which the pod is afterwards.
+    """
     occurrences = tuple(occurrences)
     info = _apply_pod_update(rejected.info, occurrences)
     registrations, rejectors = rejected.registrations, rejected.attempt.rejectors
@@ -291,7 +298,7 @@ class GangResult(NamedTuple):
 def try_gang(scheduler: Scheduler, framework: Framework, pod: Pod, cache: TriedGroups) -> GangResult | None:
     """Try the pod's gang, unless `cache` has its result. Return None for a pod without a gang.
 
-    The result is added to `cache`, unless the pod is a manifest: only its own gang then has this pod.
+    The result is added to `cache`, unless the pod is a manifest, because for other pods the gang does not contain it.
     """
     plugin = find_gang_plugin(framework)
     key = plugin.find_gang(pod) if plugin else None
@@ -315,7 +322,7 @@ def try_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod, cache: T
     is_stored = scheduler.view.pods.find_position(pod.key) is not None
     if key is not None and is_stored and key in cache.groups:
         return cache.groups[key]
-    report = report_group(scheduler, framework, pod)
+    report = report_pod_group_with_tree(scheduler, framework, pod)
     if report is not None and key is not None and is_stored:
         cache.groups[key] = report
     return report

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.gangs import find_gangs
 from kschedctl.api.objects import Pod
-from kschedctl.commands.wakes.changes import apply_to_view, describe_change
+from kschedctl.commands.wakes.changes import apply_change_to_view, describe_change
 from kschedctl.commands.wakes.changes_that_wake import build_wake_ups_report
 from kschedctl.commands.wakes.event_replay import (
     NONE,
@@ -31,30 +31,32 @@ def replay_changes_for_pods(
     scheduler: Scheduler, pods: Sequence[Pod], changes: Sequence[ChangedObject], scope: str
 ) -> WakesOfMany:
     """Replay each change for each of the cluster's pods. `scope` describes the pods."""
-    groups = list(iter_rejected_groups(scheduler, [pod for pod in pods if _is_served(scheduler, pod)]))
-    unserved = tuple(pod.key for pod in pods if not _is_served(scheduler, pod))
-    return _build_report(scheduler, groups, changes, scope=scope, unserved=unserved)
+    groups = list(iter_rejected_groups(scheduler, [pod for pod in pods if _is_pod_served(scheduler, pod)]))
+    unserved = tuple(pod.key for pod in pods if not _is_pod_served(scheduler, pod))
+    return _build_wakes_report(scheduler, groups, changes, scope=scope, unserved=unserved)
 
 
 def replay_changes_for_stored_pods(
     scheduler: Scheduler, pods: Sequence[Pod], changes: Sequence[ChangedObject]
 ) -> WakesOfMany:
     """Replay each change for pods as the API server stores them. Raises UsageError if a pod is not pending."""
-    return _build_report(scheduler, [(try_pod(scheduler, pod), [pod]) for pod in pods], changes, scope="")
+    return _build_wakes_report(scheduler, [(try_pod(scheduler, pod), [pod]) for pod in pods], changes, scope="")
 
 
 def find_wake_ups_of_pods(scheduler: Scheduler, pods: Sequence[Pod], scope: str) -> WakeUpsOfMany:
     """Find what would wake each of the cluster's pods. `scope` describes the pods."""
-    served = [pod for pod in pods if _is_served(scheduler, pod)]
+    served = [pod for pod in pods if _is_pod_served(scheduler, pod)]
     reports = []
     for rejected, equal_pods in iter_rejected_groups(scheduler, served):
         report = build_wake_ups_report(scheduler, rejected)
         reports += [replace(report, pod=pod.key) for pod in equal_pods]
-    unserved = tuple(pod.key for pod in pods if not _is_served(scheduler, pod))
-    return combine_reports(reports, scope=scope, unserved=unserved)
+    unserved = tuple(pod.key for pod in pods if not _is_pod_served(scheduler, pod))
+    return combine_wake_up_reports(reports, scope=scope, unserved=unserved)
 
 
-def combine_reports(reports: Sequence[WakeUps], scope: str = "", unserved: tuple[str, ...] = ()) -> WakeUpsOfMany:
+def combine_wake_up_reports(
+    reports: Sequence[WakeUps], scope: str = "", unserved: tuple[str, ...] = ()
+) -> WakeUpsOfMany:
     """Combine the wake-ups of several pods into one report. `unserved` are the keys of pods that no profile serves."""
     return WakeUpsOfMany(
         tuple(reports),
@@ -67,7 +69,7 @@ def combine_reports(reports: Sequence[WakeUps], scope: str = "", unserved: tuple
     )
 
 
-def _build_report(
+def _build_wakes_report(
     scheduler: Scheduler,
     groups: Sequence[tuple[RejectedPod, list[Pod]]],
     changes: Sequence[ChangedObject],
@@ -79,7 +81,7 @@ def _build_report(
     return WakesOfMany(
         scope=scope,
         changes=tuple(map(describe_change, changes)),
-        answers=tuple(_iter_answers(scheduler, groups, changes)),
+        answers=tuple(_iter_answers_by_change(scheduler, groups, changes)),
         fitting=tuple(pod.key for rejected, equal_pods in groups if rejected.queue == NONE for pod in equal_pods),
         unheard=tuple(describe_change(change) for change in changes if not handlers.list_occurrences(change)),
         unserved=unserved,
@@ -89,41 +91,43 @@ def _build_report(
     )
 
 
-def _iter_answers(
+def _iter_answers_by_change(
     scheduler: Scheduler, groups: Sequence[tuple[RejectedPod, list[Pod]]], changes: Sequence[ChangedObject]
 ) -> Iterator[Wakes]:
-    """Yield what each change does to each rejected pod."""
+    """Yield the effect of each change on each rejected pod, change by change. Pods that fit are left out."""
     for change in changes:
-        view = apply_to_view(scheduler.view, change)
+        view = apply_change_to_view(scheduler.view, change)
         for rejected, equal_pods in groups:
             if rejected.queue != NONE:
                 answer = replay_change(scheduler, rejected, change, view)
                 yield from (_adapt_answer(scheduler, rejected, pod, change, answer) for pod in equal_pods)
 
 
-def _is_served(scheduler: Scheduler, pod: Pod) -> bool:
-    """Return whether a profile serves the pod."""
-    columns = scheduler.view.pods
-    position = columns.index[pod.key]
-    info = columns.infos[int(columns.info[position])]
-    return info.spec.scheduler_name in scheduler.configuration.profiles
+def _is_pod_served(scheduler: Scheduler, pod: Pod) -> bool:
+    """Return whether a profile serves the pod of the cluster."""
+    table = scheduler.view.pods
+    info_code = int(table.info[table.index[pod.key]])
+    return table.infos[info_code].spec.scheduler_name in scheduler.configuration.profiles
 
 
 def iter_rejected_groups(scheduler: Scheduler, pods: Sequence[Pod]) -> Iterator[tuple[RejectedPod, list[Pod]]]:
-    """Yield groups of equal pods with a shared attempt. Members of gangs and pod groups are tried one by one."""
-    columns = scheduler.view.pods
+    """Yield groups of pods that are equal to the scheduler, each with the attempt to schedule the first of them.
+
+    Each member of a gang or pod group is a group by itself.
+    """
+    table = scheduler.view.pods
     groups: dict[tuple[int, str, str], list[Pod]] = {}
     for pod in pods:
         # Only the last pods of a gang may find no room, so the pods of a gang are not interchangeable
         member_key = pod.key if find_gangs(pod) or get_group_key(pod) else ""
-        position = columns.index[pod.key]
-        key = int(columns.info[position]), pod.status.nominated_node_name, member_key
-        groups.setdefault(key, []).append(pod)
-    tried = TriedGroups()
-    for (info_number, nominated_node, member_key), equal_pods in groups.items():
+        info_code = int(table.info[table.index[pod.key]])  # equal for pods that are equal to the scheduler
+        groups.setdefault((info_code, pod.status.nominated_node_name, member_key), []).append(pod)
+
+    tried_groups = TriedGroups()
+    for (info_code, nominated_node, member_key), equal_pods in groups.items():
         is_shareable = not nominated_node and not member_key
-        info = columns.infos[info_number] if is_shareable else None
-        yield try_pod(scheduler, scheduler.view.stored(equal_pods[0]), info, tried), equal_pods
+        info = table.infos[info_code] if is_shareable else None
+        yield try_pod(scheduler, scheduler.view.stored(equal_pods[0]), info, tried_groups), equal_pods
 
 
 def _adapt_answer(scheduler: Scheduler, rejected: RejectedPod, pod: Pod, change: ChangedObject, answer: Wakes) -> Wakes:

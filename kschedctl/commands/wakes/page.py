@@ -123,7 +123,7 @@ def _build_change_table(change: str, answers: Sequence[Wakes], style: Style) -> 
 
 
 def _build_answer_row(answer: Wakes) -> Row:
-    """Build the row of a pod: its queue after the change, and the plugins' hints for each event."""
+    """Build the row of a pod: to which queue it moves or that it stays, and the plugins' hints for each event."""
     if answer.woken:
         outcome, tone = f"to {answer.after}", Tone.GOOD
     elif answer.moved:
@@ -156,7 +156,7 @@ def _build_unserved_line(report: WakesOfMany | WakeUpsOfMany) -> Page:
     """Build the line about pods that no profile serves, if there are any."""
     if not report.unserved:
         return ()
-    return (paragraph(Marked("of other schedulers:", Tone.FAINT), names(report.unserved)),)
+    return (paragraph(Marked("pods of other schedulers, not replayed:", Tone.FAINT), names(report.unserved)),)
 
 
 def build_between_page(report: WakesBetween, style: Style) -> Page:
@@ -172,12 +172,12 @@ def build_between_page(report: WakesBetween, style: Style) -> Page:
         *build_left_out_lines(report.not_replayed, ()),
         *build_unread_lines(report.unknown),
         *build_struct_table(
-            report.pods, style, {"headline": lambda pod: Stack(tuple(_build_pod_lines(pod, style)))}, title="Pods"
+            report.pods, style, {"headline": lambda pod: Stack(tuple(_iter_pod_lines(pod, style)))}, title="Pods"
         ),
     )
 
 
-def _build_pod_lines(pod: PodBetween, style: Style) -> Iterator[Cell]:
+def _iter_pod_lines(pod: PodBetween, style: Style) -> Iterator[Cell]:
     """Yield the lines about a pod: its headline and the changes that woke it."""
     yield Marked(pod.headline, Tone.BAD if pod.missed else Tone.PLAIN)
     if pod.missed:

@@ -60,7 +60,6 @@ class WakeUps(Report, frozen=True):
     undecided: bool = False
     not_created: NotCreated | None = None
     """The reason why the pod cannot be created, so that no scheduler sees it."""
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "WakeUps"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -80,11 +79,10 @@ class WakeUpsOfMany(Report, frozen=True):
     ignored: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "WakeUpsOfMany"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the number of pods that wait for an event."""
+        """Return the number of pods that wait for an event, and before it the number of pods that are not created."""
         if not self.pods:
             return ("Nothing is pending", self.scope + describe_doubt(self.unknown))
         waiting = sum(pod.queue == UNSCHEDULABLE for pod in self.pods)
@@ -128,7 +126,6 @@ class Wakes(Report, frozen=True):
     not_replayed: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "Wakes"
 
     @property
@@ -167,11 +164,10 @@ class WakesOfMany(Report, frozen=True):
     undecided: bool = False
     not_created: tuple[NotCreated, ...] = ()
     """Workloads whose pods cannot be created, so that no scheduler sees them."""
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "WakesOfMany"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the number of woken pods, and the changes."""
+        """Return the number of woken pods and the changes, or that the pods are not created."""
         if self.not_created and not self.answers:
             return (f"Not created: {describe_not_created(self.not_created)}",)
         woken_count = len({answer.pod for answer in self.answers if answer.woken})
@@ -225,7 +221,6 @@ class WakesBetween(Report, frozen=True):
     not_replayed: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "WakesBetween"
 
     def build_first_line(self) -> tuple[str, ...]:

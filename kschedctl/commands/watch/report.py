@@ -49,7 +49,6 @@ class ClusterMetrics(Report, frozen=True):
     not_replayed: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "ClusterMetrics"
 
     def build_first_line(self) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
+from kschedctl.text.counts import counted
 
 CHANGES = {
     "NewlyPending": "newly pending",
@@ -143,11 +144,10 @@ class WhatIf(Report, frozen=True):
     """Change -> the smallest and the largest number of pods over several runs."""
     not_created: tuple[NotCreated, ...] = ()
     """Workloads with pods that the API server denies."""
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "WhatIf"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the numbers of affected pods by change."""
+        """Return the verdict and the numbers of affected pods by change. Pods that are not created come first."""
         numbers = Counter(change.change for change in self.changes)
         counts = ", ".join(f"{numbers[kind]:,} {word}" for kind, word in CHANGES.items() if numbers[kind])
         doubt = describe_doubt(self.unknown)
@@ -161,11 +161,13 @@ class WhatIf(Report, frozen=True):
         return ("Pods are affected:", f"{counts}{doubt}")
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the newly pending pods."""
+        """Return the summary with the newly pending pods, the numbers of pending pods and changes, and preemptions."""
         newly_pending = (change for change in self.changes if change.change == "NewlyPending")
         before, after = self.pending
+        evictions = sum(step.evicted for step in self.steps)
         return replace(
             summary,
+            warnings=(f"{counted(evictions, 'pod')} preempted in the steps",) if evictions else (),
             subject=self.name,
             pods=tuple(ShortPods(1, change.pod, change.workload, change.message) for change in newly_pending),
             figures={"pendingBefore": before, "pendingAfter": after, "changes": len(self.changes)},

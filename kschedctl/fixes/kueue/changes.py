@@ -33,7 +33,7 @@ class ObjectPatch(NamedTuple):
 
     @property
     def command(self) -> str:
-        """The command that applies the patch.
+        """The kubectl command that applies the patch, or recreates the object with it if `anew` is True.
 
         Labels and annotations are set by a merge patch, because a JSON patch fails if the object has none yet.
         """
@@ -41,7 +41,7 @@ class ObjectPatch(NamedTuple):
         scope = ("-n", namespace) if namespace else ()
         words = ("patch", _RESOURCES.get(kind, kind.lower()), *scope, name)
         if all(str(operation["path"]).startswith("/metadata/") for operation in self.operations):
-            return render_command(*words, "--type=merge", "-p", json.dumps(_set_fields({}, self.operations)))
+            return render_command(*words, "--type=merge", "-p", json.dumps(_set_document_fields({}, self.operations)))
         words = (*words, "--type=json", "-p", json.dumps(self.operations))
         if not self.anew:
             return render_command(*words)
@@ -75,35 +75,38 @@ class AdmissionProposal(NamedTuple):
 
 def apply_operations(obj: ObjectT, operations: Iterable[Operation]) -> ObjectT:
     """Return the object with the operations ``add`` and ``replace`` of a JSON patch applied."""
-    return convert_builtins(_set_fields(to_document(obj), operations), type(obj))
+    return convert_builtins(_set_document_fields(to_document(obj), operations), type(obj))
 
 
-def _set_fields(document: Any, operations: Iterable[Operation]) -> Any:
-    """Set the fields of a document that the operations name, in place, and return the document."""
+def _set_document_fields(document: Any, operations: Iterable[Operation]) -> Any:
+    """Set the fields of a document that the operations name, in place, and return the document.
+
+    Missing objects on the way to a field are created.
+    """
     for operation in operations:
-        *parents, last = (_unescape(part) for part in str(operation["path"]).split("/")[1:])
-        node = document
-        for part in parents:
-            node = node[int(part)] if isinstance(node, list) else node.setdefault(part, {})
-        if isinstance(node, list):
-            node[int(last)] = operation["value"]
+        *parent_keys, last_key = (_unescape_pointer_part(part) for part in str(operation["path"]).split("/")[1:])
+        container = document
+        for key in parent_keys:
+            container = container[int(key)] if isinstance(container, list) else container.setdefault(key, {})
+        if isinstance(container, list):
+            container[int(last_key)] = operation["value"]
         else:
-            node[last] = operation["value"]
+            container[last_key] = operation["value"]
     return document
 
 
-def _unescape(part: str) -> str:
-    """Return a part of a JSON pointer without its escapes."""
+def _unescape_pointer_part(part: str) -> str:
+    """Return a part of a JSON pointer with ~1 and ~0 replaced by the characters that they stand for."""
     return part.replace("~1", "/").replace("~0", "~")
 
 
 def get_last_key(operation: Operation) -> str:
-    """Return the last part of the path of an operation, such as the key of a label."""
-    return _unescape(str(operation["path"]).rpartition("/")[2])
+    """Return the last part of the operation's path without escapes, such as the key of a label."""
+    return _unescape_pointer_part(str(operation["path"]).rpartition("/")[2])
 
 
 def build_operation(path: str, value: Json, *, is_set: bool = True) -> Operation:
-    """Build the operation that sets a field. ``is_set`` says whether the object has the field already."""
+    """Build the JSON patch operation that sets a field. ``is_set`` says whether the object has the field already."""
     return {"op": "replace" if is_set else "add", "path": path, "value": value}
 
 
@@ -112,11 +115,11 @@ def build_metadata_patch(owner: Owner, field: str, key: str, value: str) -> Obje
     return ObjectPatch(owner, (build_operation(f"/metadata/{field}/{escape_pointer(key)}", value, is_set=False),))
 
 
-def get_workload_target(workload: KueueWorkload) -> Owner:
-    """Return the reference of a Workload."""
+def build_workload_target(workload: KueueWorkload) -> Owner:
+    """Return the reference to a Workload of Kueue that patches of it have as their target."""
     return Owner(WORKLOAD, workload.metadata.namespace, workload.metadata.name)
 
 
-def build_manifest(kind: str, metadata: JsonObject, spec: JsonObject) -> JsonDict:
-    """Build the manifest of an object of Kueue."""
+def build_kueue_manifest(kind: str, metadata: JsonObject, spec: JsonObject) -> JsonDict:
+    """Build the manifest of an object of Kueue's API v1beta2 from its kind, metadata and spec."""
     return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": dict(metadata), "spec": dict(spec)}

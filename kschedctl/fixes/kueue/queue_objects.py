@@ -14,10 +14,10 @@ from kschedctl.fixes.kueue.changes import (
     AdmissionProposal,
     ObjectPatch,
     apply_operations,
-    build_manifest,
+    build_kueue_manifest,
     build_metadata_patch,
     build_operation,
-    get_workload_target,
+    build_workload_target,
 )
 from kschedctl.fixes.kueue.trials import AdmissionTrial, AdmissionTrials
 from kschedctl.fixes.trial.fix_kinds import Price
@@ -29,15 +29,20 @@ _NEARNESS = 0.75
 
 
 def search_queue_corrections(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProposal, AdmissionTrial | None]]:
-    """Yield corrections of the queues between the Workload and its flavors. Advice that needs values has no trial."""
+    """Yield corrections of what is missing or stopped between the Workload and its flavors, with their trials.
+
+    The first missing object decides: the LocalQueue, the ClusterQueue, or flavors. If both queues exist, stopped queues
+    are resumed, too. Only proposals with which the Workload is admitted are yielded, and advice that needs values,
+    which has no trial. Nothing is yielded if the Workload names no queue.
+    """
     cluster, workload = trials.cluster, trials.workload
     namespace, name = workload.metadata.namespace, workload.spec.queue_name
-    local_queues: list[LocalQueue] = list(cluster.in_namespace("local_queues", namespace))
-    local_queue = next((queue for queue in local_queues if queue.metadata.name == name), None)
     if not name:
         return
+    local_queues: list[LocalQueue] = list(cluster.in_namespace("local_queues", namespace))
+    local_queue = next((queue for queue in local_queues if queue.metadata.name == name), None)
     if local_queue is None:
-        proposals: Iterable[AdmissionProposal] = _propose_local_queues(
+        proposals: Iterable[AdmissionProposal] = _propose_local_queue_correction(
             trials, name, [queue.metadata.name for queue in local_queues]
         )
     else:
@@ -45,21 +50,26 @@ def search_queue_corrections(trials: AdmissionTrials) -> Iterator[tuple[Admissio
             (q for q in cluster.cluster_queues if q.metadata.name == local_queue.spec.cluster_queue), None
         )
         if cluster_queue is None:
-            proposals = _propose_cluster_queues(local_queue, [q.metadata.name for q in cluster.cluster_queues])
+            proposals = _propose_cluster_queue_correction(
+                local_queue, [q.metadata.name for q in cluster.cluster_queues]
+            )
         else:
             flavors = [flavor.metadata.name for flavor in cluster.resource_flavors]
-            proposals = [*_propose_resuming(local_queue, cluster_queue), *_propose_flavors(cluster_queue, flavors)]
+            proposals = [
+                *_propose_queue_resumption(local_queue, cluster_queue),
+                *_propose_flavor_corrections(cluster_queue, flavors),
+            ]
     for proposal in proposals:
         if proposal.needs_values:
             yield proposal, None
             continue
-        trial = trials.run(proposal)
+        trial = trials.replay_proposal(proposal)
         if trial is not None and trials.is_admitted(trial):
             yield proposal, trial
 
 
-def _propose_resuming(local_queue: LocalQueue, cluster_queue: ClusterQueue) -> Iterator[AdmissionProposal]:
-    """Yield the proposal that resumes the queues of the Workload that are stopped."""
+def _propose_queue_resumption(local_queue: LocalQueue, cluster_queue: ClusterQueue) -> Iterator[AdmissionProposal]:
+    """Yield the proposal that resumes the Workload's LocalQueue, its ClusterQueue, or both, if they are stopped."""
     stopped: dict[Owner, ClusterQueue | LocalQueue] = {}
     if is_stopped(cluster_queue.spec.stop_policy):
         stopped[Owner("ClusterQueue", "", cluster_queue.metadata.name)] = cluster_queue
@@ -78,12 +88,12 @@ def _propose_resuming(local_queue: LocalQueue, cluster_queue: ClusterQueue) -> I
 
 
 def _format_owner(owner: Owner) -> str:
-    """Format the kind, namespace and name of an object, which may have no namespace."""
+    """Format the kind, namespace and name of an object, or its kind and name if it has no namespace."""
     return str(owner) if owner.namespace else f"{owner.kind} {owner.name}"
 
 
 def _find_near_name(name: str, existing: Iterable[str]) -> str | None:
-    """Return the existing name that is nearly equal, or None.
+    """Return the existing name that is most similar to the name, or None if no name is similar enough.
 
     >>> _find_near_name("team-aa", ["team-a", "batch"])
     'team-a'
@@ -91,13 +101,18 @@ def _find_near_name(name: str, existing: Iterable[str]) -> str | None:
     return next(iter(get_close_matches(name, list(existing), 1, _NEARNESS)), None)
 
 
-def _propose_local_queues(trials: AdmissionTrials, name: str, existing: Iterable[str]) -> Iterator[AdmissionProposal]:
-    """Yield the proposal that names a nearly equal LocalQueue, or the advice to create the missing one."""
+def _propose_local_queue_correction(
+    trials: AdmissionTrials, name: str, existing: Iterable[str]
+) -> Iterator[AdmissionProposal]:
+    """Yield the proposal that the Workload names an existing LocalQueue with a similar name.
+
+    If there is no such queue, yield the advice to create the LocalQueue that it names.
+    """
     workload, job = trials.workload, trials.job
     namespace = workload.metadata.namespace
     near = _find_near_name(name, existing)
     if near is None:
-        manifest = build_manifest("LocalQueue", {"name": name, "namespace": namespace}, {"clusterQueue": ""})
+        manifest = build_kueue_manifest("LocalQueue", {"name": name, "namespace": namespace}, {"clusterQueue": ""})
         summary = f"create LocalQueue {namespace}/{name} for the ClusterQueue that should admit the Workload"
         yield AdmissionProposal(
             summary,
@@ -110,22 +125,23 @@ def _propose_local_queues(trials: AdmissionTrials, name: str, existing: Iterable
         return
     edited = replace(workload, spec=replace(workload.spec, queue_name=near))
     if job is None:
-        patch = ObjectPatch(get_workload_target(workload), (build_operation("/spec/queueName", near),))
+        patch = ObjectPatch(build_workload_target(workload), (build_operation("/spec/queueName", near),))
     else:
         patch = build_metadata_patch(job, "labels", QUEUE_LABEL, near)
     summary = f"name LocalQueue {namespace}/{near} instead of {name}, which does not exist"
     yield AdmissionProposal(summary, "queue-name", Price.CORRECTION, "author", (patch,), ((WORKLOAD, edited),))
 
 
-def _propose_cluster_queues(local_queue: LocalQueue, existing: Iterable[str]) -> Iterator[AdmissionProposal]:
-    """Yield the proposal that names a nearly equal ClusterQueue, or the advice to create the missing one.
+def _propose_cluster_queue_correction(local_queue: LocalQueue, existing: Iterable[str]) -> Iterator[AdmissionProposal]:
+    """Yield the proposal that the LocalQueue names an existing ClusterQueue with a similar name.
 
-    The field clusterQueue is immutable, so the LocalQueue is created again.
+    The field clusterQueue is immutable, so the LocalQueue is created again. If there is no such ClusterQueue, yield the
+    advice to create the ClusterQueue that the LocalQueue names.
     """
     meta, name = local_queue.metadata, local_queue.spec.cluster_queue
     near = _find_near_name(name, existing)
     if near is None:
-        manifest = build_manifest("ClusterQueue", {"name": name}, {"namespaceSelector": {}, "resourceGroups": []})
+        manifest = build_kueue_manifest("ClusterQueue", {"name": name}, {"namespaceSelector": {}, "resourceGroups": []})
         summary = f"create ClusterQueue {name} with a quota, since LocalQueue {meta.namespace}/{meta.name} names it"
         yield AdmissionProposal(
             summary,
@@ -145,33 +161,41 @@ def _propose_cluster_queues(local_queue: LocalQueue, existing: Iterable[str]) ->
     yield AdmissionProposal(summary, "queue-name", Price.CORRECTION, "operator", (patch,), edits)
 
 
-def _propose_flavors(queue: ClusterQueue, existing: list[str]) -> Iterator[AdmissionProposal]:
-    """Yield the proposal that names nearly equal flavors, or the advice to create the missing ones."""
-    used = {flavor.name for group in queue.spec.resource_groups for flavor in group.flavors}
-    operations, corrections, without_match = [], [], []
+def _propose_flavor_corrections(queue: ClusterQueue, existing: list[str]) -> Iterator[AdmissionProposal]:
+    """Yield the proposal that the ClusterQueue names existing flavors with similar names instead of missing ones.
+
+    If one of the missing flavors has no similar name, yield the advice to create these flavors instead. Nothing is
+    yielded if all flavors exist.
+    """
+    used_names = {flavor.name for group in queue.spec.resource_groups for flavor in group.flavors}
+    operations, corrections = [], []
+    names_without_match = []
     for group_index, group in enumerate(queue.spec.resource_groups):
         for index, flavor in enumerate(group.flavors):
             if flavor.name in existing:
                 continue
-            near = _find_near_name(flavor.name, [name for name in existing if name not in used])
+            near = _find_near_name(flavor.name, [name for name in existing if name not in used_names])
             if near is None:
-                without_match.append(flavor.name)
+                names_without_match.append(flavor.name)
                 continue
-            used.add(near)
+            used_names.add(near)
             corrections.append(f"ResourceFlavor {near} instead of {flavor.name}, which does not exist")
             path = f"/spec/resourceGroups/{group_index}/flavors/{index}/name"
             operations.append(build_operation(path, near))
+
     name = queue.metadata.name
-    if without_match:
-        noun = "ResourceFlavor" if len(without_match) == 1 else "ResourceFlavors"
+    if names_without_match:
+        noun = "ResourceFlavor" if len(names_without_match) == 1 else "ResourceFlavors"
+        names = ", ".join(names_without_match)
         yield AdmissionProposal(
-            f"create {noun} {', '.join(without_match)}, which ClusterQueue {name} names, with the labels of its nodes",
+            f"create {noun} {names}, which ClusterQueue {name} names, with the labels of its nodes",
             "create-flavor",
             Price.CORRECTION,
             "operator",
             needs_values=("spec.nodeLabels",),
             manifests=tuple(
-                build_manifest("ResourceFlavor", {"name": flavor}, {"nodeLabels": {}}) for flavor in without_match
+                build_kueue_manifest("ResourceFlavor", {"name": flavor}, {"nodeLabels": {}})
+                for flavor in names_without_match
             ),
         )
     elif operations:

@@ -17,7 +17,7 @@ from kschedctl.fixes.kueue.quota import search_quota_raises
 from kschedctl.fixes.kueue.trials import AdmissionTrial, AdmissionTrials
 from kschedctl.fixes.kueue.workload import search_fewer_pods, search_higher_priorities
 from kschedctl.fixes.trial.fix_kinds import Price
-from kschedctl.replay.waiting_elsewhere.kueue import find_unread_kinds, is_waiting, parse_time
+from kschedctl.replay.waiting_elsewhere.kueue import find_kinds_preventing_replay, is_waiting, parse_time
 from kschedctl.replay.waiting_elsewhere.kueue_jobs import build_new_workloads
 from kschedctl.reports.remedy import Remedy
 from kschedctl.reports.summary import CostKind, FixCost
@@ -31,21 +31,25 @@ MOST_FIXES, MOST_WORKLOADS = 3, 3
 def add_admission_fixes(
     cluster: Cluster, entries: Sequence[WaitingElsewhere], now: str, manifests: Iterable[Struct] = ()
 ) -> tuple[WaitingElsewhere, ...]:
-    """Return the entries with fixes for the first Workloads of Kueue among them, and for the first new jobs.
+    """Return the entries with fixes added to the first `MOST_WORKLOADS` about a Workload that Kueue does not admit.
 
-    ``manifests`` are the jobs that the cluster does not have. ``now`` is the RFC 3339 time of the replays, or empty.
+    ``manifests`` are the jobs that the cluster does not have, for which Kueue would make new Workloads. ``now`` is the
+    RFC 3339 time of the replays, or empty.
     """
-    titles = {f"Workload {w.metadata.namespace}/{w.metadata.name}": w for w in cluster.kueue_workloads}
+    # Find the Workload of each entry by the resource that it names, a Workload or a new job.
+    workloads = {f"Workload {w.metadata.namespace}/{w.metadata.name}": w for w in cluster.kueue_workloads}
     try:
         new_workloads = build_new_workloads(cluster, manifests, now)
     except InputError:
         new_workloads = {}
-    for title, of_job in new_workloads.items():
-        titles.setdefault(title, of_job[-1])  # of several Workloads, the last one gets quota last
-    cluster = cluster.with_objects({WORKLOAD: [w for of_job in new_workloads.values() for w in of_job]})
-    waiting = [e.resource for e in entries if e.resource in titles and e.state is WaitingState.NOT_ADMITTED]
+    for job_title, workloads_of_job in new_workloads.items():
+        workloads.setdefault(job_title, workloads_of_job[-1])  # of several Workloads, the last one gets quota last
+    all_new_workloads = [workload for of_job in new_workloads.values() for workload in of_job]
+    cluster = cluster.with_objects({WORKLOAD: all_new_workloads})
+
+    waiting = [e.resource for e in entries if e.resource in workloads and e.state is WaitingState.NOT_ADMITTED]
     return tuple(
-        replace(entry, fixes=find_admission_fixes(cluster, titles[entry.resource], now))
+        replace(entry, fixes=find_admission_fixes(cluster, workloads[entry.resource], now))
         if entry.resource in waiting[:MOST_WORKLOADS]
         else entry
         for entry in entries
@@ -53,31 +57,32 @@ def add_admission_fixes(
 
 
 def find_admission_fixes(cluster: Cluster, workload: KueueWorkload, now: str) -> tuple[Remedy, ...]:
-    """Return the best fixes for a waiting Workload, best first.
+    """Return up to `MOST_FIXES` fixes for a waiting Workload, best first.
 
-    There are none if Kueue would admit the Workload anyway, or if Kueue cannot be replayed.
+    There are none if the Workload does not wait, if Kueue would admit it anyway, or if Kueue cannot be replayed.
     """
-    if not is_waiting(workload) or find_unread_kinds(cluster):
+    if not is_waiting(workload) or find_kinds_preventing_replay(cluster):
         return ()
     try:
         trials = AdmissionTrials(cluster, workload, parse_time(now))
         outlook = trials.baseline.outlook.workloads.get(trials.key)
         if outlook is None or outlook.admission is not None:
             return ()
-        remedies = [_build_remedy(trials, *result) for result in _search(trials)]
+        remedies = [_build_remedy(trials, proposal, trial) for proposal, trial in _iter_working_proposals(trials)]
     except InputError:
         return ()
-    return tuple(sorted(remedies, key=_build_sort_key)[:MOST_FIXES])
+    return tuple(sorted(remedies, key=_build_remedy_rank)[:MOST_FIXES])
 
 
-def _search(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProposal, AdmissionTrial | None]]:
-    """Yield the changes with which the Workload is admitted, with their trials, and advice without a trial."""
-    # While a queue is stopped or missing, no other change can help
-    has_correction = False
-    for result in search_queue_corrections(trials):
-        has_correction = True
-        yield result
-    if has_correction:
+def _iter_working_proposals(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProposal, AdmissionTrial | None]]:
+    """Yield the changes with which the Workload is admitted, with their trials, and advice, which has no trial.
+
+    If a queue or flavor has to be corrected, only these corrections are yielded.
+    """
+    # While a queue is stopped or missing, no other change can help.
+    corrections = list(search_queue_corrections(trials))
+    if corrections:
+        yield from corrections
         return
 
     yield from search_quota_raises(trials)
@@ -86,7 +91,7 @@ def _search(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProposal, Admiss
 
 
 def _build_remedy(trials: AdmissionTrials, proposal: AdmissionProposal, trial: AdmissionTrial | None) -> Remedy:
-    """Build the report on a change. Without a trial it is advice."""
+    """Build the report on a proposed change with its costs. Without a trial, the change is unverified advice."""
     costs: list[FixCost] = []
     holds: bool | None = None
     preempted: tuple[str, ...] = ()
@@ -94,6 +99,7 @@ def _build_remedy(trials: AdmissionTrials, proposal: AdmissionProposal, trial: A
         text = f"not verified: fill in {', '.join(proposal.needs_values)} first"
         costs.append(FixCost(CostKind.NEEDS_VALUES, text))
     else:
+        # Say whether the pods get nodes, and what other Workloads lose.
         placement = trials.place_pods(trial)
         holds = placement is None or placement.placed == placement.pods
         if placement is not None and not holds:
@@ -102,9 +108,12 @@ def _build_remedy(trials: AdmissionTrials, proposal: AdmissionProposal, trial: A
         harm = trials.find_harm(trial)
         preempted = tuple(f"Workload {key}" for key in harm.preempted)
         costs += _iter_harm_costs(preempted, harm.preempted_pods, [f"Workload {key}" for key in harm.delayed])
+
     summary = proposal.summary[:1].upper() + proposal.summary[1:]
-    if edits := [text for patch in proposal.patches if (text := _describe_edit(trials, patch))]:
-        summary += f" ({'; '.join(edits)})"
+    patches_of_new_objects = [patch for patch in proposal.patches if not trials.has_object(patch.target)]
+    manifest_edits = [_describe_manifest_edit(patch) for patch in patches_of_new_objects]
+    if manifest_edits:
+        summary += f" ({'; '.join(manifest_edits)})"
     return Remedy(
         summary=summary,
         by=proposal.by,
@@ -114,7 +123,7 @@ def _build_remedy(trials: AdmissionTrials, proposal: AdmissionProposal, trial: A
         changes=tuple(patch.to_document() for patch in proposal.patches),
         kinds=(proposal.kind,),
         victims=preempted,
-        step=_get_step(proposal, costs).name.lower(),
+        step=_get_total_price(proposal, costs).name.lower(),
         holds=None if proposal.needs_values else holds,
         needs_values=proposal.needs_values,
         manifests=proposal.manifests,
@@ -122,17 +131,18 @@ def _build_remedy(trials: AdmissionTrials, proposal: AdmissionProposal, trial: A
     )
 
 
-def _describe_edit(trials: AdmissionTrials, patch: ObjectPatch) -> str:
-    """Describe what to write into the manifest of a new job, or return "" for an object that exists."""
-    if trials.has_object(patch.target):
-        return ""
+def _describe_manifest_edit(patch: ObjectPatch) -> str:
+    """Describe what to write into the manifest of a new object instead of patching it."""
     kind, _, name = patch.target
     edits = (f"{get_last_key(operation)}: {json.dumps(operation['value'])}" for operation in patch.operations)
     return f"in the manifest of {kind} {name}, set {', '.join(edits)}"
 
 
 def _iter_harm_costs(preempted: Sequence[str], pods: int, delayed: Sequence[str]) -> Iterator[FixCost]:
-    """Yield the costs of a change for other Workloads."""
+    """Yield the costs of a change for other Workloads: the preempted ones with their `pods`, and the delayed ones.
+
+    A cost about several Workloads also has a short text, which only counts them.
+    """
     if preempted:
         short = f"preempts {counted(len(preempted), 'Workload')}"
         text = f"preempts {first_few(preempted)} with {counted(pods, 'pod')}"
@@ -144,15 +154,22 @@ def _iter_harm_costs(preempted: Sequence[str], pods: int, delayed: Sequence[str]
         yield FixCost(CostKind.DELAYS, text, 0, short if len(delayed) > 1 else "")
 
 
-def _get_step(proposal: AdmissionProposal, costs: Iterable[FixCost]) -> Price:
-    """Return the price of a change with what it does to other Workloads."""
+def _get_total_price(proposal: AdmissionProposal, costs: Iterable[FixCost]) -> Price:
+    """Return the price of a change including its costs for other Workloads.
+
+    Preemption makes it a loss, and delaying Workloads makes it at least the loss of a guarantee.
+    """
     kinds = {cost.kind for cost in costs}
     if CostKind.EVICTS in kinds:
         return Price.LOSS
     return max(proposal.price, Price.GUARANTEE) if CostKind.DELAYS in kinds else proposal.price
 
 
-def _build_sort_key(remedy: Remedy) -> tuple[bool, bool, Price, int]:
-    """Return the sort key of a fix: verified ones first, then those that harm nobody."""
-    pods = sum(cost.pods for cost in remedy.costs)
-    return bool(remedy.needs_values), remedy.holds is False, Price[remedy.step.upper()], pods
+def _build_remedy_rank(remedy: Remedy) -> tuple[bool, bool, Price, int]:
+    """Return the sort key of a fix, smallest for the best.
+
+    Verified fixes come before advice, then fixes with which all pods get nodes, cheap ones, and ones that evict few
+    pods.
+    """
+    evicted_pods = sum(cost.pods for cost in remedy.costs)
+    return bool(remedy.needs_values), remedy.holds is False, Price[remedy.step.upper()], evicted_pods

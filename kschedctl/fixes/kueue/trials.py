@@ -11,11 +11,11 @@ from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.api.queueing import KueueWorkload
 from kschedctl.cluster import Cluster
-from kschedctl.fixes.kueue.changes import AdmissionProposal, get_workload_target
+from kschedctl.fixes.kueue.changes import AdmissionProposal, build_workload_target
 from kschedctl.queueing.kueue.installation import find_installation
 from kschedctl.queueing.kueue.outlook import Outlook, WorkloadOutlook, foresee, start_replay
 from kschedctl.queueing.kueue.replay import KueueReplay
-from kschedctl.replay.waiting_elsewhere.kueue import find_job
+from kschedctl.replay.waiting_elsewhere.kueue import find_workload_job
 from kschedctl.replay.waiting_elsewhere.kueue_placement import PodPlacement, place_admitted_pods
 
 MOST_REPLAYS, LEAST_REPLAYS = 16, 2
@@ -52,7 +52,7 @@ class AdmissionTrials:
     def __init__(self, cluster: Cluster, workload: KueueWorkload, now: int) -> None:
         """Replay the unchanged cluster. ``now`` is in microseconds since 1970. Raises InputError."""
         if len(cluster.kueue_workloads) > _MOST_OF_ALL_TREES:
-            cluster = _limit_to_tree(cluster, workload)
+            cluster = _limit_cluster_to_cohort_tree(cluster, workload)
         self.cluster = cluster
         self.workload = workload
         self.key = f"{workload.metadata.namespace}/{workload.metadata.name}"
@@ -65,26 +65,29 @@ class AdmissionTrials:
     @cached_property
     def job(self) -> Owner | None:
         """The object whose pods the Workload stands for, or None if it is unknown."""
-        return find_job(self.workload, self.cluster)
+        return find_workload_job(self.workload, self.cluster)
 
     @cached_property
     def _jobs(self) -> dict[str, Owner | None]:
-        """The object of each Workload."""
+        """The objects whose pods the Workloads stand for, by the Workload's key; None if unknown."""
         workloads = self.cluster.kueue_workloads
-        return {f"{w.metadata.namespace}/{w.metadata.name}": find_job(w, self.cluster) for w in workloads}
+        return {f"{w.metadata.namespace}/{w.metadata.name}": find_workload_job(w, self.cluster) for w in workloads}
 
     def has_object(self, owner: Owner) -> bool:
-        """Return whether the cluster has the object, which is false for the new Workload and for its job."""
+        """Return whether the cluster has the object. It has neither a new Workload nor the job of a new Workload."""
         is_new = not self.workload.metadata.uid
-        return not is_new or owner not in (self.job, get_workload_target(self.workload))
+        return not is_new or owner not in (self.job, build_workload_target(self.workload))
 
     def _replay(self, cluster: Cluster) -> AdmissionTrial:
-        """Replay Kueue until nothing changes. Raises InputError."""
+        """Replay Kueue with this cluster's objects until nothing changes, and return the trial. Raises InputError."""
         replay = start_replay(cluster, self._now, self._installation)
         return AdmissionTrial(cluster, foresee(replay), replay)
 
-    def run(self, proposal: AdmissionProposal) -> AdmissionTrial | None:
-        """Replay Kueue with a change, or return None if there were too many replays. Raises InputError."""
+    def replay_proposal(self, proposal: AdmissionProposal) -> AdmissionTrial | None:
+        """Replay Kueue with a proposed change, and return the trial, or None if there were too many replays.
+
+        Raises InputError.
+        """
         if self._remaining <= 0:
             return None
         self._remaining -= 1
@@ -94,7 +97,7 @@ class AdmissionTrials:
         return self._replay(self.cluster.with_objects(changed))
 
     def get_outlook(self, trial: AdmissionTrial) -> WorkloadOutlook:
-        """Return what becomes of the Workload in a trial."""
+        """Return what Kueue does with the waiting Workload in a trial."""
         return trial.outlook.workloads[self.key]
 
     def is_admitted(self, trial: AdmissionTrial) -> bool:
@@ -102,9 +105,9 @@ class AdmissionTrials:
         return self.get_outlook(trial).admission is not None
 
     def place_pods(self, trial: AdmissionTrial) -> PodPlacement | None:
-        """Place the pods of the admitted Workload after those of Workloads that are admitted before it.
+        """Place the pods of the Workload that the trial admits, after those of Workloads that are admitted earlier.
 
-        Return None if the cluster has no nodes, or if there are too many pods to tell.
+        The result is None if the nodes or pods are unknown, or if there are too many pods to place.
         """
         if not self.cluster.nodes or self.cluster.gap("Node") is not None or self.cluster.gap("Pod") is not None:
             return None
@@ -113,46 +116,50 @@ class AdmissionTrials:
         return place_admitted_pods(trial.cluster, outlook, self._jobs).get(self.key)
 
     def find_harm(self, trial: AdmissionTrial) -> Harm:
-        """Return what the change of a trial does to other Workloads."""
+        """Return what the change of a trial does to other Workloads, compared with the unchanged cluster."""
         before, after = self.baseline.outlook, trial.outlook
-        preempted = sorted(_list_victims(after.workloads) - _list_victims(before.workloads))
-        pods = {
+        preempted = sorted(_collect_preempted(after.workloads) - _collect_preempted(before.workloads))
+        pod_counts = {
             f"{w.metadata.namespace}/{w.metadata.name}": sum(pod_set.count for pod_set in w.spec.pod_sets)
             for w in self.cluster.kueue_workloads
         }
-        delayed = (key for key in before.order if key != self.key and not after.workloads[key].admitted_in)
-        return Harm(tuple(preempted), sum(pods.get(key, 0) for key in preempted), tuple(delayed))
+        preempted_pods = sum(pod_counts.get(key, 0) for key in preempted)
+        delayed = [key for key in before.order if key != self.key and not after.workloads[key].admitted_in]
+        return Harm(tuple(preempted), preempted_pods, tuple(delayed))
 
 
-def _list_victims(outlooks: Mapping[str, WorkloadOutlook]) -> set[str]:
-    """Return all Workloads that are preempted."""
+def _collect_preempted(outlooks: Mapping[str, WorkloadOutlook]) -> set[str]:
+    """Collect the keys of all Workloads that some Workload preempts."""
     return {victim for outlook in outlooks.values() for victim in outlook.victims}
 
 
-def _limit_to_tree(cluster: Cluster, workload: KueueWorkload) -> Cluster:
-    """Return the cluster with only the ClusterQueues and Workloads that share quota with a Workload.
+def _limit_cluster_to_cohort_tree(cluster: Cluster, workload: KueueWorkload) -> Cluster:
+    """Return the cluster with only the queues and Workloads of the cohort tree to which the Workload belongs.
 
-    The whole cluster is returned if the Workload has no ClusterQueue, or if flavors share nodes by their topology.
-    Pods of waiting Workloads in other trees of cohorts then take no nodes.
+    These are all that share quota with the Workload. Pods of waiting Workloads in other trees then take no nodes. The
+    whole cluster is returned if the Workload has no ClusterQueue, or if flavors share nodes by their topology.
     """
     if any(flavor.spec.topology_name for flavor in cluster.resource_flavors):
         return cluster
-    queue_of = {(q.metadata.namespace, q.metadata.name): q.spec.cluster_queue for q in cluster.local_queues}
+    cluster_queue_names = {(q.metadata.namespace, q.metadata.name): q.spec.cluster_queue for q in cluster.local_queues}
     parents = {cohort.metadata.name: cohort.spec.parent_name for cohort in cluster.cohorts}
     roots = {
-        queue.metadata.name: _find_root(queue.spec.cohort_name or queue.spec.cohort, parents) or queue.metadata.name
+        queue.metadata.name: _find_root_cohort(queue.spec.cohort_name or queue.spec.cohort, parents)
+        or queue.metadata.name
         for queue in cluster.cluster_queues
     }
-    root = roots.get(queue_of.get((workload.metadata.namespace, workload.spec.queue_name), ""))
+    own_queue_name = cluster_queue_names.get((workload.metadata.namespace, workload.spec.queue_name), "")
+    root = roots.get(own_queue_name)
     if root is None:
         return cluster
     queues = {name for name, root_of_queue in roots.items() if root_of_queue == root}
 
     def is_in_tree(other: KueueWorkload) -> bool:
-        """Return whether a Workload waits in the tree or holds quota of the tree."""
+        """Return whether a Workload waits in a queue of the tree or holds quota of the tree."""
+        if cluster_queue_names.get((other.metadata.namespace, other.spec.queue_name)) in queues:
+            return True
         admission = other.status.admission
-        names = {queue_of.get((other.metadata.namespace, other.spec.queue_name))}
-        return bool(queues & (names | ({admission.cluster_queue} if admission is not None else set())))
+        return admission is not None and admission.cluster_queue in queues
 
     return dataclasses.replace(
         cluster,
@@ -162,10 +169,13 @@ def _limit_to_tree(cluster: Cluster, workload: KueueWorkload) -> Cluster:
     )
 
 
-def _find_root(cohort: str, parents: Mapping[str, str]) -> str:
-    """Return the topmost cohort above a cohort, marked so that it differs from a ClusterQueue, or "" for no cohort."""
+def _find_root_cohort(cohort: str, parents: Mapping[str, str]) -> str:
+    """Return the topmost cohort above a cohort as "cohort NAME", or "" if the cohort's name is empty.
+
+    The prefix tells cohorts from ClusterQueues of the same name. In a cycle, any of its cohorts is the topmost.
+    """
     seen = set()
     while parents.get(cohort) and cohort not in seen:
         seen.add(cohort)
         cohort = parents[cohort]
-    return cohort and f"cohort {cohort}"
+    return f"cohort {cohort}" if cohort else ""

@@ -16,7 +16,7 @@ from kschedctl.fixes.kueue.changes import (
     apply_operations,
     build_metadata_patch,
     build_operation,
-    get_workload_target,
+    build_workload_target,
 )
 from kschedctl.fixes.kueue.trials import AdmissionTrial, AdmissionTrials
 from kschedctl.fixes.trial.fix_kinds import Price
@@ -31,36 +31,46 @@ _LABELLED_BY_POD = "Pod"
 
 
 def search_fewer_pods(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProposal, AdmissionTrial]]:
-    """Yield the lower minCount of a pod set with which the Workload is admitted partially.
+    """Yield at most one proposal, with its trial: a lower minCount of a pod set with which the Workload is admitted.
 
-    Without a minCount, only the user knows whether fewer pods are of use, so the annotation of a Job is advice.
+    The first trial allows a single pod, to find out how many pods Kueue admits. The proposal then names this number.
+    Nothing is yielded for owners other than Jobs. A pod set is skipped if another one already has a minCount, since
+    only one may have it.
     """
     workload, job = trials.workload, trials.job
     if job is not None and job.kind != "Job":
         return
     for index, pod_set in enumerate(workload.spec.pod_sets):
-        least = pod_set.min_count or pod_set.count
-        if least <= 1 or any(p.min_count is not None for p in workload.spec.pod_sets if p is not pod_set):
+        least_count = pod_set.min_count or pod_set.count
+        other_pod_sets = [other for other in workload.spec.pod_sets if other is not pod_set]
+        if least_count <= 1 or any(other.min_count is not None for other in other_pod_sets):
             continue
-        trial = trials.run(_build_fewer_pods(workload, job, index, 1))
-        outlook = trials.get_outlook(trial) if trial is not None else None
+
+        # Find out how many pods Kueue would admit.
+        single_pod_trial = trials.replay_proposal(_build_fewer_pods_proposal(workload, job, index, 1))
+        outlook = trials.get_outlook(single_pod_trial) if single_pod_trial is not None else None
         if outlook is None or outlook.admission is None:
             continue
-        count = next((p.count for p in outlook.admission.pod_sets if p.name == pod_set.name), pod_set.count)
-        proposal = _build_fewer_pods(workload, job, index, count)
-        trial = trials.run(proposal)
+        admitted_counts = {admitted.name: admitted.count for admitted in outlook.admission.pod_sets}
+
+        proposal = _build_fewer_pods_proposal(workload, job, index, admitted_counts.get(pod_set.name, pod_set.count))
+        trial = trials.replay_proposal(proposal)
         if trial is not None and trials.is_admitted(trial):
             yield proposal, trial
             return
 
 
-def _build_fewer_pods(workload: KueueWorkload, job: Owner | None, index: int, count: int) -> AdmissionProposal:
-    """Build the proposal that lets a pod set start with ``count`` pods."""
+def _build_fewer_pods_proposal(workload: KueueWorkload, job: Owner | None, index: int, count: int) -> AdmissionProposal:
+    """Build the proposal that lets the Workload's pod set with this index start with ``count`` pods.
+
+    A Job gets an annotation, and a Workload without a known job is patched itself. Without a current minCount, the
+    proposal is advice, since only the user knows whether fewer pods are of use.
+    """
     pod_set = workload.spec.pod_sets[index]
     path = f"/spec/podSets/{index}/minCount"
     operation = build_operation(path, count, is_set=pod_set.min_count is not None)
     if job is None:
-        patch = ObjectPatch(get_workload_target(workload), (operation,))
+        patch = ObjectPatch(build_workload_target(workload), (operation,))
     else:
         patch = build_metadata_patch(job, "annotations", _MIN_PARALLELISM, str(count))
     subject = job or f"pod set {pod_set.name}"
@@ -78,28 +88,40 @@ def _build_fewer_pods(workload: KueueWorkload, job: Owner | None, index: int, co
 
 
 def search_higher_priorities(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProposal, AdmissionTrial]]:
-    """Yield the lowest of the higher WorkloadPriorityClasses with which the Workload is admitted."""
+    """Yield at most one proposal, with its trial: the lowest higher WorkloadPriorityClass that gets quota.
+
+    Only the lowest few classes and the highest are tried. Nothing is yielded for a Workload made from a pod, since
+    Kueue reads a pod's labels only once.
+    """
     job = trials.job
     if job is not None and job.kind == _LABELLED_BY_POD:
         return
     priority = trials.get_outlook(trials.baseline).priority
-    classes = sorted(
-        (c for c in trials.cluster.workload_priority_classes if c.value > priority),
-        key=lambda c: (c.value, c.metadata.name),
+    higher_classes = sorted(
+        (
+            priority_class
+            for priority_class in trials.cluster.workload_priority_classes
+            if priority_class.value > priority
+        ),
+        key=lambda priority_class: (priority_class.value, priority_class.metadata.name),
     )
-    tried = classes if len(classes) <= _MOST_CLASSES else [*classes[: _MOST_CLASSES - 1], classes[-1]]
-    for priority_class in tried:
-        proposal = _build_priority_change(trials.workload, job, priority_class)
-        trial = trials.run(proposal)
+    if len(higher_classes) > _MOST_CLASSES:
+        higher_classes = [*higher_classes[: _MOST_CLASSES - 1], higher_classes[-1]]
+    for priority_class in higher_classes:
+        proposal = _build_priority_proposal(trials.workload, job, priority_class)
+        trial = trials.replay_proposal(proposal)
         if trial is not None and trials.is_admitted(trial):
             yield proposal, trial
             return
 
 
-def _build_priority_change(
+def _build_priority_proposal(
     workload: KueueWorkload, job: Owner | None, priority_class: WorkloadPriorityClass
 ) -> AdmissionProposal:
-    """Build the proposal that gives a Workload another WorkloadPriorityClass."""
+    """Build the proposal that gives a Workload another WorkloadPriorityClass.
+
+    The job gets a label, and a Workload without a known job is patched itself.
+    """
     name, value = priority_class.metadata.name, priority_class.value
     reference = WorkloadPriorityClassRef("kueue.x-k8s.io", _PRIORITY_CLASS, name)
     spec = replace(workload.spec, priority=value, priority_class_ref=reference, priority_class_name=name)
@@ -111,7 +133,7 @@ def _build_priority_change(
             build_operation("/spec/priority", value, is_set=workload.spec.priority is not None),
             build_operation("/spec/priorityClassRef", new_reference, is_set=False),
         )
-        patch = ObjectPatch(get_workload_target(workload), operations)
+        patch = ObjectPatch(build_workload_target(workload), operations)
     summary = f"give {job or 'the Workload'} the WorkloadPriorityClass {name} (priority {value:,})"
     edits = ((WORKLOAD, replace(workload, spec=spec)),)
     return AdmissionProposal(summary, "priority", Price.WISH, "author", (patch,), edits)

@@ -114,7 +114,7 @@ ObjectReader = Callable[[ObjectKey], Struct | None]
 
 
 def apply_fixes(changes: Iterable[Fix], read: ObjectReader) -> dict[ObjectKey, EditedObject]:
-    """Apply the fixes in order, and return each edited object before and after."""
+    """Apply the fixes in order, and return each edited object before the first and after the last of its edits."""
     objects: dict[ObjectKey, EditedObject] = {}
     edits = (edit for change in changes for edit in change.edits)
     for edit in edits:
@@ -127,7 +127,7 @@ def apply_fixes(changes: Iterable[Fix], read: ObjectReader) -> dict[ObjectKey, E
 
 
 def build_object_reader(cluster: Cluster) -> ObjectReader:
-    """Return a function that finds an object of the cluster by its key."""
+    """Return a function that finds an object of the cluster by its key, and indexes each kind when it is first read."""
     objects_by_kind: dict[str, Mapping[tuple[str, str], Struct]] = {}
 
     def read(key: ObjectKey) -> Struct | None:
@@ -160,18 +160,16 @@ MUTABLE_VOLUME_FIELDS = frozenset(
 
 
 def _is_pod_update_valid(before: Pod, after: Pod) -> bool:
-    """Return whether the update only adds tolerations or, for a pod on a node, resizes containers."""
-    if before.spec.node_name:
-        after = _restore_resources(before, after)
-
+    """Return whether the update only adds tolerations or, for a pod on a node, resizes the pod or its containers."""
+    new_spec = (_restore_resources(before, after) if before.spec.node_name else after).spec
     old_tolerations = before.spec.tolerations
-    are_tolerations_kept = after.spec.tolerations[: len(old_tolerations)] == old_tolerations
-    are_other_fields_equal = {**asdict(after.spec), "tolerations": old_tolerations} == asdict(before.spec)
+    are_tolerations_kept = new_spec.tolerations[: len(old_tolerations)] == old_tolerations
+    are_other_fields_equal = {**asdict(new_spec), "tolerations": old_tolerations} == asdict(before.spec)
     return are_tolerations_kept and are_other_fields_equal
 
 
 def _restore_resources(before: Pod, after: Pod) -> Pod:
-    """Return the changed pod with the resources that the pod and its containers had before."""
+    """Return the changed pod `after`, but with the resources that the pod and its containers had in `before`."""
     resources = {c.name: c.resources for c in (*before.spec.containers, *before.spec.init_containers)}
 
     def restore(containers: tuple[Container, ...]) -> tuple[Container, ...]:
@@ -187,7 +185,7 @@ def _restore_resources(before: Pod, after: Pod) -> Pod:
 
 
 def _is_claim_update_valid(before: PersistentVolumeClaim, after: PersistentVolumeClaim) -> bool:
-    """Return whether the update only binds an unbound claim to a volume."""
+    """Return whether the update leaves the claim's spec unchanged or only binds an unbound claim to a volume."""
     if before.spec.volume_name not in ("", after.spec.volume_name):
         return False
     bound_spec = {**asdict(before.spec), "volume_name": after.spec.volume_name}
@@ -195,7 +193,10 @@ def _is_claim_update_valid(before: PersistentVolumeClaim, after: PersistentVolum
 
 
 def _is_volume_update_valid(before: PersistentVolume, after: PersistentVolume) -> bool:
-    """Return whether the update changes no immutable field of the volume. Node affinity may be set once."""
+    """Return whether the update changes no immutable field of the volume's spec.
+
+    The node affinity is immutable once it is set.
+    """
     old, new = asdict(before.spec), asdict(after.spec)
     immutable_fields = old.keys() - MUTABLE_VOLUME_FIELDS
     if before.spec.node_affinity is None:
@@ -206,7 +207,7 @@ def _is_volume_update_valid(before: PersistentVolume, after: PersistentVolume) -
 def _is_spec_unchanged(
     before: ResourceClaim | ResourceClaimTemplate, after: ResourceClaim | ResourceClaimTemplate
 ) -> bool:
-    """Return whether the specs are equal."""
+    """Return whether the specs are equal, since the spec of a claim or template for devices is immutable."""
     return before.spec == after.spec
 
 
@@ -226,7 +227,11 @@ _UPDATES: Mapping[type[Struct], Callable[[Any, Any], bool]] = {
 
 
 def is_valid_update(before: Any, after: Any) -> bool:
-    """Return whether the API server accepts the changed object as an update rather than only as a new object."""
+    """Return whether the API server accepts the changed object as an update of the object before.
+
+    Otherwise the object has to be recreated. An object with another UID is always a new one, and kinds without rules
+    here accept all updates.
+    """
     validate = _UPDATES.get(type(before))
     is_same_object = before.metadata.uid == after.metadata.uid
     return is_same_object and (validate is None or validate(before, after))

@@ -29,7 +29,10 @@ def find_device_mark(resource: str, labels: Mapping[str, str], taints: Sequence[
 
 
 def _iter_device_marks(resource: str, labels: Mapping[str, str], taints: Sequence[Taint]) -> Iterator[str]:
-    """Yield the taints and labels that mention the resource or its kind of device."""
+    """Yield the taints and labels that mention the resource or its kind of device, each in words.
+
+    Labels whose value says no, such as "false", are left out.
+    """
     domain, _, name = resource.rpartition("/")
     words = _find_device_words(name)
     if "gpu" in words:
@@ -62,8 +65,8 @@ _LABELS_BY_NAME = {label.rpartition("/")[2]: label for label in PLATFORMS}
 def find_image_platform(pod: Pod, *, selectors: bool = True) -> dict[str, str]:
     """Return the operating system and architecture that the pod's image needs, by node label.
 
-    They are inferred from spec.os, tolerations and, with `selectors`, the nodeSelector. A pod that tolerates
-    `os=windows` has an image for Windows.
+    They are inferred from spec.os, tolerations and, unless `selectors` is False, the nodeSelector. A pod that tolerates
+    `os=windows` has an image for Windows. A label is missing from the result if nothing hints at its value.
 
     >>> from kschedctl.api.objects import PodSpec, Toleration
     >>> find_image_platform(Pod(spec=PodSpec(tolerations=(Toleration("os", "Equal", "windows"),))))
@@ -78,7 +81,7 @@ def find_image_platform(pod: Pod, *, selectors: bool = True) -> dict[str, str]:
 
 
 def _iter_platform_hints(pod: Pod, selectors: bool) -> Iterator[tuple[str, str]]:
-    """Yield the keys and values in the pod's spec that may name its platform."""
+    """Yield the keys and values in the pod's spec that may name its platform, also from the nodeSelector if wanted."""
     if pod.spec.os is not None:
         yield OS, pod.spec.os.name
     for toleration in pod.spec.tolerations:
@@ -94,7 +97,7 @@ def lacks_feasible_node_for_image(pod: Pod, cycle: Cycle) -> bool:
     """
     for label, value in find_image_platform(pod, selectors=False).items():
         column = cycle.view.nodes.label(label)
-        codes = column.codes[cycle.feasible].tolist()
+        codes = column.codes[cycle.feasible].tolist()  # -1 for a node without the label
         if codes and all(code >= 0 and column.values[code] != value for code in codes):
             return True
     return False
@@ -107,7 +110,8 @@ MAX_SIZE_RATIO = 4
 def is_plausible_machine_size(resource: str, amount: int, largest: int) -> bool:
     """Return whether a machine may plausibly offer this amount, given the largest amount of a known machine.
 
-    No more devices are plausible than a machine is known to have, unless no machine is known to have any.
+    Any amount is plausible if no known machine has the resource. Otherwise, a machine has no more devices than the
+    largest known one, and at most `MAX_SIZE_RATIO` times its amount of other resources.
 
     >>> is_plausible_machine_size("memory", 200, largest=63), is_plausible_machine_size("cpu", 501_000, largest=16_000)
     (True, False)

@@ -81,8 +81,8 @@ class RemedyTrial:
         return self.fits or bool(self.nominated)
 
     @cached_property
-    def opens(self) -> tuple[str, ...]:
-        """The feasible nodes in alphabetical order or, if there are none, the nominated node."""
+    def opened_nodes(self) -> tuple[str, ...]:
+        """The names of the feasible nodes, sorted, or the nominated node if no node is feasible; may be empty."""
         if self.cycle is None or not self.fits:
             return (self.nominated,) if self.nominated else ()
         names = self.cycle.view.nodes.names
@@ -103,7 +103,7 @@ class Trials:
         self.base = self.replay(())
 
     def replay(self, changes: Iterable[Fix]) -> RemedyTrial:
-        """Return the trial of these changes, applied in this order. Equal sets are replayed once."""
+        """Return the trial of these changes, applied in this order. Equal sets of changes are replayed once."""
         ordered_changes = tuple(changes)
         change_set = frozenset(ordered_changes)
         if change_set not in self._trials_by_changes:
@@ -111,7 +111,7 @@ class Trials:
         return self._trials_by_changes[change_set]
 
     def can_preempt(self, changes: tuple[Fix, ...]) -> bool:
-        """Return whether preemption can make room for the pod after the changes, at the priority it then has."""
+        """Return whether preemption can make room for the pod at its priority after the changes. Answers are cached."""
         if changes not in self._can_preempt_by_changes:
             trial = self.replay(changes)
             if trial.cycle is not None and not trial.nominated:
@@ -129,7 +129,11 @@ class Trials:
         return self._as_read if key == self.key else self._read(key)
 
     def _run_cycle(self, changes: tuple[Fix, ...]) -> RemedyTrial:
-        """Apply the changes and replay the pod's scheduling cycle, with preemption if they raise its priority."""
+        """Apply the changes, admit the changed pod, and replay its scheduling cycle.
+
+        Preemption is replayed only if the changes raise the pod's priority and it fits nowhere. The trial has no cycle
+        if admission denies the pod or no profile serves it.
+        """
         self.replayed += 1
         edits = apply_fixes(changes, self.read)
         view = fork_with_edits(self.scheduler.view, {key: edit for key, edit in edits.items() if key != self.key})
@@ -140,27 +144,26 @@ class Trials:
         readmitted_pod: Pod | None = target_pod
         if is_stored(target_pod, view.cluster):
             readmitted_pod = readmit_pod(self._as_read, target_pod, view.cluster)
+        trial_without_cycle = RemedyTrial(
+            self.scheduler, changes, edits, own=target_pod, pod=target_pod, framework=None, cycle=None
+        )
         if readmitted_pod is None:
-            return RemedyTrial(
-                self.scheduler, changes, edits, own=target_pod, pod=target_pod, framework=None, cycle=None
-            )
+            return trial_without_cycle
         pod = build_stored_pod(readmitted_pod, view)
         info = PodInfo(pod, view.settings.requests)
         framework, unknown = self.scheduler.find_framework_for(info, view)
         if framework is None:
-            return RemedyTrial(self.scheduler, changes, edits, own=target_pod, pod=pod, framework=None, cycle=None)
+            return replace(trial_without_cycle, pod=pod)
 
+        # Run the cycle, and note the extenders that were not asked but might reject the pod.
         cycle = run_cycle(framework, info, view)
-        unconsulted = (*unknown, *cycle.consultation.unknown)
-        trial = RemedyTrial(
-            self.scheduler,
-            changes,
-            edits,
-            own=target_pod,
-            pod=pod,
-            framework=framework,
-            cycle=cycle,
-            unheard=tuple(extender for extender in unconsulted if extender.dependency.effect is Effect.NARROWS),
+        unasked_extenders = [
+            extender
+            for extender in (*unknown, *cycle.consultation.unknown)
+            if extender.dependency.effect is Effect.NARROWS
+        ]
+        trial = replace(
+            trial_without_cycle, pod=pod, framework=framework, cycle=cycle, unheard=tuple(unasked_extenders)
         )
         if trial.fits or not trial.raises_priority:
             return trial
@@ -168,9 +171,9 @@ class Trials:
 
 
 def add_preemption(trial: RemedyTrial, cycle: Cycle) -> RemedyTrial:
-    """Return the trial with the node that preemption nominates and the victims there.
+    """Replay preemption, and return the trial with the nominated node, its victims and the harm.
 
-    The trial stays as it is if preemption nominates no node or the cycle ended before PostFilter.
+    The trial is returned as it is if preemption nominates no node or the cycle ended before PostFilter.
     """
     if cycle.gated or cycle.error is not None or not len(cycle.view.nodes):
         return trial
@@ -181,15 +184,15 @@ def add_preemption(trial: RemedyTrial, cycle: Cycle) -> RemedyTrial:
 
 
 def _add_victims(trial: RemedyTrial, view: Fork, node: str, preemption: Preemption) -> RemedyTrial:
-    """Return the trial with the nominated node and the victims that preemption chose there."""
-    candidates = preemption.allowed.tied if preemption.allowed else NO_CANDIDATES
-    (chosen,) = candidates.take(np.flatnonzero(candidates.row == view.nodes.index[node]))
+    """Return the trial with the nominated node, the victims that preemption chose there, and what is lost with them."""
+    best_candidates = preemption.allowed.tied if preemption.allowed else NO_CANDIDATES
+    (chosen,) = best_candidates.take(np.flatnonzero(best_candidates.row == view.nodes.index[node]))
     victims = [view.pods.objects[position] for position in chosen.victims]
     keys = tuple(victim.key for victim in victims)
-    return replace(trial, nominated=node, victims=keys, harm=_describe_harm(victims, chosen.pdb_violations))
+    return replace(trial, nominated=node, victims=keys, harm=_describe_eviction_harm(victims, chosen.pdb_violations))
 
 
-def _describe_harm(victims: Iterable[Pod], violations: int) -> str:
+def _describe_eviction_harm(victims: Iterable[Pod], violations: int) -> str:
     """Describe what is lost with the victims: pods without a controller and violations of PDBs.
 
     The text is empty if nothing is lost. Pods that are already being deleted are not counted as lost.
@@ -206,29 +209,30 @@ def _describe_harm(victims: Iterable[Pod], violations: int) -> str:
 
 
 def is_stored(pod: Pod, cluster: Cluster) -> bool:
-    """Return whether the API server already stores the pod."""
+    """Return whether the API server already stores the pod: it has a UID, or the cluster has a pod of its name."""
     return bool(pod.metadata.uid) or cluster.pod(pod.metadata.namespace, pod.metadata.name) is not None
 
 
 def build_stored_pod(pod: Pod, view: Fork) -> Pod:
-    """Return the pod as the API server stores it or, if it does not exist yet, would store it."""
+    """Return the pod as the API server stores it or, if the pod does not exist yet, as it would after admission."""
     stored = view.stored(pod)
     if is_stored(pod, view.cluster):
         return stored
-    return view.admitted(view.stored(admit_pod(pod, view.cluster)))
+    return view.merge_label_keys(view.stored(admit_pod(pod, view.cluster)))
 
 
 def fork_with_edits(view: Fork, edits: Mapping[ObjectKey, EditedObject]) -> Fork:
-    """Return a fork of the view with the edits applied, or the view itself if there are no edits."""
+    """Return a fork of the view with the edits of all kinds of objects applied, or the view itself without edits."""
     if not edits:
         return view
     view = _fork_with_resized_pods(view, {key: edit for key, edit in edits.items() if is_resized(edit)})
 
+    # Edit nodes and other objects. New nodes are copies of existing ones.
     index = view.nodes.index
     node_edits = [(key, edit) for key, edit in edits.items() if key.kind == "Node"]
     changed_nodes = {index[key.name]: edit.after for key, edit in node_edits if edit.before}
     added_nodes = [(index[edit.like], edit.after) for key, edit in node_edits if not edit.before]
-    cluster = apply_edits_to_cluster(view.cluster, edits)
+    cluster = apply_edits_to_cluster(view.cluster, edits, with_pods_and_nodes=False)
     if cluster is view.cluster and not node_edits:
         fork = view.fork()
     else:
@@ -241,7 +245,7 @@ def fork_with_edits(view: Fork, edits: Mapping[ObjectKey, EditedObject]) -> Fork
 
 
 def is_resized(edit: EditedObject) -> bool:
-    """Return whether the edit changes the spec of a pod that stays on its node."""
+    """Return whether the edit changes the spec of a pod that stays on its node, so that it resizes the pod in place."""
     before, after = edit.before, edit.after
     if not isinstance(before, Pod) or not isinstance(after, Pod) or not before.spec.node_name:
         return False
@@ -249,7 +253,10 @@ def is_resized(edit: EditedObject) -> bool:
 
 
 def _fork_with_resized_pods(view: Fork, resized: Mapping[ObjectKey, EditedObject]) -> Fork:
-    """Return a fork in which the resized pods request their new amounts on the same nodes."""
+    """Return a fork in which the resized pods request their new amounts on the same nodes.
+
+    The view itself is returned if no pod is resized.
+    """
     if not resized:
         return view
 
@@ -258,7 +265,7 @@ def _fork_with_resized_pods(view: Fork, resized: Mapping[ObjectKey, EditedObject
         changed = change_pods(view.cluster, {key[1:]: edit.after for key, edit in resized.items()})  # type: ignore[misc]
         return Fork.from_cluster(changed, view.settings)
 
-    # The cached fork has the placements of the cluster, which may differ from those of the view.
+    # The cached fork has the placements of the cluster. Move the pods that the view has on other nodes.
     fork = view.memo(("resized pods", frozenset(resized)), build).fork()
     for number in np.flatnonzero(fork.node != view.node[: len(fork.node)]).tolist():
         position = Position(number)
@@ -269,40 +276,58 @@ def _fork_with_resized_pods(view: Fork, resized: Mapping[ObjectKey, EditedObject
     return fork
 
 
-def apply_edits_to_cluster(cluster: Cluster, edits: Mapping[ObjectKey, EditedObject], whole: bool = False) -> Cluster:
-    """Return the cluster with the edits applied. Edits of pods and nodes are applied only with `whole`.
+def apply_edits_to_cluster(
+    cluster: Cluster, edits: Mapping[ObjectKey, EditedObject], *, with_pods_and_nodes: bool
+) -> Cluster:
+    """Return the cluster with the edits applied: objects are replaced, added, or removed.
 
-    A fork has pods and nodes of its own, so edits of these are otherwise applied to the fork.
+    Edits of pods and nodes are ignored unless `with_pods_and_nodes` is True. `fork_with_edits` applies them to the
+    fork, which has its own copies of pods and nodes.
     """
-    changed: dict[str, dict[ObjectKey, Struct | None]] = {}
+    edits_by_kind: dict[str, dict[ObjectKey, EditedObject]] = {}
     for key, edit in edits.items():
-        if key.kind != "Pod" and (whole or key.kind != "Node"):
-            changed.setdefault(key.kind, {})[key] = edit.after
-    for kind, objects_by_key in changed.items():
+        if with_pods_and_nodes or key.kind not in ("Pod", "Node"):
+            edits_by_kind.setdefault(key.kind, {})[key] = edit
+    edits_of_pods = edits_by_kind.pop("Pod", {})
+
+    for kind, edits_of_kind in edits_by_kind.items():
         objects: list[Any] = list(getattr(cluster, FIELDS[kind]))
-        for key, after in objects_by_key.items():
-            index = bisect_left(objects, key[1:], key=get_object_key)
-            exists = index < len(objects) and get_object_key(objects[index]) == key[1:]
-            # Replace, delete or insert the object, of which the sorted list has one or none.
-            objects[index : index + exists] = [] if after is None else [after]
+        for key, edit in edits_of_kind.items():
+            _edit_sorted_objects(objects, key, edit.after)
         new_objects: Any = tuple(objects)
         cluster = replace(cluster, **{FIELDS[kind]: new_objects})
-    if whole:
-        changed_pods = {key[1:]: edit.after for key, edit in edits.items() if key.kind == "Pod"}
+    if with_pods_and_nodes:
+        changed_pods = {key[1:]: edit.after for key, edit in edits_of_pods.items()}
         cluster = change_pods(cluster, changed_pods)  # type: ignore[arg-type]
     return cluster
 
 
+def _edit_sorted_objects(objects: list[Any], key: ObjectKey, after: Struct | None) -> None:
+    """Replace or insert the object with this key, or remove it if `after` is None.
+
+    `objects` is sorted by namespace and name, and is changed in place.
+    """
+    index = bisect_left(objects, key[1:], key=get_object_key)
+    if index < len(objects) and get_object_key(objects[index]) == key[1:]:
+        del objects[index]
+    if after is not None:
+        objects.insert(index, after)
+
+
 def _apply_pod_edit(view: Fork, key: ObjectKey, edit: EditedObject) -> None:
-    """Delete the edited pod from the view, move it, or add it as a copy of another pod."""
+    """Place the edited pod in the view where it is after the edit.
+
+    A deleted pod is removed from its node, an existing pod is moved, and a new pod is added as a copy of another pod.
+    """
     existing_key = f"{key.namespace}/{key.name}" if edit.before else edit.like
     position = view.pods.find_position(existing_key)
     assert position is not None
     if edit.before is None:
-        (position,) = view.clone(position, 1)
+        (position,) = view.add_clones(position, 1)
     elif view.node[position] >= 0:
         view.forget(position)
 
+    # Without a node, the pod is deleted or waits.
     after = edit.after
     row = view.nodes.index.get(after.spec.node_name) if isinstance(after, Pod) else None
     if row is not None:
@@ -310,9 +335,9 @@ def _apply_pod_edit(view: Fork, key: ObjectKey, edit: EditedObject) -> None:
 
 
 def readmit_pod(before: Pod, after: Pod, cluster: Cluster) -> Pod | None:
-    """Return the changed pod as admission would change it again, or None if admission denies it.
+    """Return the changed pod with what admission adds when the pod is recreated, or None if admission denies the pod.
 
-    A pod that is updated in place, or whose spec did not change, is not admitted again.
+    The pod is returned as it is if its spec did not change, or if it can be updated in place.
     """
     if before.spec == after.spec or (find_owner(before).kind == "Pod" and is_valid_update(before, after)):
         return after
@@ -322,7 +347,7 @@ def readmit_pod(before: Pod, after: Pod, cluster: Cluster) -> Pod | None:
     pod = admit_runtime_class(after, cluster.runtime_classes)
     if any(limits.metadata.namespace == pod.metadata.namespace for limits in cluster.limit_ranges):
         try:
-            (pod,) = PodDefaults(cluster).fill_in(f"Pod {pod.key}", [pod])
+            (pod,) = PodDefaults(cluster).fill_in_pods(f"Pod {pod.key}", [pod])
         except InputError:
             return None
     return pod

@@ -49,10 +49,10 @@ class TriedNode:
         return self.row
 
     def find_rejections(self) -> list[NodeRejection]:
-        """Return the node's rejections in the profile's order, or only PreFilter's rejection if that rejects all
-        nodes.
+        """Return the node's rejections in the profile's order, or PreFilter's rejection if it rejects all nodes.
 
-        Plugins whose PreFilter left out the node come last. The list is empty if no cycle was replayed.
+        Plugins whose PreFilter left out the node come last, with an empty reason. The list is empty if no cycle was
+        replayed or there is no particular node.
         """
         if self.trial.cycle is None:
             return []
@@ -62,6 +62,8 @@ class TriedNode:
             return [NodeRejection(outcome.plugin, reason, to_fact(result.fact)) for reason in outcome.status.reasons]
         if self.row is None:
             return []
+
+        # Filter's rejections of the node, and plugins whose PreFilter left it out without another rejection.
         node_rejections = [
             NodeRejection(plugin, rejection.reason, _build_fact(rejection, self.row))
             for plugin, verdict in self._get_verdicts(self.row).items()
@@ -75,7 +77,7 @@ class TriedNode:
         return node_rejections
 
     def _get_verdicts(self, row: Row) -> Verdicts:
-        """Return the Filter verdicts that decided about the node, which may consider nominated pods."""
+        """Return the Filter verdicts that decided about the node, which consider nominated pods if these matter."""
         outcome = self.cycle.filter
         return outcome.with_nominated if outcome.by_nominated[row] else outcome.verdicts
 
@@ -86,7 +88,7 @@ def _build_fact(rejection: Rejection, row: Row) -> AnyFact | None:
 
 
 def collect_label_keys(cycle: Cycle) -> set[str]:
-    """Collect the node labels that the pod's constraints name."""
+    """Collect the keys of the node labels by which the pod selects nodes, or uses as topologies of required terms."""
     spec = cycle.info.spec
     keys = collect_node_selection_keys(spec)
     keys |= {constraint.topology_key for constraint in spec.topology_spread_constraints}
@@ -96,7 +98,7 @@ def collect_label_keys(cycle: Cycle) -> set[str]:
 
 
 def collect_node_selection_keys(spec: PodSpec) -> set[str]:
-    """Collect the node labels that the pod's nodeSelector and required node affinity name."""
+    """Collect the keys of the node labels that the pod's nodeSelector and required node affinity name."""
     node_affinity = spec.affinity.node_affinity if spec.affinity else None
     required = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
     terms = required.node_selector_terms if required else ()
@@ -104,10 +106,10 @@ def collect_node_selection_keys(spec: PodSpec) -> set[str]:
 
 
 def find_missing_host_with_data(trial: RemedyTrial, key: str, values: Iterable[str]) -> str:
-    """Return the required host if it is missing and had hostPath files of the pod, or an empty string.
+    """Return the required host if it no longer exists and had hostPath files of the pod, or an empty string.
 
-    `key` is the hostname label or the field metadata.name. A claim's local volume is not considered, as it pins the pod
-    by itself.
+    `key` and `values` are a required label or field of nodes. Only the hostname label and the field metadata.name can
+    name a host. A claim's local volume is not considered, as it pins the pod by itself.
     """
     if key not in (HOSTNAME, NODE_NAME_FIELD) or trial.cycle is None:
         return ""

@@ -66,26 +66,26 @@ def iter_pod_claims(tried: TriedNode) -> Iterator[PodClaim]:
 
 
 def find_claim(tried: TriedNode, key: str) -> PersistentVolumeClaim | None:
-    """Return the claim with the key ``namespace/name``, or None."""
+    """Return the PersistentVolumeClaim with the key ``namespace/name``, or None if it does not exist."""
     namespace, _, name = key.partition("/")
     return get_listers(tried.cycle.view).claims.get((namespace, name))
 
 
 def reset_claim(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-    """Return the claim as if it were new: unbound and without a UID, so that no reserved volume recognizes it."""
+    """Return the claim as if it were new: pending, unbound, and without the UID that reserved volumes refer to."""
     annotations = {key: value for key, value in claim.metadata.annotations.items() if key not in BINDING_ANNOTATIONS}
     meta = replace(claim.metadata, uid="", annotations=annotations, deletion_timestamp=None)
     return replace(claim, metadata=meta, spec=replace(claim.spec, volume_name=""), status=PhaseStatus("Pending"))
 
 
 def has_delayed_binding(class_name: str, storage: Listers) -> bool:
-    """Return whether the class binds a claim only after a pod that uses the claim was scheduled."""
+    """Return whether the class binds a claim only after a pod was scheduled that uses it. False for unknown classes."""
     storage_class = storage.classes.get(class_name)
     return storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
 
 def with_class(claim: PersistentVolumeClaim, class_name: str) -> PersistentVolumeClaim:
-    """Return the claim with another StorageClass."""
+    """Return the claim with another StorageClass in its spec, and without the old annotation for the class."""
     annotations = {key: value for key, value in claim.metadata.annotations.items() if key != BETA_STORAGE_CLASS}
     spec = replace(claim.spec, storage_class_name=class_name)
     return replace(claim, metadata=replace(claim.metadata, annotations=annotations), spec=spec)
@@ -97,7 +97,7 @@ def with_size(claim: PersistentVolumeClaim, size: str) -> PersistentVolumeClaim:
     return replace(claim, spec=replace(claim.spec, resources=resources))
 
 
-def adapt_to_volume(
+def adapt_claim_to_volume(
     claim: PersistentVolumeClaim, volume: PersistentVolume
 ) -> tuple[PersistentVolumeClaim, tuple[str, ...]]:
     """Return the claim changed so that the volume satisfies it, and a description of each change."""
@@ -123,7 +123,7 @@ def adapt_to_volume(
     if (spec.volume_mode or "Filesystem") != (volume.spec.volume_mode or "Filesystem"):
         spec = replace(spec, volume_mode=volume.spec.volume_mode)
         differences.append(f"volumeMode {volume.spec.volume_mode or 'Filesystem'}")
-    if not _matches_selector(claim, volume):
+    if not _matches_claim_selector(claim, volume):
         spec = replace(spec, selector=None)
         differences.append("no selector")
     if (spec.volume_attributes_class_name or "") != (volume.spec.volume_attributes_class_name or ""):
@@ -132,7 +132,7 @@ def adapt_to_volume(
     return replace(adapted, spec=spec), tuple(differences)
 
 
-def _matches_selector(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
+def _matches_claim_selector(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
     """Return whether the volume matches the claim's selector, if any. An invalid selector matches no volume."""
     if claim.spec.selector is None:
         return True
@@ -143,12 +143,13 @@ def _matches_selector(claim: PersistentVolumeClaim, volume: PersistentVolume) ->
     return selector.matches(volume.metadata.labels)
 
 
-def build_binding(
+def build_claim_binding(
     claim: PersistentVolumeClaim, volume: PersistentVolume, storage: Listers
 ) -> tuple[ClaimChange | None, ObjectEdit]:
-    """Return the claim change and the volume edit that bind the two to each other.
+    """Return the change of the claim and the edit of the volume that bind them to each other.
 
-    If the class delays binding, the claim change is None and the volume merely becomes available.
+    If the claim's class delays binding, the first result is None and the edit only makes the volume available, since
+    the scheduler then binds them.
     """
 
     def make_available(existing: PersistentVolume | None) -> PersistentVolume:
@@ -170,7 +171,7 @@ def build_binding(
     return bind_to_volume, ObjectEdit(key, bind_to_claim)
 
 
-def iter_claim_recreation_fixes(
+def iter_claim_recreation_fix(
     tried: TriedNode,
     kind: FixKind,
     claim: PersistentVolumeClaim,
@@ -184,15 +185,15 @@ def iter_claim_recreation_fixes(
 ) -> Iterator[Fix]:
     """Yield the fix that deletes a claim and creates it again with the change, unless a running pod uses the claim.
 
-    `text` continues the sentence "recreate claim …". A StatefulSet would create the old form of its claim again, so
-    there is no fix that changes the spec of such a claim. For an ephemeral volume, the pod's template is changed as
-    well. With `where`, fixes of the same claim count as variants.
+    `text` continues the sentence "recreate claim …". A StatefulSet would create its claim in the old form again, so no
+    fix is yielded that changes the spec of its claims. For a claim of an ephemeral volume, the pod's template is
+    changed as well. If `where` is not empty, fixes of the same claim count as variants.
     """
     pod = tried.trial.pod
     new_claim = change(claim)
-    deletion = plan_deletion(tried, claim)
+    deletion = plan_claim_deletion(tried, claim)
     is_ephemeral = find_controller(claim.metadata) is not None
-    is_in_stateful_set = is_of_stateful_set(pod, claim)
+    is_in_stateful_set = is_from_claim_template(pod, claim)
     keeps_spec = reset_claim(new_claim).spec == reset_claim(claim).spec
     if deletion is None or (is_in_stateful_set and not keeps_spec):
         return
@@ -206,7 +207,7 @@ def iter_claim_recreation_fixes(
     elif is_ephemeral or is_in_stateful_set:
         commands = deletion.commands  # a controller creates the claim again
     else:
-        commands = (*deletion.preparation, render_recreation(claim, build_claim_to_apply(new_claim)))
+        commands = (*deletion.preparation, render_volume_claim_recreation(claim, build_claim_to_apply(new_claim)))
 
     name = format_claim_key(claim)
     yield Fix(
@@ -224,11 +225,11 @@ def iter_claim_recreation_fixes(
     )
 
 
-def render_recreation(claim: PersistentVolumeClaim, new_claim: PersistentVolumeClaim) -> str:
-    """Return the command that deletes the claim and creates it in its new form.
+def render_volume_claim_recreation(claim: PersistentVolumeClaim, new_claim: PersistentVolumeClaim) -> str:
+    """Return the command that deletes the claim and creates it as `new_claim`.
 
-    The command reads the claim from the cluster, which keeps fields that kschedctl does not know, such as the data
-    source. A claim that is being deleted may be gone by then, so its command contains the whole claim.
+    The command patches the claim as it reads it from the cluster, which keeps fields that kschedctl does not know, such
+    as the data source. A claim that is being deleted may be gone by then, so its command contains the whole claim.
     """
     key = ObjectKey.of(claim)
     if claim.metadata.deletion_timestamp is not None:
@@ -236,7 +237,7 @@ def render_recreation(claim: PersistentVolumeClaim, new_claim: PersistentVolumeC
     return kubectl.render_recreate(key, claim, new_claim)
 
 
-def iter_deleted_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim, cost: int) -> Iterator[Fix]:
+def iter_deleted_claim_fix(tried: TriedNode, claim: PersistentVolumeClaim, cost: int) -> Iterator[Fix]:
     """Yield the fix that recreates a claim that is being deleted, bound to the same volume.
 
     The volume is retained, and then its reference to the old claim's UID is cleared. There is no fix if the volume is
@@ -245,10 +246,10 @@ def iter_deleted_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim, cos
     """
     name = claim.spec.volume_name
     volume = get_listers(tried.cycle.view).volumes.get(name)
-    deletion = plan_deletion(tried, claim)
+    deletion = plan_claim_deletion(tried, claim)
     if volume is None or deletion is None:
         return
-    if find_controller(claim.metadata) or is_of_stateful_set(tried.trial.pod, claim):
+    if find_controller(claim.metadata) or is_from_claim_template(tried.trial.pod, claim):
         return
 
     def build_new_claim(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
@@ -278,12 +279,12 @@ def iter_deleted_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim, cos
 
 
 def _build_ephemeral_spec_change(claim_name: str, claim: PersistentVolumeClaim) -> Callable[[Pod], Pod]:
-    """Return a pod change that gives the ephemeral volume behind a claim the spec of another claim."""
+    """Return a function that gives the pod's ephemeral volume, whose claim has this name, the spec of `claim`."""
 
     def change(pod: Pod) -> Pod:
         """Return the pod with the changed volume."""
         volumes = tuple(
-            replace(volume, ephemeral=_with_claim_spec(volume.ephemeral, claim))
+            replace(volume, ephemeral=_replace_claim_template_spec(volume.ephemeral, claim))
             if volume.ephemeral and f"{pod.metadata.name}-{volume.name}" == claim_name
             else volume
             for volume in pod.spec.volumes
@@ -293,8 +294,8 @@ def _build_ephemeral_spec_change(claim_name: str, claim: PersistentVolumeClaim) 
     return change
 
 
-def _with_claim_spec(source: EphemeralVolumeSource, claim: PersistentVolumeClaim) -> EphemeralVolumeSource:
-    """Return the ephemeral volume source with the claim's spec in its template."""
+def _replace_claim_template_spec(source: EphemeralVolumeSource, claim: PersistentVolumeClaim) -> EphemeralVolumeSource:
+    """Return the ephemeral volume source with the claim's spec in its template, or as it is if it has no template."""
     template = source.volume_claim_template
     if template is None:
         return source
@@ -302,7 +303,7 @@ def _with_claim_spec(source: EphemeralVolumeSource, claim: PersistentVolumeClaim
 
 
 def build_claim_to_apply(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-    """Return the claim as it is to be created: reset, but still naming its volume."""
+    """Return the claim as it is to be created: reset as if it were new, but still naming its volume."""
     return replace(reset_claim(claim), spec=claim.spec)
 
 
@@ -327,9 +328,12 @@ class Deletion(NamedTuple):
         return self.commands[:-1]
 
 
-def plan_deletion(tried: TriedNode, claim: PersistentVolumeClaim) -> Deletion | None:
-    """Return the steps that delete the claim but keep its data, or None if a pod uses the claim."""
-    if is_in_use(tried, claim):
+def plan_claim_deletion(tried: TriedNode, claim: PersistentVolumeClaim) -> Deletion | None:
+    """Return the steps that delete the claim but keep its data, or None if a running pod uses the claim.
+
+    A bound volume is set to reclaim policy Retain first. The loss says on which volume the data stay.
+    """
+    if is_claim_in_use(tried, claim):
         return None
     delete_command = kubectl.render_delete(ObjectKey.of(claim))
     name = claim.spec.volume_name
@@ -339,17 +343,21 @@ def plan_deletion(tried: TriedNode, claim: PersistentVolumeClaim) -> Deletion | 
     if volume is None:
         loss = f"no record remains that the data of claim {format_claim_key(claim)} are on volume {name}"
         return Deletion((delete_command,), (), loss, Price.LOSS)
-    commands, edits = retain_volume(volume)
+    commands, edits = plan_volume_retention(volume)
     loss = f"it starts without the data of claim {format_claim_key(claim)}, which stay on volume {name}"
     policy = volume.spec.persistent_volume_reclaim_policy
-    policy_text = f"reclaim policy {RETAIN}"
-    if policy != RETAIN:
+    if policy == RETAIN:
+        policy_text = f"reclaim policy {RETAIN}"
+    else:
         policy_text = f"reclaim policy {policy or 'unknown'}, so set it to {RETAIN} first"
     return Deletion((*commands, delete_command), edits, f"{loss} ({policy_text})", Price.LOSS)
 
 
-def retain_volume(volume: PersistentVolume) -> tuple[tuple[str, ...], tuple[ObjectEdit, ...]]:
-    """Return the commands and edits that let a volume and its data outlive its claim."""
+def plan_volume_retention(volume: PersistentVolume) -> tuple[tuple[str, ...], tuple[ObjectEdit, ...]]:
+    """Return the commands and edits that set a volume's reclaim policy to Retain, so that its data outlive its claim.
+
+    Both are empty if the policy is Retain already.
+    """
     if volume.spec.persistent_volume_reclaim_policy == RETAIN:
         return (), ()
     key = ObjectKey.of(volume)
@@ -362,7 +370,7 @@ def _with_retain_policy(volume: PersistentVolume) -> PersistentVolume:
     return replace(volume, spec=replace(volume.spec, persistent_volume_reclaim_policy=RETAIN))
 
 
-def is_in_use(tried: TriedNode, claim: PersistentVolumeClaim) -> bool:
+def is_claim_in_use(tried: TriedNode, claim: PersistentVolumeClaim) -> bool:
     """Return whether a pod on a node uses the claim, which protects the claim from deletion.
 
     Pods that the trial deletes do not count.
@@ -384,6 +392,6 @@ def is_in_use(tried: TriedNode, claim: PersistentVolumeClaim) -> bool:
     return any(uses_claim(pods[row]) for row in pods.find_rows(may_use).tolist())
 
 
-def is_of_stateful_set(pod: Pod, claim: PersistentVolumeClaim) -> bool:
-    """Return whether the pod's StatefulSet creates the claim from its template."""
+def is_from_claim_template(pod: Pod, claim: PersistentVolumeClaim) -> bool:
+    """Return whether the pod's StatefulSet creates the claim from one of its claim templates, judging by its name."""
     return find_owner(pod).kind == "StatefulSet" and claim.metadata.name.endswith(f"-{pod.metadata.name}")

@@ -42,11 +42,11 @@ CREATION_KINDS = {
 REQUEST = "devices"
 """The name of the only request of a claim that is created."""
 SpecChange = Callable[[DeviceClaim], DeviceClaim]
-"""A change of the devices part of a claim's spec."""
+"""A change of the field `devices` in a claim's spec."""
 
 
-def iter_device_claim_fixes(tried: TriedNode) -> Iterator[Fix]:
-    """Yield fixes for the pod's first claim that is missing, being deleted, or owned by another pod."""
+def iter_resource_claim_fixes(tried: TriedNode) -> Iterator[Fix]:
+    """Yield fixes for the pod's first ResourceClaim that is missing, being deleted, or owned by another pod."""
     for reference in tried.trial.pod.spec.resource_claims:
         fixes = list(_iter_reference_fixes(tried, reference))
         if fixes:
@@ -55,32 +55,37 @@ def iter_device_claim_fixes(tried: TriedNode) -> Iterator[Fix]:
 
 
 def _iter_reference_fixes(tried: TriedNode, reference: PodResourceClaim) -> Iterator[Fix]:
-    """Yield fixes for the claim behind one of the pod's claim references."""
+    """Yield fixes for the claim to which one entry of the pod's spec.resourceClaims refers.
+
+    There are none if the claim exists, is not being deleted, and belongs to the pod if it was generated.
+    """
     pod = tried.trial.pod
     name = find_claim_name(pod, reference)
     template_name = reference.resource_claim_template_name
     if name is None:
         # The controller may have recorded in the pod's status that the reference needs no claim.
         if template_name is not None and not _is_recorded_in_status(pod, reference):
-            yield from _iter_generation_fixes(tried, reference, template_name)
+            yield from _iter_claim_generation_fixes(tried, reference, template_name)
         return
 
-    claim = find_claim(tried, name)
+    claim = find_resource_claim(tried, name)
     if claim is None and template_name is not None:
-        yield from _iter_generation_fixes(tried, reference, template_name)
+        yield from _iter_claim_generation_fixes(tried, reference, template_name)
     elif claim is None:
         yield from _iter_missing_claim_fixes(tried, reference, name)
     elif claim.metadata.deletion_timestamp is not None:
-        text = f"recreate ResourceClaim {_format_key(claim)}, which is being deleted"
-        yield from _iter_recreation_fixes(tried, claim, text, _reset_claim)
+        text = f"recreate ResourceClaim {_format_claim_key(claim)}, which is being deleted"
+        yield from _iter_resource_claim_recreation_fix(tried, claim, text, _reset_claim)
     elif reference.resource_claim_name is None and not _is_owned_by(pod, claim):
-        name_text = f"ResourceClaim {_format_key(claim)}"
+        name_text = f"ResourceClaim {_format_claim_key(claim)}"
         text = f"delete {name_text}, which the pod does not own, so that the pod's own claim is created"
-        yield from _iter_recreation_fixes(tried, claim, text, lambda known: _reset_claim(known, pod), Price.LOSS)
+        yield from _iter_resource_claim_recreation_fix(
+            tried, claim, text, lambda known: _reset_claim(known, pod), Price.LOSS
+        )
 
 
 def find_claim_name(pod: Pod, reference: PodResourceClaim) -> str | None:
-    """Return the name of the claim behind a reference, or None if no claim was generated for it."""
+    """Return the name of the claim to which the reference refers, or None if no claim was generated for it."""
     if reference.resource_claim_name is not None:
         return reference.resource_claim_name
     matching_statuses = (status for status in pod.status.resource_claim_statuses if status.name == reference.name)
@@ -92,14 +97,14 @@ def _is_recorded_in_status(pod: Pod, reference: PodResourceClaim) -> bool:
     return any(status.name == reference.name for status in pod.status.resource_claim_statuses)
 
 
-def find_claim(tried: TriedNode, name: str) -> ResourceClaim | None:
-    """Return the claim of this name in the pod's namespace, or None."""
+def find_resource_claim(tried: TriedNode, name: str) -> ResourceClaim | None:
+    """Return the ResourceClaim of this name in the pod's namespace, or None."""
     namespace = tried.trial.pod.metadata.namespace
     claims = tried.cycle.view.cluster.in_namespace("resource_claims", namespace)
     return next((claim for claim in claims if claim.metadata.name == name), None)
 
 
-def _format_key(claim: ResourceClaim) -> str:
+def _format_claim_key(claim: ResourceClaim) -> str:
     """Return the claim's key, ``namespace/name``."""
     return f"{claim.metadata.namespace}/{claim.metadata.name}"
 
@@ -114,30 +119,33 @@ def _is_owned_by(pod: Pod, claim: ResourceClaim) -> bool:
 
 
 def _iter_missing_claim_fixes(tried: TriedNode, reference: PodResourceClaim, name: str) -> Iterator[Fix]:
-    """Yield fixes that use a claim with a similar name, or create the claim with a request for one device."""
+    """Yield fixes for a reference to a claim that does not exist.
+
+    They use an existing claim with a similar name, or create the claim with a request for one device of a DeviceClass.
+    """
     pod, cluster = tried.trial.pod, tried.cycle.view.cluster
     namespace = pod.metadata.namespace
     names = [claim.metadata.name for claim in cluster.in_namespace("resource_claims", namespace)]
     for similar_name in get_close_matches(name, names, n=2, cutoff=NAME_CUTOFF):
         text = f"use ResourceClaim {similar_name} instead of {name}, which does not exist"
-        edits = build_pod_edits(pod, _build_reference_change(reference.name, similar_name))
+        edits = build_pod_edits(pod, _build_claim_reference_change(reference.name, similar_name))
         yield Fix(FixKind.CORRECT_CLAIM, (name, similar_name), text, by="author", edits=edits, cost=CORRECT)
     for rank, class_ in enumerate(cluster.device_classes[:MOST_CLASSES]):
         new_claim = ResourceClaim(ObjectMeta(name, namespace), _build_single_device_spec(class_.metadata.name))
         key = ObjectKey.of(new_claim)
         edits = (ObjectEdit(key, _build_creation_change(new_claim)),)
-        yield _build_creation_fix(key, new_claim, class_.metadata.name, edits, cost=CREATE + rank)
+        yield _build_claim_creation_fix(key, new_claim, class_.metadata.name, edits, cost=CREATE + rank)
 
 
 def _build_creation_change(new_object: Struct) -> Callable[[object], Struct]:
-    """Return a change that creates the object, or replaces an existing one by it."""
+    """Return a function for an edit that creates the object, or puts it in the place of an existing one."""
     return lambda _: new_object
 
 
-def _build_creation_fix(
+def _build_claim_creation_fix(
     key: ObjectKey, new_object: Struct, device_class: str, edits: tuple[ObjectEdit, ...], cost: int
 ) -> Fix:
-    """Build the fix that creates a claim or claim template for one device of the class."""
+    """Build the fix that creates a ResourceClaim or ResourceClaimTemplate for one device of the class."""
     text = f"create {key} for one device of class {device_class}"
     commands = (kubectl.render_apply(kubectl.build_manifest(key, new_object)),)
     kind = CREATION_KINDS[key.kind]
@@ -161,8 +169,8 @@ def _build_single_device_spec(device_class: str) -> ResourceClaimSpec:
     return ResourceClaimSpec(DeviceClaim((DeviceRequest(REQUEST, exactly),)))
 
 
-def _build_reference_change(reference: str, claim_name: str) -> Callable[[Pod], Pod]:
-    """Return a pod change that makes a reference use another claim."""
+def _build_claim_reference_change(reference: str, claim_name: str) -> Callable[[Pod], Pod]:
+    """Return a function that makes the pod's reference of this name refer to another claim."""
 
     def change(pod: Pod) -> Pod:
         """Return the pod with the changed reference."""
@@ -175,41 +183,47 @@ def _build_reference_change(reference: str, claim_name: str) -> Callable[[Pod], 
     return change
 
 
-def _iter_generation_fixes(tried: TriedNode, reference: PodResourceClaim, template: str) -> Iterator[Fix]:
-    """Yield the fix that generates the claim from its template, or fixes for a missing template.
+def _iter_claim_generation_fixes(tried: TriedNode, reference: PodResourceClaim, template_name: str) -> Iterator[Fix]:
+    """Yield the fix that lets the controller generate the claim from its template, or fixes for a missing template.
 
-    The latter use a template with a similar name, or create the template with a request for one device.
+    A missing template is replaced by a template with a similar name, or created with a request for one device.
     """
     pod, cluster = tried.trial.pod, tried.cycle.view.cluster
     namespace = pod.metadata.namespace
     templates = {
         template.metadata.name: template for template in cluster.in_namespace("resource_claim_templates", namespace)
     }
-    if template in templates:
-        text = f"let the resourceclaim controller of kube-controller-manager create the claim from template {template}"
-        edits = _build_claim_creation_edits(pod, reference, templates[template].spec.spec)
+    if template_name in templates:
+        controller = "the resourceclaim controller of kube-controller-manager"
         yield Fix(
-            FixKind.GENERATE_RESOURCE_CLAIM, (template, reference.name), text, by="operator", edits=edits, cost=GENERATE
+            FixKind.GENERATE_RESOURCE_CLAIM,
+            (template_name, reference.name),
+            f"let {controller} create the claim from template {template_name}",
+            by="operator",
+            edits=_build_claim_creation_edits(pod, reference, templates[template_name].spec.spec),
+            cost=GENERATE,
         )
         return
-    for similar_name in get_close_matches(template, templates, n=2, cutoff=NAME_CUTOFF):
-        text = f"use ResourceClaimTemplate {similar_name} instead of {template}, which does not exist"
+
+    for similar_name in get_close_matches(template_name, templates, n=2, cutoff=NAME_CUTOFF):
+        text = f"use ResourceClaimTemplate {similar_name} instead of {template_name}, which does not exist"
         edits = _build_claim_creation_edits(pod, reference, templates[similar_name].spec.spec, similar_name)
-        yield Fix(FixKind.CORRECT_CLAIM, (template, similar_name), text, by="author", edits=edits, cost=CORRECT)
+        yield Fix(FixKind.CORRECT_CLAIM, (template_name, similar_name), text, by="author", edits=edits, cost=CORRECT)
     for rank, class_ in enumerate(cluster.device_classes[:MOST_CLASSES]):
         spec = _build_single_device_spec(class_.metadata.name)
-        new = ResourceClaimTemplate(ObjectMeta(template, namespace), ResourceClaimTemplateSpec(spec=spec))
-        key = ObjectKey.of(new)
-        edits = (ObjectEdit(key, _build_creation_change(new)), *_build_claim_creation_edits(pod, reference, spec))
-        yield _build_creation_fix(key, new, class_.metadata.name, edits, CREATE + rank)
+        new_template = ResourceClaimTemplate(ObjectMeta(template_name, namespace), ResourceClaimTemplateSpec(spec=spec))
+        key = ObjectKey.of(new_template)
+        template_edit = ObjectEdit(key, _build_creation_change(new_template))
+        edits = (template_edit, *_build_claim_creation_edits(pod, reference, spec))
+        yield _build_claim_creation_fix(key, new_template, class_.metadata.name, edits, CREATE + rank)
 
 
 def _build_claim_creation_edits(
     pod: Pod, reference: PodResourceClaim, spec: ResourceClaimSpec, template: str | None = None
 ) -> tuple[ObjectEdit, ...]:
-    """Return the edits that create the pod's claim from a spec and record its name in the pod's status.
+    """Return the edits that create the pod's claim with a spec and record its name in the pod's status.
 
-    If `template` is given, the pod's reference names that template from then on.
+    If `template` is given, the pod's reference is also changed to name this template.
     """
     name = f"{pod.metadata.name}-{reference.name}"
     claim = ResourceClaim(
@@ -236,25 +250,28 @@ def _build_claim_creation_edits(
 
 
 def _reset_claim(claim: ResourceClaim, owner: Pod | None = None) -> ResourceClaim:
-    """Return the claim as if just created and not allocated. `owner`, if given, becomes its controller."""
+    """Return the claim as if it were just created and not allocated. If `owner` is given, it becomes the controller."""
     owners = (build_owner_reference(owner),) if owner else claim.metadata.owner_references
     meta = replace(claim.metadata, uid="", deletion_timestamp=None, owner_references=owners)
     return replace(claim, metadata=meta, status=ResourceClaimStatus())
 
 
 def is_used_by_others(tried: TriedNode, claim: ResourceClaim) -> bool:
-    """Return whether other pods have reserved the claim, which keeps it from being deleted."""
+    """Return whether pods other than the target pod have reserved the claim, which keeps it from being deleted."""
     return any(user.uid != tried.trial.pod.metadata.uid for user in claim.status.reserved_for)
 
 
-def _iter_recreation_fixes(
+def _iter_resource_claim_recreation_fix(
     tried: TriedNode,
     claim: ResourceClaim,
     text: str,
     change: Callable[[ResourceClaim], ResourceClaim],
     price: Price | None = None,
 ) -> Iterator[Fix]:
-    """Yield the fix that recreates the claim with the change, unless other pods use the claim."""
+    """Yield the fix that deletes the claim, so that it is created again with the change, unless other pods use it.
+
+    A generated claim is created by its controller, and any other claim by a command.
+    """
     if is_used_by_others(tried, claim):
         return
     key = ObjectKey.of(claim)
@@ -262,7 +279,7 @@ def _iter_recreation_fixes(
     is_generated = find_controller(claim.metadata) is not None
     creation_commands = () if is_generated else (kubectl.render_apply(kubectl.build_manifest(key, claim)),)
     commands = (kubectl.render_delete(key), *creation_commands)
-    weakens = f"ResourceClaim {_format_key(claim)} loses its devices" if claim.status.allocation else ""
+    weakens = f"ResourceClaim {_format_claim_key(claim)} loses its devices" if claim.status.allocation else ""
     yield Fix(
         FixKind.REMAKE_RESOURCE_CLAIM,
         key,
@@ -291,8 +308,8 @@ def build_spec_change_fix(
 ) -> Fix:
     """Build the fix that recreates a claim with another spec, and also its template if the claim was generated.
 
-    A template that is gone is created again. `text_end` ends the sentence "recreate ResourceClaim …". With `where`,
-    fixes of the same claim count as variants.
+    A template that no longer exists is created again. `text_end` ends the sentence "recreate ResourceClaim …". If
+    `where` is not empty, fixes of the same claim count as variants.
     """
     key = ObjectKey.of(claim)
 
@@ -308,12 +325,12 @@ def build_spec_change_fix(
 
     new_claim = recreate_with_change(claim)
     edits: tuple[ObjectEdit, ...] = (ObjectEdit(key, recreate_with_change),)
-    template_name = _find_template_name(tried.trial.pod, claim)
-    template = _find_template(tried, template_name) if template_name is not None else None
+    template_name = _find_claim_template_name(tried.trial.pod, claim)
+    template = _find_claim_template(tried, template_name) if template_name is not None else None
     commands: tuple[str, ...]
     if template_name is None:
         commands = (kubectl.render_recreate(key, claim, new_claim),)
-        text = f"recreate ResourceClaim {_format_key(claim)}{text_end}"
+        text = f"recreate ResourceClaim {_format_claim_key(claim)}{text_end}"
     elif template is not None:
         template_key = ObjectKey.of(template)
         edits = (ObjectEdit(template_key, change_template), *edits)
@@ -345,15 +362,15 @@ def build_spec_change_fix(
 
 
 def render_claim_recreation(claim: ResourceClaim) -> str:
-    """Return the command that recreates the claim. If a controller recreates it, deleting it is enough."""
+    """Return the command that recreates the claim as it is, or only deletes it if a controller then recreates it."""
     key = ObjectKey.of(claim)
     if find_controller(claim.metadata):
         return kubectl.render_delete(key)
     return kubectl.render_recreate_with_patch(key, {})
 
 
-def _find_template_name(pod: Pod, claim: ResourceClaim) -> str | None:
-    """Return the name of the template from which the pod's claim was generated, or None."""
+def _find_claim_template_name(pod: Pod, claim: ResourceClaim) -> str | None:
+    """Return the name of the template from which the pod's claim was generated, or None if it was not generated."""
     names = (
         reference.resource_claim_template_name
         for reference in pod.spec.resource_claims
@@ -362,7 +379,7 @@ def _find_template_name(pod: Pod, claim: ResourceClaim) -> str | None:
     return next(names, None)
 
 
-def _find_template(tried: TriedNode, name: str) -> ResourceClaimTemplate | None:
+def _find_claim_template(tried: TriedNode, name: str) -> ResourceClaimTemplate | None:
     """Return the ResourceClaimTemplate of this name in the pod's namespace, or None."""
     templates = tried.cycle.view.cluster.in_namespace("resource_claim_templates", tried.trial.pod.metadata.namespace)
     return next((template for template in templates if template.metadata.name == name), None)

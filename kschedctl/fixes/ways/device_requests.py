@@ -25,7 +25,7 @@ from kschedctl.api.objects import (
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import TriedNode
-from kschedctl.fixes.ways.device_claims import SpecChange, build_spec_change_fix, find_claim, find_claim_name
+from kschedctl.fixes.ways.device_claims import SpecChange, build_spec_change_fix, find_claim_name, find_resource_claim
 from kschedctl.fixes.ways.missing_objects import NAME_CUTOFF
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
@@ -47,38 +47,43 @@ class DeviceRequestChange(Protocol):
 
 
 def iter_device_request_fixes(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]:
-    """Yield fixes that change the requests that the node's devices cannot satisfy."""
+    """Yield fixes that change the requests that the node's devices cannot satisfy.
+
+    They request fewer devices, accept devices with the faults that were found, use another DeviceClass, or drop a
+    request or constraint. Requests for extended resources, and claims in the format of v1beta1, are left alone.
+    """
     for request in fact.requests:
-        claim = _find_own_claim(tried, request)
+        claim = _find_claim_of_request(tried, request)
         if claim is None:
             continue  # the request is for the pod's extended resources
         if any(device_request.device_class_name for device_request in claim.spec.devices.requests):
             continue  # the claim is of resource.k8s.io/v1beta1, where the fields differ
-        yield from _iter_fewer_devices_fixes(tried, claim, request, fact.together)
+        yield from _iter_fewer_devices_fix(tried, claim, request, fact.together)
         for fault in request.faults:
             yield from _iter_device_fault_fixes(tried, claim, request, fault)
-        yield from _iter_other_class_fixes(tried, claim, request.request)
-        yield from _iter_request_removal_fixes(tried, claim, request.request)
+        yield from _iter_other_device_class_fixes(tried, claim, request.request)
+        yield from _iter_request_removal_fix(tried, claim, request.request)
         if fact.together:
             yield from _iter_constraint_removal_fixes(tried, claim)
 
 
-def _find_own_claim(tried: TriedNode, request: RequestedDevices) -> ResourceClaim | None:
-    """Return the claim that contains a request, or None if the pod does not refer to it."""
+def _find_claim_of_request(tried: TriedNode, request: RequestedDevices) -> ResourceClaim | None:
+    """Return the claim that contains a request, or None if no reference of the pod names the claim."""
     name = request.claim.rpartition("/")[2]
     names = {find_claim_name(tried.trial.pod, reference) for reference in tried.trial.pod.spec.resource_claims}
-    return find_claim(tried, name) if name in names else None
+    return find_resource_claim(tried, name) if name in names else None
 
 
 # -- how many --------------------------------------------------------------------------------------------------------
 
 
-def _iter_fewer_devices_fixes(
+def _iter_fewer_devices_fix(
     tried: TriedNode, claim: ResourceClaim, request: RequestedDevices, conflicting: bool
 ) -> Iterator[Fix]:
-    """Yield the fix that requests only the free devices, or one device fewer if requests exclude each other.
+    """Yield the fix that requests as many devices as are free.
 
-    There is none if no device would remain or the count would stay the same.
+    If the claim's requests only fail together (`conflicting`), the fix requests one device fewer instead. There is no
+    fix if no device would remain or the count would stay the same.
     """
     old_count = request.wanted  # None for all devices
     count = old_count - 1 if conflicting and old_count is not None else request.free
@@ -93,7 +98,7 @@ def _iter_fewer_devices_fixes(
     yield build_spec_change_fix(
         tried,
         claim,
-        _build_request_change(request.request, change),
+        _build_device_request_change(request.request, change),
         kind=FixKind.FEWER_DEVICES,
         target=(request.request, count),
         text_end=f", requesting {counted(count, 'device')} instead of {old_text} (request {request.request})",
@@ -107,7 +112,10 @@ def _iter_fewer_devices_fixes(
 def _iter_device_fault_fixes(
     tried: TriedNode, claim: ResourceClaim, request: RequestedDevices, fault: DeviceFault
 ) -> Iterator[Fix]:
-    """Yield fixes after which the request accepts devices that have this fault."""
+    """Yield fixes after which the request accepts devices that have this fault, if the claim decides about it.
+
+    They drop a selector, a capacity or constraints on an attribute, or tolerate a taint.
+    """
     name = request.request
     match fault.reason:
         case "NotSelected" | "SelectorFails" if fault.is_from_claim:
@@ -116,7 +124,7 @@ def _iter_device_fault_fixes(
             yield _build_toleration_fix(tried, claim, name, fault.what)
         case "WithoutCapacity":
             text_end = f", without the capacity that request {name} requires"
-            change = _build_request_change(name, lambda device_request: replace(device_request, capacity=None))
+            change = _build_device_request_change(name, lambda device_request: replace(device_request, capacity=None))
             yield build_spec_change_fix(
                 tried, claim, change, kind=FixKind.DROP_DEVICE_CAPACITY, target=name, text_end=text_end, cost=DROP
             )
@@ -125,7 +133,7 @@ def _iter_device_fault_fixes(
 
 
 def _build_selector_removal_fix(tried: TriedNode, claim: ResourceClaim, request_name: str, expression: str) -> Fix:
-    """Build the fix that drops a CEL selector from the request."""
+    """Build the fix that drops the CEL selector with this expression from the request."""
 
     def change(known: DeviceRequestT) -> DeviceRequestT:
         """Return the request without the selector."""
@@ -139,7 +147,7 @@ def _build_selector_removal_fix(tried: TriedNode, claim: ResourceClaim, request_
     return build_spec_change_fix(
         tried,
         claim,
-        _build_request_change(request_name, change),
+        _build_device_request_change(request_name, change),
         kind=FixKind.DROP_DEVICE_SELECTOR,
         target=target,
         text_end=text_end,
@@ -148,8 +156,9 @@ def _build_selector_removal_fix(tried: TriedNode, claim: ResourceClaim, request_
 
 
 def _build_toleration_fix(tried: TriedNode, claim: ResourceClaim, request_name: str, taint: str) -> Fix:
-    """Build the fix that makes the request tolerate a device taint."""
-    key = taint.partition(":")[0].partition("=")[0]
+    """Build the fix that makes the request tolerate all device taints with the key of `taint`, KEY=VALUE:EFFECT."""
+    key_and_value, _, _ = taint.partition(":")
+    key, _, _ = key_and_value.partition("=")
 
     def change(known: DeviceRequestT) -> DeviceRequestT:
         """Return the request with the toleration."""
@@ -158,7 +167,7 @@ def _build_toleration_fix(tried: TriedNode, claim: ResourceClaim, request_name: 
     return build_spec_change_fix(
         tried,
         claim,
-        _build_request_change(request_name, change),
+        _build_device_request_change(request_name, change),
         kind=FixKind.TOLERATE_DEVICE_TAINT,
         target=(request_name, key),
         text_end=f", tolerating the taint {taint} of devices (request {request_name})",
@@ -167,8 +176,11 @@ def _build_toleration_fix(tried: TriedNode, claim: ResourceClaim, request_name: 
     )
 
 
-def _iter_request_removal_fixes(tried: TriedNode, claim: ResourceClaim, request_name: str) -> Iterator[Fix]:
-    """Yield the fix that drops the request, unless it is the claim's only one or a constraint names it."""
+def _iter_request_removal_fix(tried: TriedNode, claim: ResourceClaim, request_name: str) -> Iterator[Fix]:
+    """Yield the fix that drops the request, unless it is the claim's only request or a constraint names it.
+
+    If `request_name` names an alternative, as REQUEST/ALTERNATIVE, the request with all its alternatives is dropped.
+    """
     top_request = request_name.partition("/")[0]
     devices = claim.spec.devices
     constrained_requests = {
@@ -194,9 +206,9 @@ def _iter_request_removal_fixes(tried: TriedNode, claim: ResourceClaim, request_
 
 
 def _iter_constraint_removal_fixes(tried: TriedNode, claim: ResourceClaim, attribute: str = "") -> Iterator[Fix]:
-    """Yield, for each of the claim's constraints, the fix that drops it.
+    """Yield a fix for each of the claim's constraints that drops the constraint.
 
-    `attribute`, unless empty, limits this to constraints on that attribute.
+    If an attribute is given, only constraints on this attribute are dropped.
     """
     for constraint in claim.spec.devices.constraints:
         constrained_attribute = constraint.match_attribute or constraint.distinct_attribute or ""
@@ -214,20 +226,20 @@ def _iter_constraint_removal_fixes(tried: TriedNode, claim: ResourceClaim, attri
 
 
 def _build_constraint_removal(constraint: DeviceConstraint) -> SpecChange:
-    """Return a spec change that removes the constraint."""
+    """Return a function that removes the constraint from a claim's spec."""
     return lambda known: replace(known, constraints=tuple(other for other in known.constraints if other != constraint))
 
 
-def _iter_other_class_fixes(tried: TriedNode, claim: ResourceClaim, request: str) -> Iterator[Fix]:
-    """Yield fixes that request devices of another existing DeviceClass."""
-    current_name = _find_class_name(claim, request)
+def _iter_other_device_class_fixes(tried: TriedNode, claim: ResourceClaim, request: str) -> Iterator[Fix]:
+    """Yield fixes that each make the request ask for another existing DeviceClass, at most `MOST_CLASSES` of them."""
+    current_name = _find_device_class_name(claim, request)
     names = [class_.metadata.name for class_ in tried.cycle.view.cluster.device_classes]
     other_names = [name for name in names if name != current_name]
     for name in other_names[:MOST_CLASSES]:
-        yield _build_class_fix(tried, claim, request, name, cost=OTHER_CLASS)
+        yield _build_device_class_fix(tried, claim, request, name, cost=OTHER_CLASS)
 
 
-def _build_class_fix(
+def _build_device_class_fix(
     tried: TriedNode,
     claim: ResourceClaim,
     request: str,
@@ -237,9 +249,11 @@ def _build_class_fix(
     kind: FixKind = FixKind.OTHER_DEVICE_CLASS,
     price: Price | None = None,
 ) -> Fix:
-    """Build the fix that requests devices of another class."""
-    what = f" with device class {class_name} instead of {_find_class_name(claim, request)} (request {request})"
-    change = _build_request_change(request, lambda known: replace(known, device_class_name=class_name))
+    """Build the fix that makes the request of this name ask for devices of another DeviceClass."""
+    text_end = (
+        f" with device class {class_name} instead of {_find_device_class_name(claim, request)} (request {request})"
+    )
+    change = _build_device_request_change(request, lambda known: replace(known, device_class_name=class_name))
     where = f"class {class_name}"
     return build_spec_change_fix(
         tried,
@@ -247,22 +261,22 @@ def _build_class_fix(
         change,
         kind=kind,
         target=(request, class_name),
-        text_end=what,
+        text_end=text_end,
         cost=cost,
         where=where,
         price=price,
     )
 
 
-def _find_class_name(claim: ResourceClaim, request_name: str) -> str:
-    """Return the DeviceClass of the claim's request, or an empty string."""
-    for full_name, request in _iter_requests(claim):
+def _find_device_class_name(claim: ResourceClaim, request_name: str) -> str:
+    """Return the name of the DeviceClass that the claim's request asks for, or "" if there is no such request."""
+    for full_name, request in _iter_device_requests(claim):
         if full_name == request_name:
             return request.device_class_name
     return ""
 
 
-def _iter_requests(claim: ResourceClaim) -> Iterator[tuple[str, AnyDeviceRequest]]:
+def _iter_device_requests(claim: ResourceClaim) -> Iterator[tuple[str, AnyDeviceRequest]]:
     """Yield the full name and the content of each request or, for a request with alternatives, of each alternative."""
     for request in claim.spec.devices.requests:
         if request.exactly is not None:
@@ -271,8 +285,8 @@ def _iter_requests(claim: ResourceClaim) -> Iterator[tuple[str, AnyDeviceRequest
             yield f"{request.name}/{alternative.name}", alternative
 
 
-def _build_request_change(name: str, change: DeviceRequestChange) -> SpecChange:
-    """Return a spec change that applies `change` to the request of this name."""
+def _build_device_request_change(name: str, change: DeviceRequestChange) -> SpecChange:
+    """Return a function that applies `change` to the request or alternative of this name in a claim's spec."""
 
     def change_if_named(request: DeviceRequest) -> DeviceRequest:
         """Return the request, changed if it or one of its alternatives has the name."""
@@ -291,29 +305,36 @@ def _build_request_change(name: str, change: DeviceRequestChange) -> SpecChange:
 # -- classes that do not exist ---------------------------------------------------------------------------------------
 
 
-def iter_missing_class_fixes(tried: TriedNode) -> Iterator[Fix]:
-    """Yield fixes for the first requested DeviceClass that does not exist."""
+def iter_missing_device_class_fixes(tried: TriedNode) -> Iterator[Fix]:
+    """Yield fixes for the first requested DeviceClass that does not exist. Allocated claims are left out."""
     known_classes = {class_.metadata.name for class_ in tried.cycle.view.cluster.device_classes}
     for reference in tried.trial.pod.spec.resource_claims:
         claim_name = find_claim_name(tried.trial.pod, reference)
-        claim = find_claim(tried, claim_name) if claim_name else None
+        claim = find_resource_claim(tried, claim_name) if claim_name else None
         if claim is None or claim.status.allocation is not None:
             continue
-        for request_name, request in _iter_requests(claim):
+        for request_name, request in _iter_device_requests(claim):
             if request.device_class_name not in known_classes:
-                yield from _iter_class_replacement_fixes(tried, claim, request_name, request.device_class_name)
+                yield from _iter_device_class_replacement_fixes(tried, claim, request_name, request.device_class_name)
                 return
 
 
-def _iter_class_replacement_fixes(tried: TriedNode, claim: ResourceClaim, request: str, missing: str) -> Iterator[Fix]:
-    """Yield fixes that request an existing class instead of the missing one, or create the class for a driver."""
+def _iter_device_class_replacement_fixes(
+    tried: TriedNode, claim: ResourceClaim, request: str, missing: str
+) -> Iterator[Fix]:
+    """Yield fixes that request an existing DeviceClass instead of the missing one, or create it for a driver's devices.
+
+    Classes with a similar name come first, then other classes, then a new class for each of the first few drivers.
+    """
     names = [class_.metadata.name for class_ in tried.cycle.view.cluster.device_classes]
     similar_names = get_close_matches(missing, names, n=2, cutoff=NAME_CUTOFF)
     for similar_name in similar_names:
-        yield _build_class_fix(tried, claim, request, similar_name, cost=CORRECT, kind=FixKind.CORRECT_DEVICE_CLASS)
+        yield _build_device_class_fix(
+            tried, claim, request, similar_name, cost=CORRECT, kind=FixKind.CORRECT_DEVICE_CLASS
+        )
     other_names = [name for name in names if name not in similar_names]
     for other_name in other_names[:MOST_CLASSES]:
-        yield _build_class_fix(tried, claim, request, other_name, cost=OTHER_CLASS, price=Price.CORRECTION)
+        yield _build_device_class_fix(tried, claim, request, other_name, cost=OTHER_CLASS, price=Price.CORRECTION)
 
     drivers = dict.fromkeys(slice_.spec.driver for slice_ in tried.cycle.view.cluster.resource_slices)
     for rank, driver in enumerate(list(drivers)[:MOST_CLASSES]):

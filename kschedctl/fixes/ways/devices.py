@@ -13,7 +13,7 @@ from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import device_claims, device_requests, node_resources, waiting
-from kschedctl.fixes.ways.held_volumes import iter_pod_stop_fixes
+from kschedctl.fixes.ways.held_volumes import iter_pod_stop_fix
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.engine.cycle import Cycle
@@ -32,7 +32,12 @@ MOST_DEVICE_STATES = 40
 
 
 def iter_device_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield fixes for a rejection by DynamicResources."""
+    """Yield fixes for a rejection by DynamicResources.
+
+    If the node's devices do not satisfy the claims, the requests are changed, devices are freed or untainted. If an
+    allocated claim cannot be used on the node, it is freed. A rejection without a fact is due to missing claims or
+    classes.
+    """
     match rejection.fact:
         case DevicesUnfit() as fact:
             yield from node_resources.iter_fewer_devices_fixes(tried, fact)
@@ -41,20 +46,20 @@ def iter_device_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fi
             if fact.together or any(fault.reason in HELD_BY_OTHERS for fault in faults):
                 yield from _iter_device_release_fixes(tried)
             for what in dict.fromkeys(fault.what for fault in faults if fault.reason == "Tainted"):
-                yield from _iter_taint_removal_fixes(tried, what)
+                yield from _iter_device_taint_removal_fixes(tried, what)
         case ClaimsUnusable(claims=claims):
             for unusable in claims[:1]:
                 yield from _iter_reallocation_fixes(tried, unusable.claim)
         case None:
-            yield from device_claims.iter_device_claim_fixes(tried)
-            yield from device_requests.iter_missing_class_fixes(tried)
+            yield from device_claims.iter_resource_claim_fixes(tried)
+            yield from device_requests.iter_missing_device_class_fixes(tried)
 
 
 # -- devices that other claims hold ----------------------------------------------------------------------------------
 
 
 def _iter_device_release_fixes(tried: TriedNode) -> Iterator[Fix]:
-    """Yield fixes that free devices of the node, starting with the claims that hold the fewest of them."""
+    """Yield fixes that free devices of the node, for the claims that hold the fewest of its devices first."""
     view = tried.cycle.view
     visible_devices = _find_visible_devices(tried)
     holders: list[tuple[int, ResourceClaim]] = []
@@ -68,14 +73,17 @@ def _iter_device_release_fixes(tried: TriedNode) -> Iterator[Fix]:
 
 
 def _find_visible_devices(tried: TriedNode) -> set[DeviceId]:
-    """Return the ids of the devices that the node can use."""
+    """Return the ids of the devices that the node can use, or an empty set if DynamicResources has no state."""
     evaluation = tried.cycle.pre_filter.find_state(DynamicResources)
     pools = evaluation.inventory.get_pools(tried.known_row) if evaluation else ()
     return {device.id for pool in pools for device in pool.devices}
 
 
 def _iter_claim_release_fixes(tried: TriedNode, claim: ResourceClaim) -> Iterator[Fix]:
-    """Yield the fix that deallocates a claim without users, or fixes that stop the pods that use the claim."""
+    """Yield the fix that frees the devices of a claim that no pod uses, or fixes that stop the pods on nodes that do.
+
+    At most `MOST_HOLDERS` pods are proposed to be stopped.
+    """
     users = claim.status.reserved_for
     name = f"{claim.metadata.namespace}/{claim.metadata.name}"
     if not users:
@@ -100,7 +108,7 @@ def _iter_claim_release_fixes(tried: TriedNode, claim: ResourceClaim) -> Iterato
     for user in users[:MOST_HOLDERS]:
         position = pods.get(f"{claim.metadata.namespace}/{user.name}")
         if user.resource == "pods" and position is not None and tried.cycle.view.node[position] >= 0:
-            yield from iter_pod_stop_fixes(tried, position)
+            yield from iter_pod_stop_fix(tried, position)
 
 
 def _without_allocation(claim: ResourceClaim) -> ResourceClaim:
@@ -109,26 +117,27 @@ def _without_allocation(claim: ResourceClaim) -> ResourceClaim:
 
 
 def _iter_reallocation_fixes(tried: TriedNode, key: str) -> Iterator[Fix]:
-    """Yield fixes that free a claim whose devices are out of the pod's reach, so that others can be allocated to it.
+    """Yield the fix that recreates a claim whose devices the pod cannot reach, so that other devices are allocated.
 
-    If other pods use the claim, the fixes stop these pods.
+    `key` is the claim's ``namespace/name``. If other pods use the claim, fixes that stop these pods are yielded
+    instead.
     """
-    claim = device_claims.find_claim(tried, key.rpartition("/")[2])
+    claim = device_claims.find_resource_claim(tried, key.rpartition("/")[2])
     if claim is None:
         return
     other_users = [user for user in claim.status.reserved_for if user.uid != tried.trial.pod.metadata.uid]
     for user in other_users[:MOST_HOLDERS]:
         position = tried.cycle.view.pods.index.get(f"{claim.metadata.namespace}/{user.name}")
         if user.resource == "pods" and position is not None:
-            yield from iter_pod_stop_fixes(tried, position)
+            yield from iter_pod_stop_fix(tried, position)
     if not other_users:
-        get_object_key = ObjectKey.of(claim)
+        object_key = ObjectKey.of(claim)
         text = f"recreate ResourceClaim {key}, so that its devices are allocated where the pod can run"
-        edits = (ObjectEdit(get_object_key, _without_allocation_and_users),)
+        edits = (ObjectEdit(object_key, _without_allocation_and_users),)
         commands = (device_claims.render_claim_recreation(claim),)
         yield Fix(
             FixKind.FREE_DEVICES,
-            get_object_key,
+            object_key,
             text,
             by="author",
             edits=edits,
@@ -147,8 +156,11 @@ def _without_allocation_and_users(claim: ResourceClaim) -> ResourceClaim:
 # -- taints of devices -----------------------------------------------------------------------------------------------
 
 
-def _iter_taint_removal_fixes(tried: TriedNode, taint_text: str) -> Iterator[Fix]:
-    """Yield fixes that delete DeviceTaintRules with the taint, or let the driver remove the taint."""
+def _iter_device_taint_removal_fixes(tried: TriedNode, taint_text: str) -> Iterator[Fix]:
+    """Yield fixes that delete DeviceTaintRules with the taint, or have the driver remove the taint from its devices.
+
+    The driver's fixes are yielded for each ResourceSlice with the taint that the node can use.
+    """
     view = tried.cycle.view
     for rule in view.objects.of("DeviceTaintRule"):
         if _is_taint(rule.spec.taint, taint_text):
@@ -167,17 +179,16 @@ def _iter_taint_removal_fixes(tried: TriedNode, taint_text: str) -> Iterator[Fix
                 weakens=weakens,
                 commands=commands,
             )
+
     visible_pools = {(driver, pool) for driver, pool, _ in _find_visible_devices(tried)}
     for resource_slice in view.objects.of("ResourceSlice"):
         key = ObjectKey.of(resource_slice)
         spec = resource_slice.spec
-        if (spec.driver, spec.pool.name) in visible_pools and any(
-            _has_taint(device, taint_text) for device in spec.devices
-        ):
-            text = (
-                f"have driver {spec.driver} remove the taint {taint_text} from the devices of ResourceSlice {key.name}"
-            )
-            edits = (ObjectEdit(key, _build_taint_removal(taint_text)),)
+        is_visible = (spec.driver, spec.pool.name) in visible_pools
+        if is_visible and any(_has_taint(device, taint_text) for device in spec.devices):
+            devices_text = f"the devices of ResourceSlice {key.name}"
+            text = f"have driver {spec.driver} remove the taint {taint_text} from {devices_text}"
+            edits = (ObjectEdit(key, _build_device_untainting(taint_text)),)
             yield Fix(
                 FixKind.UNTAINT_DEVICES,
                 (key, taint_text),
@@ -196,17 +207,17 @@ def _delete_rule(rule: DeviceTaintRule) -> None:
 
 
 def _is_taint(taint: DeviceTaint, taint_text: str) -> bool:
-    """Return whether this is the taint that a fault names."""
+    """Return whether this is the taint that a fault describes by `taint_text`, as KEY=VALUE:EFFECT."""
     return str(taint) == taint_text
 
 
 def _has_taint(device: Device, taint_text: str) -> bool:
-    """Return whether the device has the taint."""
+    """Return whether the device has the taint that `taint_text` describes, as KEY=VALUE:EFFECT."""
     return any(_is_taint(taint, taint_text) for taint in device.taints)
 
 
-def _build_taint_removal(taint_text: str) -> Callable[[ResourceSlice], ResourceSlice]:
-    """Return a change that removes the taint from all devices of a ResourceSlice."""
+def _build_device_untainting(taint_text: str) -> Callable[[ResourceSlice], ResourceSlice]:
+    """Return a function that removes the taint from all devices of a ResourceSlice."""
 
     def change(known: ResourceSlice) -> ResourceSlice:
         """Return the ResourceSlice without the taint."""
@@ -220,9 +231,10 @@ def _build_taint_removal(taint_text: str) -> Callable[[ResourceSlice], ResourceS
 
 
 def _iter_device_columns(cycle: Cycle) -> Iterator[Ints]:
-    """Yield a column (N,) of codes that tell nodes apart by the state of their devices.
+    """Yield one column (N,) of codes that tell nodes apart by the state of their devices, or none without a state.
 
-    If there are too many states, nodes differ only by their numbers of devices and of allocated devices.
+    If there are more than `MOST_DEVICE_STATES` states, nodes differ only by their numbers of devices and of allocated
+    devices.
     """
     evaluation = cycle.pre_filter.find_state(DynamicResources)
     if evaluation is None:
@@ -235,7 +247,7 @@ def _iter_device_columns(cycle: Cycle) -> Iterator[Ints]:
 
 
 def _number_distinct(values: Iterable[Hashable]) -> Ints:
-    """Return a number for each value, (N,), where equal values have equal numbers."""
+    """Return a number for each value, (N,), so that equal values have equal numbers. Numbers start at 0."""
     numbers: dict[Hashable, int] = {}
     return np.array([numbers.setdefault(value, len(numbers)) for value in values], np.int64)
 
@@ -248,6 +260,6 @@ def _count_devices(inventory: Inventory, row: Row) -> tuple[int, int]:
 
 REMEDIES = {
     DynamicResources: PluginRemedies(
-        (waiting.iter_termination_wait_fixes, iter_device_fixes), columns=_iter_device_columns
+        (waiting.iter_termination_wait_fix, iter_device_fixes), columns=_iter_device_columns
     )
 }

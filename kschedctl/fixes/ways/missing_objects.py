@@ -23,17 +23,17 @@ from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.fixes.ways.claims import (
     PodClaim,
-    adapt_to_volume,
-    build_binding,
+    adapt_claim_to_volume,
+    build_claim_binding,
     has_delayed_binding,
-    iter_claim_recreation_fixes,
-    iter_deleted_claim_fixes,
+    iter_claim_recreation_fix,
+    iter_deleted_claim_fix,
     iter_pod_claims,
-    plan_deletion,
+    plan_claim_deletion,
     reset_claim,
     with_class,
 )
-from kschedctl.fixes.ways.new_volumes import LOST, iter_volume_creation_fixes
+from kschedctl.fixes.ways.new_volumes import LOST, iter_volume_creation_fix
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.framework import PluginError
@@ -59,7 +59,10 @@ NAME_CUTOFF = 0.75
 
 
 def iter_missing_or_lost_claim_fixes(tried: TriedNode) -> Iterator[Fix]:
-    """Yield fixes for the pod's first claim that is missing, being deleted, lost, or owned by another pod."""
+    """Yield fixes for the pod's first volume claim that is missing, being deleted, lost, or owned by another pod.
+
+    Nothing is yielded if all claims are fine.
+    """
     for pod_claim in iter_pod_claims(tried):
         claim = pod_claim.claim
         if claim is None:
@@ -68,8 +71,8 @@ def iter_missing_or_lost_claim_fixes(tried: TriedNode) -> Iterator[Fix]:
         if claim.metadata.deletion_timestamp is not None or claim.status.phase == LOST:
             yield from _iter_lost_or_deleted_claim_fixes(tried, claim)
             return
-        if pod_claim.ephemeral and not _is_owned_by(tried.trial.pod, claim):
-            yield from _iter_foreign_claim_fixes(tried, claim, pod_claim)
+        if pod_claim.ephemeral and not _is_claim_owned_by(tried.trial.pod, claim):
+            yield from _iter_foreign_claim_fix(tried, claim, pod_claim)
             return
 
 
@@ -77,11 +80,15 @@ def iter_missing_or_lost_claim_fixes(tried: TriedNode) -> Iterator[Fix]:
 
 
 def _iter_missing_claim_fixes(tried: TriedNode, pod_claim: PodClaim) -> Iterator[Fix]:
-    """Yield fixes that use a claim with a similar name, or create the claim."""
+    """Yield fixes for a claim that does not exist.
+
+    A claim of an ephemeral volume is created by its controller. For any other claim, the pod uses a claim with a
+    similar name, or the claim is created for an available volume or with a StorageClass.
+    """
     if pod_claim.ephemeral:
-        yield from _iter_ephemeral_claim_fixes(tried, pod_claim)
+        yield from _iter_ephemeral_claim_fix(tried, pod_claim)
         return
-    names = [claim.metadata.name for claim in _find_namespace_claims(tried)]
+    names = [claim.metadata.name for claim in _list_claims_in_namespace(tried)]
     for similar_name in get_close_matches(pod_claim.claim_name, names, n=2, cutoff=NAME_CUTOFF):
         text = f"use claim {similar_name} instead of {pod_claim.claim_name}, which does not exist"
         edits = build_pod_edits(tried.trial.pod, _build_claim_name_change(pod_claim.claim_name, similar_name))
@@ -91,24 +98,24 @@ def _iter_missing_claim_fixes(tried: TriedNode, pod_claim: PodClaim) -> Iterator
     meta = ObjectMeta(pod_claim.claim_name, tried.trial.pod.metadata.namespace)
     spec = PersistentVolumeClaimSpec(("ReadWriteOnce",), resources=_build_storage_request(UNKNOWN_SIZE))
     claim = PersistentVolumeClaim(meta, spec, PhaseStatus("Pending"))
-    yield from _iter_creation_fixes_by_volume(tried, claim)
+    yield from _iter_claim_creation_fixes_by_volume(tried, claim)
     yield from _iter_claim_creation_fixes_by_class(tried, claim)
 
 
 def _build_storage_request(size: str) -> VolumeResourceRequirements:
-    """Return the resources of a claim that requests this much storage."""
+    """Return the claim's resources field that requests storage of this size."""
     return VolumeResourceRequirements({"storage": size})
 
 
-def _find_namespace_claims(tried: TriedNode) -> list[PersistentVolumeClaim]:
-    """Return the claims in the pod's namespace."""
+def _list_claims_in_namespace(tried: TriedNode) -> list[PersistentVolumeClaim]:
+    """Return all PersistentVolumeClaims in the target pod's namespace."""
     namespace = tried.trial.pod.metadata.namespace
     claims = get_listers(tried.cycle.view).claims
     return [claim for (claim_namespace, _), claim in claims.items() if claim_namespace == namespace]
 
 
 def _build_claim_name_change(old_name: str, new_name: str) -> Callable[[Pod], Pod]:
-    """Return a pod change that replaces one claim name by another in the pod's volumes."""
+    """Return a function that replaces one claim name by another in all volumes of a pod."""
 
     def change(pod: Pod) -> Pod:
         """Return the pod with the other claim."""
@@ -124,15 +131,23 @@ def _build_claim_name_change(old_name: str, new_name: str) -> Callable[[Pod], Po
 
 
 def _iter_claim_creation_fixes_by_class(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """Yield fixes that create the claim with a class that delays binding, starting with the default class."""
+    """Yield fixes that create the claim with a class that provisions volumes and delays binding.
+
+    There is one fix for each of the first `MOST_PROPOSED` classes, starting with the default class.
+    """
     storage = get_listers(tried.cycle.view)
     provisioning_classes = [
         storage_class
         for name, storage_class in storage.classes.items()
         if has_delayed_binding(name, storage) and storage_class.provisioner != NO_PROVISIONER
     ]
-    provisioning_classes.sort(key=lambda storage_class: storage_class.metadata.name)
-    provisioning_classes.sort(key=lambda storage_class: storage_class.metadata.annotations.get(DEFAULT_CLASS) != "true")
+
+    def default_class_first(storage_class: StorageClass) -> tuple[bool, str]:
+        """Return the sort key of the class."""
+        is_default = storage_class.metadata.annotations.get(DEFAULT_CLASS) == "true"
+        return not is_default, storage_class.metadata.name
+
+    provisioning_classes.sort(key=default_class_first)
     for rank, class_ in enumerate(provisioning_classes[:MOST_PROPOSED]):
         name = class_.metadata.name
         new_claim = with_class(claim, name)
@@ -155,21 +170,24 @@ def _iter_claim_creation_fixes_by_class(tried: TriedNode, claim: PersistentVolum
         )
 
 
-def _iter_creation_fixes_by_volume(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """Yield fixes that create the claim for an available volume, starting with the smallest."""
+def _iter_claim_creation_fixes_by_volume(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+    """Yield fixes that create the claim so that it is bound to an available volume, the smallest volume first.
+
+    There is one fix for each of the first `MOST_PROPOSED` volumes, with the volume's size and class.
+    """
     storage = get_listers(tried.cycle.view)
     available_volumes = [
         volume
         for volume in storage.volumes.values()
         if volume.spec.claim_ref is None and volume.status.phase == "Available"
     ]
-    available_volumes.sort(key=lambda volume: (_measure_size(volume), volume.metadata.name))
+    available_volumes.sort(key=lambda volume: (_measure_volume_size(volume), volume.metadata.name))
     for rank, volume in enumerate(available_volumes[:MOST_PROPOSED]):
         name = volume.metadata.name
         size = str(volume.spec.capacity.get("storage", "0"))
         sized_claim = replace(claim, spec=replace(claim.spec, resources=_build_storage_request(size)))
-        new_claim, _ = adapt_to_volume(sized_claim, volume)
-        bind, volume_edit = build_binding(new_claim, volume, storage)
+        new_claim, _ = adapt_claim_to_volume(sized_claim, volume)
+        bind, volume_edit = build_claim_binding(new_claim, volume, storage)
         key = ObjectKey.of(new_claim)
         class_name = get_claim_class(new_claim) or "none"
         text = f"create claim {format_claim_key(new_claim)} of {size}, class {class_name}, for volume {name}"
@@ -193,7 +211,7 @@ def _iter_creation_fixes_by_volume(tried: TriedNode, claim: PersistentVolumeClai
         )
 
 
-def _measure_size(volume: PersistentVolume) -> int:
+def _measure_volume_size(volume: PersistentVolume) -> int:
     """Return the volume's size in billionths of a byte."""
     return to_billionths(parse_volume_storage(volume))
 
@@ -204,13 +222,13 @@ def _build_claim_creation_edit(new_claim: PersistentVolumeClaim) -> ObjectEdit:
 
 
 def _iter_lost_or_deleted_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """Yield fixes that recreate a claim that is lost or being deleted, or that recreate its volume."""
+    """Yield fixes that recreate a claim that is lost or being deleted, or that recreate a lost claim's volume."""
     lost = claim.status.phase == LOST
     if lost:
-        yield from iter_volume_creation_fixes(tried, claim)
-    yield from iter_deleted_claim_fixes(tried, claim, REMAKE)
+        yield from iter_volume_creation_fix(tried, claim)
+    yield from iter_deleted_claim_fix(tried, claim, REMAKE)
     reason = "whose volume is gone" if lost else "which is being deleted"
-    yield from iter_claim_recreation_fixes(
+    yield from iter_claim_recreation_fix(
         tried, FixKind.REMAKE_CLAIM, claim, reset_claim, text=f", {reason}", cost=REMAKE
     )
 
@@ -218,7 +236,7 @@ def _iter_lost_or_deleted_claim_fixes(tried: TriedNode, claim: PersistentVolumeC
 # -- claims of ephemeral volumes -------------------------------------------------------------------------------------
 
 
-def _is_owned_by(pod: Pod, claim: PersistentVolumeClaim) -> bool:
+def _is_claim_owned_by(pod: Pod, claim: PersistentVolumeClaim) -> bool:
     """Return whether the ephemeral volume's claim belongs to the pod."""
     try:
         require_owner(pod, claim)
@@ -227,9 +245,12 @@ def _is_owned_by(pod: Pod, claim: PersistentVolumeClaim) -> bool:
     return True
 
 
-def _iter_ephemeral_claim_fixes(tried: TriedNode, pod_claim: PodClaim) -> Iterator[Fix]:
-    """Yield the fix that lets the ephemeral volume controller create the claim, if the volume has a claim template."""
-    spec = _find_ephemeral_spec(tried, pod_claim)
+def _iter_ephemeral_claim_fix(tried: TriedNode, pod_claim: PodClaim) -> Iterator[Fix]:
+    """Yield the fix that lets the ephemeral volume controller create the claim of an ephemeral volume.
+
+    Nothing is yielded if the volume has no claim template.
+    """
+    spec = _find_ephemeral_claim_spec(tried, pod_claim)
     if spec is None:
         return
     pod = tried.trial.pod
@@ -249,12 +270,12 @@ def _iter_ephemeral_claim_fixes(tried: TriedNode, pod_claim: PodClaim) -> Iterat
     )
 
 
-def _iter_foreign_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim, pod_claim: PodClaim) -> Iterator[Fix]:
-    """Yield the fix that deletes the claim of another owner, so that the pod gets its own.
+def _iter_foreign_claim_fix(tried: TriedNode, claim: PersistentVolumeClaim, pod_claim: PodClaim) -> Iterator[Fix]:
+    """Yield the fix that deletes a claim that another object owns, so that the pod gets its own claim of that name.
 
-    There is none if a running pod uses the claim.
+    There is no fix if a running pod uses the claim.
     """
-    spec = _find_ephemeral_spec(tried, pod_claim) or claim.spec
+    spec = _find_ephemeral_claim_spec(tried, pod_claim) or claim.spec
     pod = tried.trial.pod
 
     def change(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
@@ -264,7 +285,7 @@ def _iter_foreign_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim, po
         return replace(new, metadata=meta, spec=replace(spec, volume_name=""))
 
     key = ObjectKey.of(claim)
-    deletion = plan_deletion(tried, claim)
+    deletion = plan_claim_deletion(tried, claim)
     if deletion is None:
         return
     text = f"delete claim {format_claim_key(claim)}, which the pod does not own, so that the pod's own claim is created"
@@ -283,8 +304,8 @@ def _iter_foreign_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim, po
     )
 
 
-def _find_ephemeral_spec(tried: TriedNode, pod_claim: PodClaim) -> PersistentVolumeClaimSpec | None:
-    """Return the claim spec in the pod's ephemeral volume, or None if there is none."""
+def _find_ephemeral_claim_spec(tried: TriedNode, pod_claim: PodClaim) -> PersistentVolumeClaimSpec | None:
+    """Return the claim spec in the template of the pod's ephemeral volume, or None if the volume has no template."""
     volumes = tried.trial.pod.spec.volumes
     source = next(volume.ephemeral for volume in volumes if volume.name == pod_claim.volume_name)
     if source is None or source.volume_claim_template is None:
@@ -301,16 +322,17 @@ def build_owner_reference(pod: Pod) -> OwnerReference:
 
 
 def iter_missing_storage_class_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """Yield fixes for a claim's missing StorageClass: use a class with a similar name, or create it like another one.
+    """Yield fixes for a claim's missing StorageClass: recreate the claim with a class of a similar name, or create it.
 
-    If the claim names no class, nothing is created.
+    The class is created as a copy of an existing class that delays binding, one for each provisioner. If the claim
+    names no class, none is created.
     """
     classes = get_listers(tried.cycle.view).classes
     name = get_claim_class(claim)
     for similar_name in get_close_matches(name, classes, n=2, cutoff=NAME_CUTOFF):
         text = f" with class {similar_name} instead of {name}, which does not exist"
         change = build_class_change(similar_name)
-        yield from iter_claim_recreation_fixes(
+        yield from iter_claim_recreation_fix(
             tried, FixKind.CORRECT_STORAGE_CLASS, claim, change, text=text, cost=CORRECT, target=similar_name
         )
     if not name:
@@ -322,12 +344,12 @@ def iter_missing_storage_class_fixes(tried: TriedNode, claim: PersistentVolumeCl
 
 
 def build_class_change(class_name: str) -> Callable[[PersistentVolumeClaim], PersistentVolumeClaim]:
-    """Return a claim change that resets the claim and sets another class."""
+    """Return a function that resets a claim, so that it is bound anew, and sets its StorageClass."""
     return lambda known: with_class(reset_claim(known), class_name)
 
 
 def _build_class_copy_fix(model: StorageClass, name: str) -> Fix:
-    """Build the fix that creates a StorageClass as a copy of another one."""
+    """Build the fix that creates a StorageClass of this name as a copy of the model."""
     new_class = replace(model, metadata=ObjectMeta(name))
     key = ObjectKey.of(new_class)
     model_name = model.metadata.name

@@ -15,7 +15,7 @@ from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.trials import is_resized
 from kschedctl.fixes.trial.tried_node import NodeRejection, TriedNode
-from kschedctl.fixes.ways.waiting import build_deletion_edits, detach_volumes, find_driver_users
+from kschedctl.fixes.ways.waiting import build_deletion_edits, find_driver_users, iter_detach_edits
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey, is_recreated_elsewhere
 from kschedctl.scheduler.engine.cycle import run_cycle
@@ -41,43 +41,49 @@ MOST_CONFLICTING = 3
 
 
 def iter_neighbour_removal_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield fixes that move the pods that cause the rejection, or scale their workloads down."""
+    """Yield fixes that each move one of the pods that cause the rejection, or scale its workload down.
+
+    At most `MOST_TRIED` pods are tried, and at most `MOST_MOVED` fixes of each kind are yielded.
+    """
     if tried.row is None:
         return
     moved_count = scaled_count = 0
-    free = _find_conflict_free_nodes(tried, rejection.fact)
+    allowed_nodes = _find_conflict_free_nodes(tried, rejection.fact)
     for position in _find_removable_pods(tried, rejection)[:MOST_TRIED]:
         if moved_count < MOST_MOVED:
-            for change in _iter_move_fixes(tried, position, free):
+            for fix in _iter_move_fix(tried, position, allowed_nodes):
                 moved_count += 1
-                yield change
+                yield fix
         if scaled_count < MOST_MOVED:
-            for change in iter_scale_down_fixes(tried, position):
+            for fix in iter_scale_down_fix(tried, position):
                 scaled_count += 1
-                yield change
+                yield fix
 
 
 def _find_conflict_free_nodes(tried: TriedNode, fact: AnyFact | None) -> Bools:
-    """Return the nodes, (N,), on which a moved pod no longer causes the rejection."""
+    """Return a mask (N,) of the nodes on which a moved pod no longer causes the rejection.
+
+    These are all other nodes or, if the rejection is about a topology, the nodes of all other domains.
+    """
     nodes = tried.cycle.view.nodes
-    free = np.ones(len(nodes), np.bool_)
+    is_conflict_free = np.ones(len(nodes), np.bool_)
+    is_conflict_free[tried.known_row] = False
     if isinstance(fact, TooSkewed | PodInTheWay) and fact.key:
         codes = nodes.label(fact.key).codes
-        free &= codes != codes[tried.known_row]
-    free[tried.known_row] = False
-    return free
+        is_conflict_free &= codes != codes[tried.known_row]
+    return is_conflict_free
 
 
 def _find_removable_pods(tried: TriedNode, rejection: NodeRejection) -> list[Position]:
     """Return the movable pods whose removal may resolve the rejection, in the order in which to try them.
 
-    The list is empty if the rejection has no figures or too many pods cause it.
+    The list is empty if the rejection's fact names no pods or resources, or if too many pods cause the rejection.
     """
     view = tried.cycle.view
     positions: list[Position] = []
     match rejection.fact:
         case Insufficient(resource=resource):
-            positions = _find_freeing_pods(tried, resource)
+            positions = _find_pods_freeing_resources(tried, resource)
         case TooManyPods():
             positions = view.pods_on(tried.known_row)
         case HostPortHeld(holder=pod) | DiskMounted(pod=pod) if pod:
@@ -85,7 +91,7 @@ def _find_removable_pods(tried: TriedNode, rejection: NodeRejection) -> list[Pos
         case PodInTheWay(pod=pod, others=others) if pod and others < MOST_CONFLICTING:
             positions = _list_pod(tried, pod)
         case TooSkewed(key=key):
-            positions = _find_crowding_pods(tried, key)
+            positions = _find_pods_crowding_domain(tried, key)
         case TooManyVolumes(drivers=(first, *_)):
             positions = find_driver_users(view, tried.known_row, first.driver)
     return [position for position in positions if _is_movable(tried, position)]
@@ -97,10 +103,11 @@ def _list_pod(tried: TriedNode, key: str) -> list[Position]:
     return [] if position is None else [position]
 
 
-def _find_freeing_pods(tried: TriedNode, resource: str) -> list[Position]:
-    """Return the node's movable pods in the order in which to try them, to free resources that the node lacks.
+def _find_pods_freeing_resources(tried: TriedNode, resource: str) -> list[Position]:
+    """Return the node's movable pods in the order in which to try to free resources that the node lacks.
 
-    Pods that free enough by themselves come first, the smallest first, then the others, the largest first. If not even
+    Pods that free enough of all lacking resources by themselves come first, the pod that frees least of `resource`
+    first. After about half as many pods as are tried, pods that free some of it follow, the largest first. If not even
     the largest pods together free enough, the list is empty.
     """
     view = tried.cycle.view
@@ -110,13 +117,15 @@ def _find_freeing_pods(tried: TriedNode, resource: str) -> list[Position]:
     if len(columns) < len(facts) or not positions:
         return []
 
-    # What each pod frees of each lacking resource, (P, R).
+    # What each pod frees of each lacking resource, (P, R). No fix moves more than MOST_MOVED pods.
     infos = view.pods.info[positions]
     freed = view.requests[infos][:, columns]
     shortages = np.array([fact.requested - fact.free for fact in facts])
-    if (np.sort(freed, axis=0)[-MOST_MOVED:].sum(axis=0) < shortages).any():
+    most_freed = np.sort(freed, axis=0)[-MOST_MOVED:].sum(axis=0)
+    if (most_freed < shortages).any():
         return []
 
+    # Split the pods into those that free enough by themselves and those that do not, and sort by `resource`.
     freed_amounts = dict(zip(positions, view.requests[infos, view.resources[resource]].tolist(), strict=True))
     sufficient_pods = {positions[index] for index in np.flatnonzero(np.all(freed >= shortages, axis=1)).tolist()}
     smallest_sufficient = sorted(sufficient_pods, key=freed_amounts.__getitem__)
@@ -128,10 +137,10 @@ def _find_freeing_pods(tried: TriedNode, resource: str) -> list[Position]:
     return [*smallest_sufficient[:half], *insufficient_pods, *smallest_sufficient[half:]]
 
 
-def _find_crowding_pods(tried: TriedNode, key: str) -> list[Position]:
-    """Return the pods in the node's domain that the spread constraints on this key count.
+def _find_pods_crowding_domain(tried: TriedNode, key: str) -> list[Position]:
+    """Return the pods in the node's domain that the target pod's hard spread constraints on this topology key count.
 
-    Pods of the same workload come first.
+    Pods of the target pod's own workload come first.
     """
     view = tried.cycle.view
     own_workload = find_owner(tried.trial.pod)
@@ -155,9 +164,9 @@ def _is_movable(tried: TriedNode, position: Position) -> bool:
 
 
 def is_evictable(tried: TriedNode, position: Position) -> bool:
-    """Return whether the pod's PDB allows its eviction, after all evictions by the trial's changes.
+    """Return whether the pod's PDB, if any, allows its eviction after all evictions by the trial's changes.
 
-    The eviction API rejects every pod that several PDBs select.
+    The eviction API rejects every pod that several PDBs select, so such a pod is never evictable.
     """
     budgets = get_budgets(tried.trial.scheduler.view)
     selecting_budgets = budgets.find_selecting_budgets(position)
@@ -166,11 +175,14 @@ def is_evictable(tried: TriedNode, position: Position) -> bool:
     if len(selecting_budgets) > 1:
         return False
     (budget,) = selecting_budgets
-    return budgets.count_allowed(budget) > _count_evictions(tried)[budget]
+    return budgets.count_allowed_disruptions(budget) > _count_evictions(tried)[budget]
 
 
 def _count_evictions(tried: TriedNode) -> Counter[str]:
-    """Count, by PDB, the disruptions that the trial's changes use up."""
+    """Count the disruptions that the trial's changes use up, by PDB.
+
+    Changes of the target pod, of new pods and of pods that are only resized disrupt nothing.
+    """
     view = tried.trial.scheduler.view
     target_key = ObjectKey.of(tried.trial.pod)
     counts: Counter[str] = Counter()
@@ -183,14 +195,14 @@ def _count_evictions(tried: TriedNode) -> Counter[str]:
     return counts
 
 
-def _iter_move_fixes(tried: TriedNode, position: Position, free: Bools) -> Iterator[Fix]:
-    """Yield the fix that moves the pod to the best of the `free` nodes (N,), if it fits on one of them.
+def _iter_move_fix(tried: TriedNode, position: Position, allowed_nodes: Bools) -> Iterator[Fix]:
+    """Yield the fix that moves the pod to the best of the allowed nodes, a mask (N,), if the pod fits on one of them.
 
-    The target pod has its place on this node by then.
+    It has to fit there although the target pod then has its place on the tried node.
     """
     view = tried.cycle.view
     pod = view.pods.objects[position]
-    new_node = _find_best_node(tried, position, pod, free)
+    new_node = _find_best_node(tried, position, pod, allowed_nodes)
     if not new_node:
         return
     old_node = view.nodes.names[int(view.node[position])]
@@ -200,7 +212,7 @@ def _iter_move_fixes(tried: TriedNode, position: Position, free: Bools) -> Itera
         (pod.key, new_node),
         f"move {pod.key} from {old_node} to {new_node}",
         by="operator",
-        edits=(ObjectEdit(ObjectKey.of(pod), _build_node_change(new_node)), *detach_volumes(view, pod)),
+        edits=(ObjectEdit(ObjectKey.of(pod), _build_node_change(new_node)), *iter_detach_edits(view, pod)),
         cost=MOVE,
         weakens=f"evicts {pod.key}{weakens}",
         price=price,
@@ -216,7 +228,10 @@ def _iter_move_fixes(tried: TriedNode, position: Position, free: Bools) -> Itera
 
 
 def _describe_move_loss(pod: Pod) -> tuple[str, Price | None]:
-    """Return the data that the pod loses when it moves, as the end of a clause, and the price of that loss."""
+    """Describe what the pod loses when it moves, as the end of a clause, and return the price of that loss.
+
+    The price is None, the usual price of moving a pod, unless data or the identity of a StatefulSet's pod are at stake.
+    """
     volumes = pod.spec.volumes
     if any(volume.host_path is not None for volume in volumes):
         return ", which leaves the files of its hostPath volumes behind", Price.LOSS
@@ -228,12 +243,15 @@ def _describe_move_loss(pod: Pod) -> tuple[str, Price | None]:
 
 
 def _build_node_change(node: str) -> Callable[[Pod], Pod]:
-    """Return a pod change that sets the pod's node."""
+    """Return a function that binds a pod to this node."""
     return lambda pod: replace(pod, spec=replace(pod.spec, node_name=node))
 
 
-def _find_best_node(tried: TriedNode, position: Position, pod: Pod, free: Bools) -> str:
-    """Return the best node for the moved pod among the `free` ones (N,), or "" if it fits on none of them."""
+def _find_best_node(tried: TriedNode, position: Position, pod: Pod, allowed_nodes: Bools) -> str:
+    """Return the feasible node with the highest score for the moved pod, among the allowed nodes, a mask (N,).
+
+    The target pod has taken the moved pod's place by then. The result is empty if no allowed node is feasible.
+    """
     # The state after the target pod took the place of the moved pod.
     after = tried.cycle.view.fork()
     after.forget(position)
@@ -249,31 +267,28 @@ def _find_best_node(tried: TriedNode, position: Position, pod: Pod, free: Bools)
     if not cycle.schedulable:
         return ""
     scores = dict(zip(cycle.scores.rows.tolist(), cycle.scores.total.tolist(), strict=True))
-    free_rows = [row for row in sorted(scores) if free[row]]
-    if not free_rows:
+    allowed_rows = [row for row in sorted(scores) if allowed_nodes[row]]
+    if not allowed_rows:
         return ""
-    best_row = max(free_rows, key=scores.__getitem__)  # the first of several with the same score
+    best_row = max(allowed_rows, key=scores.__getitem__)  # the first of several with the same score
     return after.nodes.names[Row(best_row)]
 
 
-def iter_scale_down_fixes(tried: TriedNode, position: Position) -> Iterator[Fix]:
+def iter_scale_down_fix(tried: TriedNode, position: Position) -> Iterator[Fix]:
     """Yield the fix that removes the pod by scaling its workload down, if the controller would choose this pod.
 
-    There is none for pods of the target pod's own workload.
+    There is no fix for pods of the target pod's own workload, whose controller would remove the target pod instead.
     """
     pod = tried.cycle.view.pods.objects[position]
     owner = find_owner(pod)
-    remaining_count = _count_replicas_after(tried, pod, owner)
+    remaining_count = _count_replicas_after_removal(tried, pod, owner)
     if remaining_count is None or owner == find_owner(tried.trial.pod):
-        return  # the controller would remove the target pod, which has no node
-    weakens = f"{owner} loses one replica"
-    price = None
-    if not remaining_count:
-        weakens = f"{owner} loses its last replica"
-        price = Price.LOSS
+        return
+    weakens = f"{owner} loses one replica" if remaining_count else f"{owner} loses its last replica"
     if owner.kind == "StatefulSet":
         weakens += "; its persistentVolumeClaimRetentionPolicy may delete the claims of that replica"
-        price = Price.LOSS
+    loses_data_or_service = not remaining_count or owner.kind == "StatefulSet"
+    price = Price.LOSS if loses_data_or_service else None
     yield Fix(
         FixKind.SCALE_DOWN,
         pod.key,
@@ -289,34 +304,34 @@ def iter_scale_down_fixes(tried: TriedNode, position: Position) -> Iterator[Fix]
     )
 
 
-def _count_replicas_after(tried: TriedNode, pod: Pod, owner: Owner) -> int | None:
-    """Return the number of replicas without the pod, or None if scaling down would not remove this pod.
+def _count_replicas_after_removal(tried: TriedNode, pod: Pod, owner: Owner) -> int | None:
+    """Return how many replicas remain if the owner is scaled down by this pod, or None if another pod would go.
 
-    A ReplicaSet removes pods without a node first, and a StatefulSet removes none while one has no node. The last pod
-    of a StatefulSet is removed first. Workloads of other kinds are not scaled down.
+    A ReplicaSet removes pods without a node first, and a StatefulSet removes none while one has no node. A StatefulSet
+    removes the pod with the highest ordinal first. Workloads of other kinds are not scaled down.
     """
     if _has_pending_pod(tried, owner):
         return None
     if owner.kind in ("Deployment", "ReplicaSet"):
         return count_replicas(tried, owner) - 1 - _count_removed_replicas(tried, owner)
-    ordinal = pod.metadata.name.removeprefix(f"{owner.name}-")
-    if owner.kind != "StatefulSet" or not ordinal.isdigit():
+    ordinal_text = pod.metadata.name.removeprefix(f"{owner.name}-")
+    if owner.kind != "StatefulSet" or not ordinal_text.isdigit():
         return None
-    next_ordinal = int(ordinal) + 1
-    later_ordinals = range(next_ordinal, next_ordinal + count_replicas(tried, owner))
+    ordinal = int(ordinal_text)
+    later_ordinals = range(ordinal + 1, ordinal + 1 + count_replicas(tried, owner))
     pods = tried.cycle.view.pods
     is_last = all(pods.find_position(f"{owner.namespace}/{owner.name}-{number}") is None for number in later_ordinals)
-    return int(ordinal) if is_last else None
+    return ordinal if is_last else None
 
 
 def _count_removed_replicas(tried: TriedNode, owner: Owner) -> int:
-    """Count the workload's pods that other changes of the trial delete."""
+    """Count the pods of the workload that the trial's changes delete."""
     deleted_objects = (edit.before for edit in tried.trial.edits.values() if edit.after is None)
     return sum(isinstance(pod, Pod) and find_owner(pod) == owner for pod in deleted_objects)
 
 
 def _has_pending_pod(tried: TriedNode, owner: Owner) -> bool:
-    """Return whether a pod of the workload has no node."""
+    """Return whether a pod of the workload has no node in the unchanged cluster."""
     view = tried.trial.scheduler.view
 
     def find_waiting_workloads() -> frozenset[Owner]:
@@ -328,11 +343,11 @@ def _has_pending_pod(tried: TriedNode, owner: Owner) -> bool:
 
 
 def count_replicas(tried: TriedNode, owner: Owner) -> int:
-    """Count the pods of the workload in the unchanged cluster."""
+    """Count the pods of the workload in the unchanged cluster. All workloads are counted once for each view."""
     base = tried.trial.scheduler.view
 
     def count_by_owner() -> Counter[Owner]:
-        """Count the pods of each workload."""
+        """Count the pods of each workload, by the templates that many pods share."""
         table = base.pods.objects.table
         pod_counts = np.bincount(table.template, minlength=len(table.templates)).tolist()
         counts: Counter[Owner] = Counter()

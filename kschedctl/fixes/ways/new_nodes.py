@@ -35,17 +35,17 @@ Amounts = dict[str, int]
 
 
 def iter_added_node_fixes(tried: TriedNode) -> Iterator[Fix]:
-    """Yield fixes that add one node like an existing one of each shape, or a larger one if all are too small.
+    """Yield fixes that add one node like an existing node of each shape, or a larger node if all are too small.
 
-    A new node has the DaemonSet pods of its model but neither a cordon nor a fault. No node is added in a zone that is
-    out, or if no node was ever initialized. A larger node is offered only if a machine of that size is plausible, and
-    one with devices only if no node shape has such devices.
+    A new node has the DaemonSet pods of its model but neither a cordon nor a fault. No node is added in a zone whose
+    nodes are all faulty, or if no node was ever initialized. A larger node is offered only if a machine of that size is
+    plausible. A node with more devices is offered only if no existing node has enough of them.
     """
     view = tried.cycle.view
     if is_no_node_initialized(view.nodes):
         return
     in_failed_zones = _find_nodes_in_failed_zones(view.nodes)
-    models = [node for node in _find_models(tried) if not in_failed_zones[view.nodes.index[node.metadata.name]]]
+    models = [node for node in _find_model_nodes(tried) if not in_failed_zones[view.nodes.index[node.metadata.name]]]
 
     # Add a node like an existing one, first like nodes that only lack room. If all nodes lack more, all are tried.
     accepting_models = [node for node in models if _accepts_pod_if_empty(tried, node)] or models
@@ -53,21 +53,21 @@ def iter_added_node_fixes(tried: TriedNode) -> Iterator[Fix]:
         yield build_added_nodes_fix(view, node, has_rare_devices=_has_rare_devices(tried, node))
 
     # Add a larger node if all of these are too small.
-    shortages = {node.metadata.name: _find_shortage(tried, node) for node in accepting_models}
-    if not all(shortages.values()):
+    larger_amounts = {node.metadata.name: _find_amounts_of_larger_node(tried, node) for node in accepting_models}
+    if not all(larger_amounts.values()):
         return
     for node in accepting_models[:MOST_MODELS]:
-        amounts = shortages[node.metadata.name]
+        amounts = larger_amounts[node.metadata.name]
         largest = {name: _find_largest_allocatable(view, name) for name in amounts}
         if any(is_extended(name) and largest[name] >= amount for name, amount in amounts.items()):
-            continue  # a node like those with enough devices is added instead
+            continue  # a copy of a node that has enough devices is offered instead
         if all(is_plausible_machine_size(name, amount, largest[name]) for name, amount in amounts.items()):
             unoffered_resources = frozenset(name for name in amounts if is_extended(name) and not largest[name])
             yield build_added_nodes_fix(view, node, larger=amounts, unoffered_resources=unoffered_resources)
 
 
 def _accepts_pod_if_empty(tried: TriedNode, model: Node) -> bool:
-    """Return whether the pod's node selection and tolerations allow a new node like the model."""
+    """Return whether the pod's node selection and tolerations allow a new node like the model, whatever its size."""
     row = tried.cycle.view.nodes.index[model.metadata.name]
     if any(rejection.mask[row] for rejection in _find_rejections(tried, NodeAffinity.name)):
         return False
@@ -78,10 +78,10 @@ def _accepts_pod_if_empty(tried: TriedNode, model: Node) -> bool:
 def _find_nodes_in_failed_zones(nodes: NodeColumns) -> Bools:
     """Return a mask of the nodes (N,) in zones that have only faulty nodes.
 
-    It is empty unless another zone has a node without a fault.
+    No node is marked unless another zone has a node without a fault, since then the zones are not the reason.
     """
-    taint_sets, taint_set = nodes.taint_sets
-    is_faulty = np.array([any(map(reports_fault, taints)) for taints in taint_sets], np.bool_)[taint_set]
+    taint_sets, set_numbers = nodes.taint_sets
+    is_faulty = np.array([any(map(reports_fault, taints)) for taints in taint_sets], np.bool_)[set_numbers]
     zones = nodes.label(ZONE)
     is_working_in_zone = (zones.codes >= 0) & ~is_faulty
     is_zone_failed = np.ones(len(zones.values) + 1, np.bool_)
@@ -91,12 +91,15 @@ def _find_nodes_in_failed_zones(nodes: NodeColumns) -> Bools:
 
 
 def _has_rare_devices(tried: TriedNode, model: Node) -> bool:
-    """Return whether the pod requests devices that this node has but most nodes of its pool do not have."""
+    """Return whether the pod requests devices that this node has but most nodes of its pool do not have.
+
+    The result is False for a node without a pool.
+    """
     view = tried.cycle.view
     pool = find_pool(model)
     if not pool:
         return False
-    pools = view.memo("nodes of pools", lambda: _group_by_pool(view.nodes.objects))
+    pools = view.memo("nodes of pools", lambda: _group_nodes_by_pool(view.nodes.objects))
     nodes_with_slices = view.memo(
         "nodes with devices", lambda: {resource_slice.spec.node_name for resource_slice in view.cluster.resource_slices}
     )
@@ -113,7 +116,7 @@ def _has_rare_devices(tried: TriedNode, model: Node) -> bool:
     return has_devices(model) and 2 * sum(map(has_devices, members)) < len(members)
 
 
-def _group_by_pool(nodes: Sequence[Node]) -> dict[str, list[Node]]:
+def _group_nodes_by_pool(nodes: Sequence[Node]) -> dict[str, list[Node]]:
     """Return the nodes of each pool, by the pool's name and in the given order."""
     pools: dict[str, list[Node]] = {}
     for node in nodes:
@@ -121,15 +124,20 @@ def _group_by_pool(nodes: Sequence[Node]) -> dict[str, list[Node]]:
     return pools
 
 
-def _find_models(tried: TriedNode) -> list[Node]:
-    """Return the first node of each shape: pool, zone, taints, size, and the labels that the pod selects by."""
+def _find_model_nodes(tried: TriedNode) -> list[Node]:
+    """Return one node of each shape, to model new nodes on. Nodes of one shape are alike for the pod."""
     keys = tuple(sorted(collect_label_keys(tried.cycle) - {HOSTNAME}))
     view = tried.cycle.view
-    return view.memo((_find_models, keys), lambda: list(_find_first_of_shapes(view.nodes.objects, keys).values()))
+    return view.memo(
+        (_find_model_nodes, keys), lambda: list(_find_first_node_of_each_shape(view.nodes.objects, keys).values())
+    )
 
 
-def _find_first_of_shapes(nodes: Sequence[Node], keys: Sequence[str]) -> dict[object, Node]:
-    """Return the first node of each shape, preferring nodes that are not cordoned."""
+def _find_first_node_of_each_shape(nodes: Sequence[Node], keys: Sequence[str]) -> dict[object, Node]:
+    """Return the first node of each shape, by shape. Nodes that are not cordoned come before cordoned ones.
+
+    A shape consists of the node's pool, zone, size, lasting taints, and values of the labels `keys`.
+    """
     first_nodes: dict[object, Node] = {}
     for node in sorted(nodes, key=lambda node: node.spec.unschedulable):
         selected_labels = tuple(map(node.metadata.labels.get, keys))
@@ -147,18 +155,18 @@ def _find_largest_allocatable(view: Fork, resource: str) -> int:
 
 
 def _find_rejections(tried: TriedNode, plugin: str) -> Sequence[Rejection]:
-    """Return the plugin's rejections of nodes in the trial."""
+    """Return the rejections of nodes by this Filter plugin in the trial, or nothing if the plugin did not run."""
     verdict = tried.cycle.filter.verdicts.get(plugin)
     return verdict.rejections if verdict else ()
 
 
-def _find_shortage(tried: TriedNode, node: Node) -> Amounts:
-    """Return, for each resource that this node has too little of, the amount that a larger node must offer.
+def _find_amounts_of_larger_node(tried: TriedNode, node: Node) -> Amounts:
+    """Return the amounts that a larger node must offer, for each resource of which this node has too little.
 
-    The amount covers the pod and the node's DaemonSet pods.
+    An amount covers the pod and the node's DaemonSet pods. The result is empty if the node is large enough.
     """
     view = tried.cycle.view
-    row = tried.cycle.view.nodes.index[node.metadata.name]
+    row = view.nodes.index[node.metadata.name]
     daemon_pods = [
         position for position in view.pods_on(row) if find_owner(view.pods.objects[position]).kind == "DaemonSet"
     ]
@@ -184,20 +192,23 @@ def build_added_nodes_fix(
     unoffered_resources: frozenset[str] = frozenset(),
     has_rare_devices: bool = False,
 ) -> Fix:
-    """Build the fix that adds nodes like a model, with its DaemonSet pods, devices and volume limits.
+    """Build the fix that adds `count` nodes like a model, with its DaemonSet pods, devices and volume limits.
 
-    `larger` holds the amounts of which the new nodes offer more than the model. `unoffered_resources` are the resources
-    among these that no node offers. `has_rare_devices` says that most nodes of the model's pool do not have the model's
-    devices. Both change the fix's text.
+    `larger` holds the amounts that the new nodes offer of some resources, if they are larger than the model. The last
+    two arguments only change the fix's text: `unoffered_resources` are the resources in `larger` that no node offers,
+    and `has_rare_devices` says that most nodes of the model's pool do not have the model's devices.
     """
     name = model.metadata.name
-    sizes: Resources = {resource: _format_amount(resource, amount) for resource, amount in (larger or {}).items()}
+    sizes: Resources = {
+        resource: _format_amount_rounded_up(resource, amount) for resource, amount in (larger or {}).items()
+    }
     candidate_names = (f"{name}-more-{number}" for number in range(len(view.nodes) + count))
     free_names = (candidate for candidate in candidate_names if candidate not in view.nodes.index)
     edits: list[ObjectEdit] = []
     for new_name in islice(free_names, count):
-        edits += _iter_node_edits(view, model, new_name, sizes)
+        edits += _iter_node_creation_edits(view, model, new_name, sizes)
 
+    # Describe the new nodes.
     nodes_text = "a node" if count == 1 else f"{count} nodes"
     pool = find_pool(model)
     where = f"like {name}"
@@ -246,7 +257,7 @@ def _describe_size(resource: str, size: object) -> str:
     return f"{size} {resource}" if is_extended(resource) else f"{size} of {resource}"
 
 
-def _format_amount(resource: str, amount: int) -> str:
+def _format_amount_rounded_up(resource: str, amount: int) -> str:
     """Format an amount as a quantity in whole CPUs, Gi or Mi, rounded up. Other resources stay exact."""
     if resource == CPU:
         return str(-(-amount // 1000))
@@ -255,8 +266,11 @@ def _format_amount(resource: str, amount: int) -> str:
     return str(amount)
 
 
-def _iter_node_edits(view: Fork, model: Node, new_name: str, sizes: Resources) -> Iterator[ObjectEdit]:
-    """Yield the edits that add one node with its CSINode, ResourceSlices and DaemonSet pods."""
+def _iter_node_creation_edits(view: Fork, model: Node, new_name: str, sizes: Resources) -> Iterator[ObjectEdit]:
+    """Yield the edits that add one node like the model, with its own CSINode, ResourceSlices and DaemonSet pods.
+
+    `sizes` are the quantities that the new node offers of some resources instead of the model's.
+    """
     name = model.metadata.name
     status = replace(model.status, allocatable={**model.status.allocatable, **sizes})
     labels = dict(model.metadata.labels)
@@ -277,18 +291,18 @@ def _iter_node_edits(view: Fork, model: Node, new_name: str, sizes: Resources) -
 
 
 def _build_new_spec(node: Node) -> NodeSpec:
-    """Return the spec of a new node like this one, neither cordoned nor faulty."""
+    """Return the spec that a new node like this one has: without a cordon, taints of its condition or a provider ID."""
     taints = tuple(taint for taint in remove_condition_taints(node).spec.taints if taint.key != UNSCHEDULABLE_TAINT.key)
     return replace(node.spec, unschedulable=False, taints=taints, provider_id="")
 
 
 def _build_csi_node_edit(csi_node: CSINode) -> ObjectEdit:
-    """Return the edit that adds a CSINode."""
+    """Return the edit that creates this CSINode."""
     return ObjectEdit(ObjectKey.of(csi_node), lambda _: csi_node)
 
 
 def _build_slice_edit(resource_slice: ResourceSlice, node_name: str) -> ObjectEdit:
-    """Return the edit that copies a ResourceSlice to the new node, with a device pool of its own."""
+    """Return the edit that creates a copy of the ResourceSlice for the new node, with another device pool name."""
     pool = replace(resource_slice.spec.pool, name=f"{resource_slice.spec.pool.name}-{node_name}")
     spec = replace(resource_slice.spec, node_name=node_name, pool=pool)
     new_slice = replace(resource_slice, metadata=ObjectMeta(f"{resource_slice.metadata.name}-{node_name}"), spec=spec)
@@ -296,7 +310,7 @@ def _build_slice_edit(resource_slice: ResourceSlice, node_name: str) -> ObjectEd
 
 
 def _build_daemon_pod_edit(pod: Pod, node_name: str) -> ObjectEdit:
-    """Return the edit that adds a copy of the DaemonSet pod on the new node."""
+    """Return the edit that creates a copy of the DaemonSet pod on the new node."""
     meta = replace(pod.metadata, name=f"{pod.metadata.name}-{node_name}", uid="")
     new_pod = replace(pod, metadata=meta, spec=replace(pod.spec, node_name=node_name))
     return ObjectEdit(ObjectKey.of(new_pod), lambda _: new_pod, pod.key)

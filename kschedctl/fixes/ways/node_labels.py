@@ -43,7 +43,11 @@ NUMBER_SUFFIX = re.compile(r"(?:[0-9]+|(?<=[-_.])[a-z0-9]{1,2})$", re.IGNORECASE
 
 
 def iter_selector_fixes(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
-    """Yield fixes for one nodeSelector label: correct it, use another value, label the node, or drop the label."""
+    """Yield fixes for a nodeSelector label that the node lacks.
+
+    They correct the label's key, select the node's value, label the node, or drop the label. Only corrections are
+    proposed if the label names a missing host that has files of the pod.
+    """
     pod = tried.trial.pod
     key = unmet.key
     value = unmet.values[0]
@@ -61,8 +65,8 @@ def iter_selector_fixes(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
     if find_missing_host_with_data(tried.trial, key, unmet.values):
         return  # the pod's files were on that host
     if unmet.found is not None:
-        yield _build_other_value_fix(tried, key, value, unmet.found)
-    yield from iter_node_label_fixes(tried, key, value)
+        yield _build_other_label_value_fix(tried, key, value, unmet.found)
+    yield from iter_role_label_fix(tried, key, value)
 
     weakens, price = describe_label_loss(key, value)
     change = _build_selector_change(lambda selector: {k: v for k, v in selector.items() if k != key})
@@ -79,10 +83,10 @@ def iter_selector_fixes(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
     )
 
 
-def _build_other_value_fix(tried: TriedNode, key: str, value: str, node_value: str) -> Fix:
-    """Build the fix that selects nodes by the node's value of the label.
+def _build_other_label_value_fix(tried: TriedNode, key: str, value: str, node_value: str) -> Fix:
+    """Build the fix that selects nodes by the node's value of the label instead of the pod's.
 
-    It is a correction if the pod's value is misspelt.
+    The fix is a correction, which gives up nothing, if the pod's value is misspelt.
     """
     text = f"select nodes with {key}={node_value} instead of {value}"
     change = _build_selector_change(lambda selector: {**selector, key: node_value})
@@ -106,7 +110,10 @@ def _build_other_value_fix(tried: TriedNode, key: str, value: str, node_value: s
 
 
 def describe_label_loss(key: str, value: str) -> tuple[str, Price | None]:
-    """Return what the pod gives up if nodes need not have the label, and the price of that loss."""
+    """Describe what the pod gives up if nodes need not have the label, and return the price of that loss.
+
+    The price is None, the usual one of the fix, unless the label names the platform that the image is built for.
+    """
     if value in PLATFORMS.get(STABLE_LABELS.get(key, key), ()):
         return f"its image would run on nodes that are not {value}: it must be built for those, too", Price.LOSS
     return ANYWHERE, None
@@ -123,7 +130,10 @@ def _build_key_change(old_key: str, new_key: str) -> Callable[[dict[str, str]], 
 
 
 def find_similar_keys(key: str, tried: TriedNode) -> list[str]:
-    """Return node labels that an unknown key probably means: its stable form, another case or prefix, or a typo."""
+    """Return the keys of node labels that an unknown key probably means, or nothing if a node has a label of that key.
+
+    A similar key is a stable or old form, differs in case or prefix, or looks like a typo.
+    """
     view = tried.trial.scheduler.view
     known_keys = view.memo(
         "labels of nodes", lambda: _collect_keys(node.metadata.labels for node in view.nodes.objects)
@@ -143,7 +153,8 @@ def find_similar_keys(key: str, tried: TriedNode) -> list[str]:
 def iter_other_topologies(key: str, tried: TriedNode) -> Iterator[tuple[str, Price | None]]:
     """Yield topology keys to use instead of a key that no node has, each with the price of the change.
 
-    These are similar keys at the usual price or, if there are none, the usual topologies.
+    Similar keys come at the usual price, which is None. If there are none, the usual topologies are yielded. Nothing is
+    yielded if a node has the key.
     """
     similar_keys = find_similar_keys(key, tried)
     for similar_key in similar_keys:
@@ -163,12 +174,15 @@ def _collect_keys(all_labels: Iterable[dict[str, str]]) -> dict[str, None]:
 
 
 def _strip_prefix(key: str) -> str:
-    """Return the label's name without its prefix, in lower case."""
+    """Return the label key without its prefix, such as example.com/, in lower case."""
     return key.rpartition("/")[2].lower()
 
 
 def is_misspelt(key: str, value: str, candidate: str, known_values: Collection[str]) -> bool:
-    """Return whether a label value that no node has probably means the candidate."""
+    """Return whether the value of a node label probably means the candidate, which is a value that a node has.
+
+    An operating system or architecture only means the value of which it is a known synonym.
+    """
     platforms = PLATFORMS.get(STABLE_LABELS.get(key, key))
     if platforms is not None and (value in platforms or value.lower() in SYNONYMS):
         return SYNONYMS.get(value.lower()) == candidate
@@ -176,7 +190,7 @@ def is_misspelt(key: str, value: str, candidate: str, known_values: Collection[s
 
 
 def is_typo(unknown_word: str, candidate: str, known_words: Collection[str]) -> bool:
-    """Return whether an unknown word probably means the candidate and no other known word.
+    """Return whether an unknown word probably means the candidate, which is the most similar of the known words.
 
     >>> is_typo("genral", "general", ["general", "gpu"]), is_typo("zone-d", "zone-c", ["zone-c"])
     (True, False)
@@ -193,9 +207,10 @@ def is_typo(unknown_word: str, candidate: str, known_words: Collection[str]) -> 
 
 
 def find_similar_words(meant_word: str, known_words: Collection[str], cutoff: float = 0.7) -> list[str]:
-    """Return the known words that a word may mean: in another case, mistyped, or written in full.
+    """Return the known words that a word may mean, the surest first: in another case, written in full, or mistyped.
 
-    Words that differ only in their number are not similar.
+    Words that differ only in their number are not similar. `cutoff` is the least similarity of a mistyped word, as
+    difflib computes it.
 
     >>> find_similar_words("wbe", ["web", "api"]), find_similar_words("SSD", ["ssd", "hdd"])
     (['web'], ['ssd'])
@@ -206,21 +221,20 @@ def find_similar_words(meant_word: str, known_words: Collection[str], cutoff: fl
     >>> find_similar_words("prod", ["production", "test"]), find_similar_words("gpu", ["gpu-a100"])
     (['production'], [])
     """
-    # The word with two neighbouring letters swapped.
-    swapped = {
+    words_with_swapped_letters = {
         f"{meant_word[:i]}{meant_word[i + 1]}{meant_word[i]}{meant_word[i + 2 :]}" for i in range(len(meant_word) - 1)
     }
-    certain_words = [
-        word for word in known_words if word.lower() == meant_word.lower() or (len(meant_word) > 2 and word in swapped)
-    ]
-    certain_words += [
+    similar_words = [
         word
         for word in known_words
-        if word not in certain_words and (_is_short_for(meant_word, word) or _is_short_for(word, meant_word))
+        if word.lower() == meant_word.lower() or (len(meant_word) > 2 and word in words_with_swapped_letters)
+    ]
+    similar_words += [
+        word for word in known_words if _is_short_for(meant_word, word) or _is_short_for(word, meant_word)
     ]
     close_words = get_close_matches(meant_word, known_words, n=2, cutoff=cutoff)
-    certain_words += [word for word in close_words if not _differ_in_number(meant_word, word)]
-    return list(dict.fromkeys(certain_words))
+    similar_words += [word for word in close_words if not _differ_in_number(meant_word, word)]
+    return list(dict.fromkeys(similar_words))
 
 
 def _is_short_for(short: str, word: str) -> bool:
@@ -229,20 +243,22 @@ def _is_short_for(short: str, word: str) -> bool:
 
 
 def _differ_in_number(first: str, second: str) -> bool:
-    """Return whether the names differ only in the number or letter that tells things of one kind apart."""
+    """Return whether two names differ only in the number or letter at their end, as zone-a and zone-b do."""
     if not NUMBER_SUFFIX.search(first) or not NUMBER_SUFFIX.search(second):
         return False
     return NUMBER_SUFFIX.sub("", first) == NUMBER_SUFFIX.sub("", second)
 
 
-def iter_node_label_fixes(tried: TriedNode, key: str, value: str) -> Iterator[Fix]:
-    """Yield the fix that gives the node a role label that another node has.
+def iter_role_label_fix(tried: TriedNode, key: str, value: str) -> Iterator[Fix]:
+    """Yield the fix that gives the node a label that marks a role, if another node has the label.
 
-    Labels that describe a node are left out, since they would be wrong on another node.
+    There is no fix if the node has the label with another value, or if the value describes a node rather than marking a
+    role, since such a label would be wrong on another node.
     """
     nodes = tried.cycle.view.nodes
     node = nodes.objects[tried.known_row]
-    if value not in ROLE_VALUES or key in node.metadata.labels or value not in nodes.label(key).values:
+    marks_role = value in ROLE_VALUES
+    if not marks_role or key in node.metadata.labels or value not in nodes.label(key).values:
         return
     name = node.metadata.name
     yield Fix(
@@ -258,12 +274,16 @@ def iter_node_label_fixes(tried: TriedNode, key: str, value: str) -> Iterator[Fi
     )
 
 
-def iter_label_removal_fixes(tried: TriedNode, key: str) -> Iterator[Fix]:
-    """Yield the fix that removes a role label from the node. Labels that describe a node are not removed."""
+def iter_role_label_removal_fix(tried: TriedNode, key: str) -> Iterator[Fix]:
+    """Yield the fix that removes the label from the node if its value only marks a role, as "" and "true" do.
+
+    There is no fix for other values, since they describe the node.
+    """
     node = tried.cycle.view.nodes.objects[tried.known_row]
     name = node.metadata.name
     value = node.metadata.labels[key]
-    if value not in ROLE_VALUES:
+    marks_role = value in ROLE_VALUES
+    if not marks_role:
         return
     yield Fix(
         FixKind.UNLABEL_NODE,
@@ -282,7 +302,7 @@ def iter_label_removal_fixes(tried: TriedNode, key: str) -> Iterator[Fix]:
 
 
 def _set_labels(node: Node, labels: dict[str, str]) -> Node:
-    """Return the node with these labels in place of its own."""
+    """Return the node with all its labels replaced by `labels`."""
     return replace(node, metadata=replace(node.metadata, labels=labels))
 
 
@@ -291,7 +311,7 @@ CORRECT_CLASS, OTHER_CLASS = 15, 70
 
 
 def find_selecting_class(pod: Pod, key: str, tried: TriedNode) -> RuntimeClass | None:
-    """Return the pod's RuntimeClass if its node selector has this label, or None."""
+    """Return the pod's RuntimeClass if the class's node selector has this label key, or None."""
     runtime_class = find_runtime_class(pod, tried.cycle.view.cluster)
     if runtime_class is None or runtime_class.scheduling is None or key not in runtime_class.scheduling.node_selector:
         return None
@@ -301,7 +321,8 @@ def find_selecting_class(pod: Pod, key: str, tried: TriedNode) -> RuntimeClass |
 def iter_runtime_class_fixes(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
     """Yield fixes for a label that the pod's RuntimeClass requires and the node lacks.
 
-    The class's selector is corrected if a label is misspelt, or the pod gets another RuntimeClass.
+    They correct the class's node selector if the label is misspelt, or give the pod another RuntimeClass. Nothing is
+    yielded if the pod's RuntimeClass does not require the label.
     """
     pod = tried.trial.pod
     key = unmet.key
@@ -319,7 +340,10 @@ def iter_runtime_class_fixes(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
 
 
 def _build_class_selector_fix(pod: Pod, runtime_class: RuntimeClass, labels: dict[str, str | None]) -> Fix:
-    """Build the fix that changes labels in the RuntimeClass's node selector. A value of None removes the label."""
+    """Build the fix that sets these labels in the RuntimeClass's node selector. A value of None removes the label.
+
+    The pod's nodeSelector, into which admission copied the class's labels, is changed in the same way.
+    """
     name = runtime_class.metadata.name
     scheduling = runtime_class.scheduling or RuntimeClassScheduling()
     selector = _merge_labels(scheduling.node_selector, labels)
@@ -343,7 +367,10 @@ def _build_class_selector_fix(pod: Pod, runtime_class: RuntimeClass, labels: dic
 
 
 def _build_other_class_fix(pod: Pod, old_class: RuntimeClass, new_class: RuntimeClass) -> Fix:
-    """Build the fix that gives the pod another RuntimeClass, without what its current class added to the pod."""
+    """Build the fix that gives the pod another RuntimeClass.
+
+    The labels, tolerations and overhead that admission added for the old class are replaced by those of the new class.
+    """
     old_name, new_name = old_class.metadata.name, new_class.metadata.name
     scheduling = old_class.scheduling or RuntimeClassScheduling()
 
@@ -384,7 +411,7 @@ def _merge_labels(selector: dict[str, str], labels: dict[str, str | None]) -> di
 
 
 def _build_merged_selector_change(labels: dict[str, str | None]) -> Callable[[Pod], Pod]:
-    """Return a pod change that sets or removes these labels in the nodeSelector."""
+    """Return a function that sets these labels in a pod's nodeSelector. A value of None removes the label."""
 
     def change(pod: Pod) -> Pod:
         """Return the pod with the changed nodeSelector."""

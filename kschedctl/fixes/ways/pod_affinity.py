@@ -19,7 +19,7 @@ from kschedctl.fixes.trial.changes import Fix, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours, waiting
-from kschedctl.fixes.ways.node_labels import iter_node_label_fixes, iter_other_topologies
+from kschedctl.fixes.ways.node_labels import iter_other_topologies, iter_role_label_fix
 from kschedctl.fixes.ways.selected_pods import iter_namespace_label_fixes, iter_term_corrections
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import REASON_AFFINITY, REASON_ANTI_AFFINITY
@@ -44,8 +44,9 @@ SOFTENING_TEXTS = {
 def iter_affinity_term_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes for the pod's required affinity or anti-affinity terms that may cause the rejection.
 
-    For each term come fixes that correct it (affinity) or limit it to pods of the same revision (anti-affinity), then
-    the fix that turns it into a preference. If the node lacks the topology label, fixes that add it come last.
+    Each affinity term is corrected, each anti-affinity term is limited to pods of the same revision, and both are
+    turned into preferences. If the node lacks the topology label, fixes that add the label come last. There are no
+    fixes if the anti-affinity of other pods causes the rejection.
     """
     field = FIELD_BY_REASON.get(rejection.reason)
     if field is None:
@@ -56,13 +57,13 @@ def iter_affinity_term_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
         if lacks_label or not nodes.label(term.topology_key).present.any():
             yield from _iter_topology_key_fixes(tried, field, index, term)
         if field == "pod_affinity":
-            yield from _iter_selection_fixes(tried, index, term)
+            yield from _iter_term_selection_fixes(tried, index, term)
         else:
-            yield from _iter_own_revision_fixes(tried, index, term)
-        yield _build_softening_fix(tried.trial.own, field, index, term)
+            yield from _iter_own_revision_fix(tried, index, term)
+        yield _build_term_softening_fix(tried.trial.own, field, index, term)
     if isinstance(rejection.fact, TopologyLabelMissing):
         for value in nodes.label(rejection.fact.key).values[:MOST_DOMAINS]:
-            yield from iter_node_label_fixes(tried, rejection.fact.key, value)
+            yield from iter_role_label_fix(tried, rejection.fact.key, value)
 
 
 def get_required_terms(pod: Pod, field: str) -> tuple[PodAffinityTerm, ...]:
@@ -72,7 +73,10 @@ def get_required_terms(pod: Pod, field: str) -> tuple[PodAffinityTerm, ...]:
 
 
 def _iter_topology_key_fixes(tried: TriedNode, field: str, index: int, term: PodAffinityTerm) -> Iterator[Fix]:
-    """Yield fixes that replace a term's topology key, which no node has, with a similar or common one."""
+    """Yield fixes that replace a term's topology key, which no node has, by a similar or a usual key.
+
+    `field` and `index` locate the term in the pod's spec.
+    """
     for new_key, price in iter_other_topologies(term.topology_key, tried):
         text = f"use the topology {new_key} instead of {term.topology_key} in its {field.replace('_', ' ')}"
         edits = build_pod_edits(tried.trial.pod, _build_term_change(field, index, replace(term, topology_key=new_key)))
@@ -87,8 +91,8 @@ def _iter_topology_key_fixes(tried: TriedNode, field: str, index: int, term: Pod
         )
 
 
-def _iter_selection_fixes(tried: TriedNode, index: int, term: PodAffinityTerm) -> Iterator[Fix]:
-    """Yield fixes that correct the selector or namespaces of an affinity term that selects no pod."""
+def _iter_term_selection_fixes(tried: TriedNode, index: int, term: PodAffinityTerm) -> Iterator[Fix]:
+    """Yield fixes that correct the selector or namespaces of the affinity term at this index, if it selects no pod."""
     pod = tried.trial.own
     for correction in iter_term_corrections(tried, index, term):
         edits = build_pod_edits(pod, _build_term_change("pod_affinity", index, correction.term))
@@ -96,7 +100,7 @@ def _iter_selection_fixes(tried: TriedNode, index: int, term: PodAffinityTerm) -
         yield Fix(correction.kind, target, correction.text, by="author", edits=edits, cost=correction.cost)
 
 
-def _build_softening_fix(pod: Pod, field: str, index: int, term: PodAffinityTerm) -> Fix:
+def _build_term_softening_fix(pod: Pod, field: str, index: int, term: PodAffinityTerm) -> Fix:
     """Build the fix that turns the required term at this index into a preference."""
     kind, verb, weakens = SOFTENING_TEXTS[field]
     text = f"prefer to {verb} pods instead of requiring it (term {index + 1}, {term.topology_key})"
@@ -104,12 +108,13 @@ def _build_softening_fix(pod: Pod, field: str, index: int, term: PodAffinityTerm
     return Fix(kind, (field, str(term)), text, by="author", edits=edits, cost=SOFTEN, weakens=weakens)
 
 
-def _iter_own_revision_fixes(tried: TriedNode, index: int, term: PodAffinityTerm) -> Iterator[Fix]:
-    """Yield the fix that limits an anti-affinity term to pods of the same revision.
+def _iter_own_revision_fix(tried: TriedNode, index: int, term: PodAffinityTerm) -> Iterator[Fix]:
+    """Yield the fix that limits an anti-affinity term to pods of the same revision, by matchLabelKeys.
 
-    During a rolling update, old replicas would keep new ones away otherwise. The fix adds the pod template hash to
-    matchLabelKeys. The scheduler reads only the selector, which the API server extends when the pod is created; if
-    admission is not replayed, the fix extends the selector itself.
+    Otherwise, old replicas would keep new ones away during a rolling update. Nothing is yielded for pods without a
+    template hash, or if the term is limited already. The scheduler reads only the term's selector, which the API server
+    extends by the match label keys when the pod is created. If admission is not replayed, the fix extends the selector
+    itself.
     """
     pod = tried.trial.own
     revision = pod.metadata.labels.get(TEMPLATE_HASH)
@@ -128,7 +133,7 @@ def _iter_own_revision_fixes(tried: TriedNode, index: int, term: PodAffinityTerm
 
 
 def _build_term_change(field: str, index: int, term: PodAffinityTerm) -> Callable[[Pod], Pod]:
-    """Return a change of a pod that replaces the required term at this index."""
+    """Return a function that replaces the pod's required term at this index, if the pod has so many terms."""
 
     def change(pod: Pod) -> Pod:
         """Return the pod with the new term."""
@@ -142,7 +147,7 @@ def _build_term_change(field: str, index: int, term: PodAffinityTerm) -> Callabl
 
 
 def _build_softening_change(field: str, term: PodAffinityTerm) -> Callable[[Pod], Pod]:
-    """Return a change of a pod that turns a required term into a preferred one."""
+    """Return a function that turns the required term of a pod into a preferred one, if the pod has the term."""
 
     def change(pod: Pod) -> Pod:
         """Return the pod with the preferred term."""
@@ -163,7 +168,7 @@ def _build_softening_change(field: str, term: PodAffinityTerm) -> Callable[[Pod]
 
 
 def _set_affinity_fields(pod: Pod, field: str, **fields: object) -> Pod:
-    """Return the pod with fields of its pod affinity or anti-affinity replaced."""
+    """Return the pod with fields of its pod affinity or anti-affinity replaced. `field` says which of the two."""
     affinity = pod.spec.affinity
     assert isinstance(affinity, Affinity)
     changed = replace(getattr(affinity, field), **fields)
@@ -173,7 +178,7 @@ def _set_affinity_fields(pod: Pod, field: str, **fields: object) -> Pod:
 REMEDIES = {
     InterPodAffinity: PluginRemedies(
         (
-            waiting.iter_termination_wait_fixes,
+            waiting.iter_termination_wait_fix,
             iter_affinity_term_fixes,
             iter_namespace_label_fixes,
             neighbours.iter_neighbour_removal_fixes,

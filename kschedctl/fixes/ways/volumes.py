@@ -23,14 +23,14 @@ from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, Trie
 from kschedctl.fixes.ways import missing_objects, new_volumes
 from kschedctl.fixes.ways.claims import (
     ClaimChange,
-    adapt_to_volume,
-    build_binding,
+    adapt_claim_to_volume,
+    build_claim_binding,
     find_claim,
     has_delayed_binding,
-    iter_claim_recreation_fixes,
+    iter_claim_recreation_fix,
     iter_pod_claims,
+    plan_volume_retention,
     reset_claim,
-    retain_volume,
     with_class,
     with_size,
 )
@@ -70,7 +70,11 @@ MOST_VOLUMES, MOST_CLASSES = 6, 5
 
 
 def iter_volume_claim_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield fixes for the claim for which VolumeBinding or VolumeZone rejects the node or the pod."""
+    """Yield fixes for the claim for which VolumeBinding or VolumeZone rejects the node or the pod.
+
+    If several claims are unbound, only the first is fixed. A rejection without a fact means that a claim is missing or
+    has lost its volume.
+    """
     match rejection.fact:
         case ClaimsUnbound(claims=(first, *_)):
             claim = find_claim(tried, first.claim)
@@ -88,27 +92,27 @@ def iter_volume_claim_fixes(tried: TriedNode, rejection: NodeRejection) -> Itera
                 yield from iter_other_storage_fixes(tried, claim)
         case None:
             yield from missing_objects.iter_missing_or_lost_claim_fixes(tried)
-            for claim in _find_lost_claims(tried)[:1]:
+            for claim in _find_claims_without_volume(tried)[:1]:
                 yield from iter_other_storage_fixes(tried, claim)
 
 
 def iter_other_storage_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """Yield fixes that give a claim another volume, another class or a new volume.
+    """Yield fixes that recreate a claim, or give it another volume, another class or a new volume.
 
-    Fixes for a bound claim give up its data.
+    Fixes for a bound claim give up its data. Recreating it as it is helps only if its class delays binding.
     """
     if claim.spec.volume_name and has_delayed_binding(get_claim_class(claim), get_listers(tried.cycle.view)):
         text = ", so that its volume is found or provisioned where the pod can run"
-        yield from iter_claim_recreation_fixes(
+        yield from iter_claim_recreation_fix(
             tried, FixKind.REMAKE_CLAIM, claim, reset_claim, text=text, cost=OTHER_VOLUME
         )
     yield from _iter_other_volume_fixes(tried, claim)
     yield from _iter_other_class_fixes(tried, claim)
-    yield from new_volumes.iter_volume_creation_fixes(tried, claim)
+    yield from new_volumes.iter_volume_creation_fix(tried, claim)
 
 
-def _find_lost_claims(tried: TriedNode) -> list[PersistentVolumeClaim]:
-    """Return the pod's claims whose volume does not exist."""
+def _find_claims_without_volume(tried: TriedNode) -> list[PersistentVolumeClaim]:
+    """Return the pod's claims that name a volume that does not exist."""
     volumes = get_listers(tried.cycle.view).volumes
     claims = [
         pod_claim.claim
@@ -122,18 +126,21 @@ def _find_lost_claims(tried: TriedNode) -> list[PersistentVolumeClaim]:
 
 
 def _iter_other_volume_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """Yield fixes that use free or released volumes, the most suitable first."""
+    """Yield fixes that give the claim a free or released volume, the most suitable volume first.
+
+    A volume that was released by another claim is used only if it has the claim's class.
+    """
     for volume in _rank_volumes(tried, claim):
         if volume.spec.claim_ref is None:
-            yield from _iter_volume_use_fixes(tried, claim, volume)
+            yield from _iter_volume_use_fix(tried, claim, volume)
         elif get_volume_class(volume) == get_claim_class(claim):
             yield _build_volume_reservation_fix(tried, claim, volume)
 
 
 def _rank_volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
-    """Return the most suitable available volumes.
+    """Return the available volumes that suit the claim best, at most `MOST_VOLUMES`, the most suitable first.
 
-    Volumes that the node reaches come first, then those with the fewest differences from the claim, then the smallest.
+    Volumes that the node reaches come first, then volumes with the fewest differences from the claim, then small ones.
     """
     storage = get_listers(tried.cycle.view)
 
@@ -141,7 +148,7 @@ def _rank_volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> list[Persis
         """Return the sort key of the volume, smallest for the most suitable."""
         rows = storage.topology.find_reachable_rows(volume.spec.node_affinity)
         is_reachable = tried.row is None or tried.row in rows
-        _, differences = adapt_to_volume(claim, volume)
+        _, differences = adapt_claim_to_volume(claim, volume)
         must_be_released = volume.spec.claim_ref is not None
         size = to_billionths(parse_volume_storage(volume))
         return not is_reachable, len(differences) + must_be_released, size, volume.metadata.name
@@ -149,13 +156,13 @@ def _rank_volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> list[Persis
     available_volumes = [
         volume
         for volume in storage.volumes.values()
-        if volume.metadata.deletion_timestamp is None and _is_available(tried, volume)
+        if volume.metadata.deletion_timestamp is None and _is_volume_available(tried, volume)
     ]
     return sorted(available_volumes, key=build_rank_key)[:MOST_VOLUMES]
 
 
-def _is_available(tried: TriedNode, volume: PersistentVolume) -> bool:
-    """Return whether the volume is free or its claim is gone."""
+def _is_volume_available(tried: TriedNode, volume: PersistentVolume) -> bool:
+    """Return whether no claim uses the volume: it is free, or the claim that it was bound to is gone or recreated."""
     claim_ref = volume.spec.claim_ref
     if claim_ref is None:
         return volume.status.phase == "Available"
@@ -164,21 +171,23 @@ def _is_available(tried: TriedNode, volume: PersistentVolume) -> bool:
     return is_claim_gone or volume.status.phase in ("Released", "Failed")
 
 
-def _iter_volume_use_fixes(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Iterator[Fix]:
-    """Yield the fix that binds the volume to the claim, which is recreated if it does not match the volume.
+def _iter_volume_use_fix(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Iterator[Fix]:
+    """Yield the fix that binds a free volume to the claim.
 
-    There is none for a matching volume of a class that delays binding, since such a volume is found without a fix.
+    The claim is recreated if it does not match the volume or already names another one. No fix is needed for a matching
+    volume if the claim's class delays binding, since the scheduler then finds the volume.
     """
-    adapted_claim, differences = adapt_to_volume(claim, volume)
-    bind, volume_edit = build_binding(adapted_claim, volume, get_listers(tried.cycle.view))
+    adapted_claim, differences = adapt_claim_to_volume(claim, volume)
+    # `bind` is None if the class delays binding, so that the scheduler binds the claim.
+    bind, volume_edit = build_claim_binding(adapted_claim, volume, get_listers(tried.cycle.view))
     if not differences and not claim.spec.volume_name:
         if bind is not None:
-            yield _build_binding_fix(claim, volume, _build_binding_edits(claim, volume))
+            yield _build_volume_binding_fix(claim, volume, _build_binding_edits(claim, volume))
         return
 
     def change(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
         """Return the claim reset and adapted to the volume."""
-        new_claim, _ = adapt_to_volume(reset_claim(known), volume)
+        new_claim, _ = adapt_claim_to_volume(reset_claim(known), volume)
         return bind(new_claim) if bind else new_claim
 
     name = volume.metadata.name
@@ -189,7 +198,7 @@ def _iter_volume_use_fixes(tried: TriedNode, claim: PersistentVolumeClaim, volum
     if get_volume_class(volume) != get_claim_class(claim):
         cost += OTHER_CLASS_SURCHARGE
     extra_edits = (volume_edit,) if bind else ()
-    yield from iter_claim_recreation_fixes(
+    yield from iter_claim_recreation_fix(
         tried,
         FixKind.OTHER_VOLUME,
         claim,
@@ -203,7 +212,7 @@ def _iter_volume_use_fixes(tried: TriedNode, claim: PersistentVolumeClaim, volum
 
 
 def _build_binding_edits(claim: PersistentVolumeClaim, volume: PersistentVolume) -> tuple[ObjectEdit, ...]:
-    """Return the edits that bind the claim and the volume to each other."""
+    """Return the edits that bind the claim to the volume and the volume to the claim."""
     name = volume.metadata.name
     return (
         ObjectEdit(ObjectKey.of(claim), lambda known: bind_claim(known, name)),
@@ -211,7 +220,9 @@ def _build_binding_edits(claim: PersistentVolumeClaim, volume: PersistentVolume)
     )
 
 
-def _build_binding_fix(claim: PersistentVolumeClaim, volume: PersistentVolume, edits: tuple[ObjectEdit, ...]) -> Fix:
+def _build_volume_binding_fix(
+    claim: PersistentVolumeClaim, volume: PersistentVolume, edits: tuple[ObjectEdit, ...]
+) -> Fix:
     """Build the fix that reserves a suitable free volume for the claim."""
     name, meta = volume.metadata.name, claim.metadata
     reference = {"spec": {"claimRef": {"namespace": meta.namespace, "name": meta.name}}}
@@ -231,18 +242,25 @@ def _build_binding_fix(claim: PersistentVolumeClaim, volume: PersistentVolume, e
 
 
 def _build_volume_reservation_fix(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Fix:
-    """Build the fix that reserves the volume of a deleted claim for this claim."""
+    """Build the fix that reserves a released volume for this claim.
+
+    The volume belonged to a claim that was deleted, whose data are handed over. If that claim had the same name, this
+    claim is its successor, and nothing is lost.
+    """
     key = ObjectKey.of(volume)
     name = volume.metadata.name
     claim_key_text = format_claim_key(claim)
     claim_ref = volume.spec.claim_ref
     old_claim_key = f"{claim_ref.namespace}/{claim_ref.name}" if claim_ref else ""
-    bind, volume_edit = build_binding(claim, volume, get_listers(tried.cycle.view))
-    retain_commands, edits = retain_volume(volume)
+
+    # If the class delays binding, `bind` is None: the volume is only reserved, and the scheduler binds the claim.
+    bind, volume_edit = build_claim_binding(claim, volume, get_listers(tried.cycle.view))
+    retain_commands, retain_edits = plan_volume_retention(volume)
     if bind is None:
-        edits = (*edits, ObjectEdit(key, _build_reservation_change(claim)))
+        edits = (*retain_edits, ObjectEdit(key, _build_reservation_change(claim)))
     else:
-        edits = (*edits, ObjectEdit(ObjectKey.of(claim), bind), volume_edit)
+        edits = (*retain_edits, ObjectEdit(ObjectKey.of(claim), bind), volume_edit)
+
     reference = {
         "namespace": claim.metadata.namespace,
         "name": claim.metadata.name,
@@ -250,13 +268,15 @@ def _build_volume_reservation_fix(tried: TriedNode, claim: PersistentVolumeClaim
         "resourceVersion": None,
     }
     commands = (*retain_commands, kubectl.render_patch(key, {"spec": {"claimRef": reference}}))
-    text = f"reserve volume {name}, whose claim {old_claim_key} is gone, for claim {claim_key_text}"
-    weakens = f"the data of claim {old_claim_key} on volume {name} are handed over and may be overwritten"
-    price = None
+    price: Price | None
     if old_claim_key == claim_key_text:
         text = f"give claim {claim_key_text} back volume {name}, which it had before it was recreated"
         weakens = ""
         price = Price.ROOM
+    else:
+        text = f"reserve volume {name}, whose claim {old_claim_key} is gone, for claim {claim_key_text}"
+        weakens = f"the data of claim {old_claim_key} on volume {name} are handed over and may be overwritten"
+        price = None  # that of the kind of fix
     return Fix(
         FixKind.RELEASE_VOLUME,
         (name, claim_key_text),
@@ -273,7 +293,7 @@ def _build_volume_reservation_fix(tried: TriedNode, claim: PersistentVolumeClaim
 
 
 def _build_reservation_change(claim: PersistentVolumeClaim) -> Callable[[PersistentVolume], PersistentVolume]:
-    """Return a volume change that reserves the volume for the claim."""
+    """Return a function that reserves a volume for the claim and marks the volume as available."""
     reference = TypedObjectReference(name=claim.metadata.name, namespace=claim.metadata.namespace)
 
     def change(volume: PersistentVolume) -> PersistentVolume:
@@ -287,9 +307,10 @@ def _build_reservation_change(claim: PersistentVolumeClaim) -> Callable[[Persist
 
 
 def _iter_other_class_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """Yield fixes that recreate the claim with another class that provisions volumes where the pod is placed.
+    """Yield fixes that recreate the claim with another class, which provisions volumes where the pod is placed.
 
-    They are corrections if the claim names a class that does not exist.
+    At most `MOST_CLASSES` classes are proposed. The fixes count as corrections if the claim's current class does not
+    exist.
     """
     storage = get_listers(tried.cycle.view)
     own_class = get_claim_class(claim)
@@ -304,7 +325,7 @@ def _iter_other_class_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> I
         text = f" with class {name} instead of {own_class or 'none'}"
         if is_missing:
             text += ", which does not exist"
-        for fix in iter_claim_recreation_fixes(
+        for fix in iter_claim_recreation_fix(
             tried,
             FixKind.OTHER_STORAGE_CLASS,
             claim,
@@ -318,25 +339,27 @@ def _iter_other_class_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> I
 
 
 def _build_class_change(name: str) -> ClaimChange:
-    """Return a claim change that resets the claim and sets its class."""
+    """Return a function that resets a claim, so that it is bound anew, and sets its StorageClass."""
     return lambda known: with_class(reset_claim(known), name)
 
 
 def _provisions(class_: StorageClass) -> bool:
-    """Return whether the class provisions volumes."""
+    """Return whether the StorageClass has a provisioner, so that volumes are created for its claims."""
     return class_.provisioner not in ("", NO_PROVISIONER)
 
 
 def _iter_immediate_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """Yield fixes for an unbound claim with immediate binding: bind it, wait, or change its class.
+    """Yield fixes for an unbound claim with immediate binding.
 
-    The claim is bound if it names a volume that is free or reserved for it.
+    If the claim names a volume that is free or reserved for it, the fix binds the two. If its class is missing, the
+    class is created or corrected. If its class provisions volumes, the user waits for the provisioner or lets the class
+    delay binding.
     """
     name = get_claim_class(claim)
     volume = get_listers(tried.cycle.view).volumes.get(claim.spec.volume_name)
     class_ = get_listers(tried.cycle.view).classes.get(name)
     if volume is not None and (volume.spec.claim_ref is None or is_reserved_for(volume, claim)):
-        yield _build_binding_fix(claim, volume, _build_binding_edits(claim, volume))
+        yield _build_volume_binding_fix(claim, volume, _build_binding_edits(claim, volume))
     elif class_ is None:
         yield from missing_objects.iter_missing_storage_class_fixes(tried, claim)
     elif _provisions(class_) and class_.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
@@ -353,7 +376,7 @@ def _delay_binding(class_: StorageClass) -> StorageClass:
 def _build_class_recreation_fix(
     kind: FixKind, class_: StorageClass, text: str, change: Callable[[StorageClass], StorageClass], cost: int
 ) -> Fix:
-    """Build the fix that recreates a StorageClass, whose fields are immutable, with a change."""
+    """Build the fix that deletes a StorageClass and creates it with a change, since its fields are immutable."""
     key = ObjectKey.of(class_)
     commands = (kubectl.render_recreate(key, class_, change(class_)),)
     return Fix(
@@ -371,21 +394,25 @@ def _build_class_recreation_fix(
 
 
 def _iter_provisioning_fixes(tried: TriedNode, claim: PersistentVolumeClaim, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield fixes for what keeps the claim's volume from being provisioned for the node."""
+    """Yield fixes for a claim whose volume cannot be provisioned for the node.
+
+    Another node may have been selected for the claim, its class may not allow the node's topology, or the driver's
+    storage capacity may not be enough. There are no fixes for other rejections.
+    """
     match rejection.fact:
         case ProvisionedElsewhere(node=node):
-            yield _build_selected_node_removal(claim, node)
+            yield _build_selected_node_removal_fix(claim, node)
         case NoVolume(provisions=True):
             class_ = get_listers(tried.cycle.view).classes.get(get_claim_class(claim))
             if class_ is not None:
-                yield _build_topology_fix(tried, class_)
+                yield _build_allowed_topology_fix(tried, class_)
         case NotEnoughStorage() as fact:
-            yield from new_volumes.iter_ignored_capacity_fixes(tried, fact)
-            yield new_volumes.build_storage_fix(tried, claim, fact)
+            yield from new_volumes.iter_ignored_capacity_fix(tried, fact)
+            yield new_volumes.build_storage_capacity_fix(tried, claim, fact)
             if fact.largest:
                 size = fact.largest_size
                 text = f" with {size} instead of {fact.size}"
-                yield from iter_claim_recreation_fixes(
+                yield from iter_claim_recreation_fix(
                     tried,
                     FixKind.SMALLER_CLAIM,
                     claim,
@@ -397,12 +424,12 @@ def _iter_provisioning_fixes(tried: TriedNode, claim: PersistentVolumeClaim, rej
 
 
 def _build_size_change(size: str) -> ClaimChange:
-    """Return a claim change that resets the claim and sets its size."""
+    """Return a function that resets a claim, so that it is bound anew, and sets its size."""
     return lambda known: with_size(reset_claim(known), size)
 
 
-def _build_selected_node_removal(claim: PersistentVolumeClaim, node: str) -> Fix:
-    """Build the fix that removes the annotation with the node selected for the claim."""
+def _build_selected_node_removal_fix(claim: PersistentVolumeClaim, node: str) -> Fix:
+    """Build the fix that removes the annotation by which the claim's volume is provisioned for `node`."""
 
     def change(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
         """Return the claim without the annotation."""
@@ -423,7 +450,7 @@ def _build_selected_node_removal(claim: PersistentVolumeClaim, node: str) -> Fix
     )
 
 
-def _build_topology_fix(tried: TriedNode, class_: StorageClass) -> Fix:
+def _build_allowed_topology_fix(tried: TriedNode, class_: StorageClass) -> Fix:
     """Build the fix that adds the node's topology to the topologies that the class allows.
 
     If the node lacks one of the labels by which the class restricts topologies, the class allows all nodes instead.
@@ -454,7 +481,10 @@ def _build_topology_fix(tried: TriedNode, class_: StorageClass) -> Fix:
 
 
 def _iter_claim_columns(cycle: Cycle) -> Iterator[Ints]:
-    """Yield columns (N,) that tell nodes apart by claims that conflict there and claims that find a volume."""
+    """Yield columns (N,) that tell nodes apart by the claims that conflict there and the claims that find a volume.
+
+    There are no columns if VolumeBinding has no state in this cycle.
+    """
     state = cycle.pre_filter.find_state(VolumeBinding)
     if state is None:
         return

@@ -249,7 +249,7 @@ class ClusterFacts:
         spec = PodSpec(resource_claims=references, scheduler_name=workload.spec.scheduler_name)
         pod = Pod(PodMeta(workload.pod.metadata.name, namespace), spec)
 
-        cycle = run_cycle(framework, PodInfo(view.admitted(view.stored(pod)), view.settings.requests), view)
+        cycle = run_cycle(framework, PodInfo(view.merge_label_keys(view.stored(pod)), view.settings.requests), view)
         verdict = cycle.filter.verdicts.get(DynamicResources.name)
         return cycle.error is None and verdict is not None and bool(verdict.rejected.all())
 
@@ -264,7 +264,7 @@ class ClusterFacts:
         view, positions = self._fork_with_pods(workload, len(rows))
         for position, row in zip(positions, map(Row, rows.tolist()), strict=True):
             view.assume(position, row)
-        pod = view.admitted(view.stored(strip_references(workload.pod)))
+        pod = view.merge_label_keys(view.stored(strip_references(workload.pod)))
         cycle = run_cycle(framework, PodInfo(pod, view.settings.requests), view)
         return cycle.error is None and not len(cycle.feasible)
 
@@ -290,7 +290,7 @@ class ClusterFacts:
         References of a manifest's pod to other objects are left out, as the objects may be created together with it.
         """
         pod = strip_references(workload.pod) if workload.subject.document else workload.pod
-        return PodInfo(view.admitted(view.stored(pod)), view.settings.requests)
+        return PodInfo(view.merge_label_keys(view.stored(pod)), view.settings.requests)
 
     def _fork_with_pods(self, workload: Workload, count: int) -> tuple[Fork, list[Position]]:
         """Return a fork without movable pods but with ``count`` pending pods of the workload, and their positions.
@@ -298,13 +298,13 @@ class ClusterFacts:
         Volumes, claims and gates are left out, as the objects they refer to may be created together with the workload.
         """
         scheduler = self.scheduler_with_fixed_pods
-        pod = scheduler.view.admitted(scheduler.view.stored(strip_references(workload.pod)))
+        pod = scheduler.view.merge_label_keys(scheduler.view.stored(strip_references(workload.pod)))
         metadata = msgspec.structs.replace(pod.metadata, name=f"{pod.metadata.name}-lint")
         pod = msgspec.structs.replace(pod, metadata=metadata)
         cluster = scheduler.cluster.with_objects({"Pod": [pod]})
         view = Fork.from_cluster(cluster, scheduler.view.settings).fork()
         first = view.pods.index[pod.key]
-        copies = view.clone(first, max(count - 1, 0))
+        copies = view.add_clones(first, max(count - 1, 0))
         return view, [first, *copies][:count]
 
 
@@ -374,7 +374,7 @@ def _place_copies(scheduler: Scheduler, pod_key: str, count: int) -> PlacementRe
     simulation = Simulation(scheduler, preemption=False)
     view = simulation.view
     first = view.pods.index[pod_key]
-    for placed, position in enumerate([first, *view.clone(first, count - 1)]):
+    for placed, position in enumerate([first, *view.add_clones(first, count - 1)]):
         outcome = simulation.attempt(position) or Outcome(position, NO_NODE)
         if outcome.verdict == NO_NODE:
             return _explain_stop(simulation, position, placed)

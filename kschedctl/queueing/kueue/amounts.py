@@ -40,16 +40,20 @@ def saturate(value: int) -> int:
     return INT64_MIN if value < INT64_MIN else INT64_MAX
 
 
-def add(a: int, b: int) -> int:
-    """Add two amounts."""
+def add_amounts(a: int, b: int) -> int:
+    """Add two amounts, limited to an int64. The sum is unlimited if one of them is."""
     if a == UNLIMITED or b == UNLIMITED:  # noqa: PLR1714 - a tuple takes longer, and this is called very often
         return UNLIMITED
     total = a + b
     return total if INT64_MIN <= total <= INT64_MAX else saturate(total)
 
 
-def subtract(a: int, b: int) -> int:
-    """Subtract amount ``b`` from ``a``."""
+def subtract_amounts(a: int, b: int) -> int:
+    """Subtract amount ``b`` from ``a``, limited to an int64.
+
+    An unlimited ``a`` stays unlimited, unless ``b`` is unlimited too: then the difference is 0. Subtracting an
+    unlimited amount from a limited one gives the smallest int64.
+    """
     if a == UNLIMITED:
         return 0 if b == UNLIMITED else UNLIMITED
     if b == UNLIMITED:
@@ -59,7 +63,10 @@ def subtract(a: int, b: int) -> int:
 
 
 def parse_quota(resource: str, text: str | int | float) -> int:
-    """Parse a quota. Amounts beyond an int64 are unlimited. Raises QuantityError."""
+    """Parse a quota into the units of its resource. Raises QuantityError.
+
+    Amounts that do not fit into an int64 count as unlimited.
+    """
     quantity = parse(text)
     limit = Quantity(INT64_MAX // 1000 if resource == _CPU else INT64_MAX)
     if quantity.cmp(limit) >= 0:
@@ -68,30 +75,30 @@ def parse_quota(resource: str, text: str | int | float) -> int:
 
 
 def count_units(resource: str, quantity: Quantity) -> int:
-    """Return a quantity in the units of its resource, limited to an int64."""
-    exact = quantity.round_up(_MILLI if resource == _CPU else 0)
-    shift = exact.scale - (_MILLI if resource == _CPU else 0)
-    return saturate(exact.mantissa * 10**shift)
+    """Return a quantity in milli-units for cpu and in units for other resources, rounded up and limited to an int64."""
+    unit_scale = _MILLI if resource == _CPU else 0
+    exact = quantity.round_up(unit_scale)
+    return saturate(exact.mantissa * 10 ** (exact.scale - unit_scale))
 
 
 def parse_requests(resources: Resources) -> Requests:
-    """Parse a ResourceList. Raises QuantityError."""
-    return count_requests({name: parse(text) for name, text in resources.items()})
+    """Parse a ResourceList into amounts in the units of its resources. Raises QuantityError."""
+    return convert_to_requests({name: parse(text) for name, text in resources.items()})
 
 
-def count_requests(quantities: Mapping[str, Quantity]) -> Requests:
-    """Return quantities as requests."""
+def convert_to_requests(quantities: Mapping[str, Quantity]) -> Requests:
+    """Convert quantities by resource to amounts in the units of their resources, in Kueue's order."""
     return sort_by_hash({name: count_units(name, quantity) for name, quantity in quantities.items()})
 
 
 def sort_by_hash(amounts: Mapping[str, int]) -> Requests:
-    """Return the amounts in the order of their resources' FNV-1a hashes, in which Kueue iterates over them."""
-    return {name: amounts[name] for name in sorted(amounts, key=_hash_name)}
+    """Sort amounts by the FNV-1a hashes of their resources' names, the order in which Kueue iterates over them."""
+    return {name: amounts[name] for name in sorted(amounts, key=_build_hash_key)}
 
 
 @lru_cache(maxsize=4096)
-def _hash_name(name: str) -> tuple[int, str]:
-    """Return the 64-bit FNV-1a hash of a resource name, and the name to break ties."""
+def _build_hash_key(name: str) -> tuple[int, str]:
+    """Build the sort key of a resource name: its 64-bit FNV-1a hash, and the name to break ties."""
     value = _FNV_OFFSET
     for byte in name.encode():
         value = ((value ^ byte) * _FNV_PRIME) & _UINT64
@@ -99,7 +106,7 @@ def _hash_name(name: str) -> tuple[int, str]:
 
 
 def sum_requests(terms: Iterable[Mapping[str, int]]) -> Requests:
-    """Add up requests."""
+    """Return the sum of several requests by resource, each amount limited to an int64, in Kueue's order."""
     total: Requests = {}
     for term in terms:
         for name, amount in term.items():
@@ -108,12 +115,15 @@ def sum_requests(terms: Iterable[Mapping[str, int]]) -> Requests:
 
 
 def scale_requests(requests: Mapping[str, int], count: int) -> Requests:
-    """Multiply requests by a number of pods."""
+    """Multiply requests by a number of pods, each amount limited to an int64."""
     return {name: saturate(amount * count) for name, amount in requests.items()}
 
 
 def divide_requests(requests: Mapping[str, int], count: int) -> Requests:
-    """Divide requests by a number of pods, rounding toward zero as Go does."""
+    """Divide requests by a number of pods, rounding toward zero as Go does.
+
+    Amounts of 0 stay 0, even if the number of pods is 0.
+    """
     divided = {}
     for name, amount in requests.items():
         if amount == 0:
@@ -124,15 +134,15 @@ def divide_requests(requests: Mapping[str, int], count: int) -> Requests:
     return divided
 
 
-def find_exceeding(requests: Mapping[str, int], limits: Mapping[str, int]) -> list[str]:
-    """Return the resources, by name, of which more is requested than a limit allows."""
+def find_exceeding_resources(requests: Mapping[str, int], limits: Mapping[str, int]) -> list[str]:
+    """Return the sorted names of the resources whose request is above their limit, if they have a limit."""
     return sorted(name for name, amount in requests.items() if name in limits and amount > limits[name])
 
 
-def format_units(resource: str, amount: int) -> str:
-    """Format an amount as a canonical quantity.
+def format_amount(resource: str, amount: int) -> str:
+    """Format an amount, in the units of its resource, as a canonical quantity.
 
-    >>> format_units("cpu", 1500), format_units("memory", 2**30), format_units("nvidia.com/gpu", 2)
+    >>> format_amount("cpu", 1500), format_amount("memory", 2**30), format_amount("nvidia.com/gpu", 2)
     ('1500m', '1Gi', '2')
     """
     if resource == _CPU:
@@ -142,5 +152,5 @@ def format_units(resource: str, amount: int) -> str:
 
 
 def format_quota(resource: str, amount: int) -> str:
-    """Format an amount that may be unlimited."""
-    return "<unlimited>" if amount == UNLIMITED else format_units(resource, amount)
+    """Format an amount of quota as a canonical quantity, or as ``<unlimited>``."""
+    return "<unlimited>" if amount == UNLIMITED else format_amount(resource, amount)

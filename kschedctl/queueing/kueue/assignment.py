@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 
-from kschedctl.queueing.kueue.amounts import FlavorResource, Requests, Usage, add
+from kschedctl.queueing.kueue.amounts import FlavorResource, Requests, Usage, add_amounts
 from kschedctl.queueing.kueue.topology.snapshot import TopologyResult
 from kschedctl.queueing.kueue.workloads import PodSetAdmission, ScanProgress, TopologyPlacement, WorkloadInfo
 
@@ -28,7 +28,7 @@ class AssignmentMode(IntEnum):
 
     @property
     def label(self) -> str:
-        """Return the name upstream prints."""
+        """Return the name that Kueue prints for the mode."""
         return {0: "NoFit", 1: "Preempt", 2: "DeferredFit", 3: "Fit"}[self]
 
 
@@ -46,14 +46,14 @@ class PreemptionMode(IntEnum):
 
     @property
     def assignment_mode(self) -> AssignmentMode:
-        """Return the mode for the assignment."""
+        """Return the mode of an assignment that needs this preemption."""
         if self == PreemptionMode.NO_FIT:
             return AssignmentMode.NO_FIT
         return AssignmentMode.FIT if self == PreemptionMode.FIT else AssignmentMode.PREEMPT
 
     @property
     def label(self) -> str:
-        """Return the name upstream prints, or "" if it says nothing about preemption."""
+        """Return the name that Kueue prints for the mode, or "" for NO_FIT and FIT, which involve no preemption."""
         return {1: "NoCandidates", 2: "Preempt", 3: "Reclaim"}.get(self, "")
 
 
@@ -73,12 +73,12 @@ class NoFitReason(Enum):
 
     @property
     def label(self) -> str:
-        """Return the reason of the condition."""
+        """Return the reason that Kueue writes into the Workload's condition."""
         return self.value[1]
 
 
-def find_most_severe(reasons: Iterable[NoFitReason]) -> NoFitReason:
-    """Return the worst of the reasons, or NONE."""
+def find_most_severe_reason(reasons: Iterable[NoFitReason]) -> NoFitReason:
+    """Return the most severe of the reasons, or NONE if there are no reasons."""
     return max(reasons, key=lambda reason: reason.severity, default=NoFitReason.NONE)
 
 
@@ -130,7 +130,10 @@ class PodSetAssignment:
 
     @property
     def mode(self) -> AssignmentMode:
-        """Return the worst mode of all resources: FIT if there are no reasons against it, NO_FIT on an error."""
+        """Return the worst mode of all resources.
+
+        It is NO_FIT if there was an error or no flavor was found, and FIT if no reason speaks against the flavors.
+        """
         if self.error:
             return AssignmentMode.NO_FIT
         if not self.reasons:
@@ -138,7 +141,7 @@ class PodSetAssignment:
         return min((choice.mode for choice in self.flavors.values()), default=AssignmentMode.NO_FIT)
 
     def set_mode(self, mode: AssignmentMode) -> None:
-        """Give all resources the same mode."""
+        """Set the mode of all resources to ``mode``."""
         for choice in self.flavors.values():
             choice.mode = mode
 
@@ -158,7 +161,10 @@ class Assignment:
 
     @property
     def mode(self) -> AssignmentMode:
-        """Return the worst mode of all pod sets. It is computed once, until it is set."""
+        """Return the worst mode of all pod sets, NO_FIT if there are none.
+
+        The mode is cached, and may be overwritten by ``set_mode``.
+        """
         if not self.pod_sets:
             return AssignmentMode.NO_FIT
         if self._mode is None:
@@ -166,9 +172,9 @@ class Assignment:
         return self._mode
 
     def set_mode(self, mode: AssignmentMode, pod_sets: Iterable[PodSetAssignment] | None = None) -> None:
-        """Give the assignment and all its pod sets another mode, or only some pod sets.
+        """Set the mode of the assignment and of the given pod sets, by default of all.
 
-        The assignment stays as it is if ``pod_sets`` is empty.
+        If ``pod_sets`` is an empty iterable, nothing is changed.
         """
         changed = self.pod_sets if pod_sets is None else list(pod_sets)
         for pod_set in changed:
@@ -177,48 +183,50 @@ class Assignment:
             self._mode = mode
 
     def set_error(self, pod_set: PodSetAssignment, error: str) -> None:
-        """Record that a pod set cannot be assigned."""
+        """Record an error for a pod set, which makes the assignment's mode NO_FIT."""
         pod_set.error = error
         self._mode = None
 
-    def find(self, name: str) -> PodSetAssignment:
-        """Return the assignment of a pod set, which must exist."""
+    def get_pod_set(self, name: str) -> PodSetAssignment:
+        """Return the assignment of the pod set with this name, which must exist."""
         return next(pod_set for pod_set in self.pod_sets if pod_set.name == name)
 
-    def append(self, pod_set: PodSetAssignment, requests: Requests) -> None:
-        """Add a pod set, and count the quota that it needs."""
+    def add_pod_set(self, pod_set: PodSetAssignment, requests: Requests) -> None:
+        """Add the assignment of a pod set, together with its quota, its borrowing and the flavors that were tried."""
         self.pod_sets.append(pod_set)
-        tried = {}
+        tried_indexes = {}
         for resource, choice in pod_set.flavors.items():
             self.borrowing = max(self.borrowing, choice.borrowing)
             key = FlavorResource(choice.flavor, resource)
-            self.quota[key] = add(self.quota.get(key, 0), requests.get(resource, 0))
-            tried[resource] = choice.tried_index
-        self.progress.tried_flavors.append(tried)
+            self.quota[key] = add_amounts(self.quota.get(key, 0), requests.get(resource, 0))
+            tried_indexes[resource] = choice.tried_index
+        self.progress.tried_flavors.append(tried_indexes)
 
     def set_placements(self, results: Mapping[str, TopologyResult]) -> None:
-        """Record where the topology puts the pods."""
+        """Record the placements of pod sets, given by name. A pod set that waited for its placement becomes ready."""
         for name, result in results.items():
-            pod_set = self.find(name)
+            pod_set = self.get_pod_set(name)
             pod_set.topology = result.placement
             if result.placement is not None and pod_set.delayed_topology:
                 pod_set.delayed_topology = "Ready"
 
     @property
     def message(self) -> str:
-        """Return why flavors could not be assigned, for each pod set, or only the first error if there is one."""
-        parts = []
+        """Describe for each pod set why flavors could not be assigned. It is "" if there are no such reasons.
+
+        If a pod set has an error, the message is only about the first one.
+        """
+        messages = []
         for pod_set in self.pod_sets:
             if pod_set.error:
                 return f"failed to assign flavors to pod set {pod_set.name}: {pod_set.error}"
             if pod_set.reasons:
                 reasons = ", ".join(sorted(pod_set.reasons))
-                parts.append(f"couldn't assign flavors to pod set {pod_set.name}: {reasons}")
-        return "; ".join(parts)
+                messages.append(f"couldn't assign flavors to pod set {pod_set.name}: {reasons}")
+        return "; ".join(messages)
 
-    @property
-    def attempts_in_words(self) -> str:
-        """Return the flavors that did not fit or had to borrow, as the event of a reservation lists them."""
+    def describe_attempts(self) -> str:
+        """Describe the flavors that did not fit or had to borrow, by pod set, as Kueue's event QuotaReserved does."""
         pod_sets = []
         for pod_set in self.pod_sets:
             attempts = [
@@ -230,8 +238,8 @@ class Assignment:
                 pod_sets.append(f"{pod_set.name}: {', '.join(attempts)}")
         return " | ".join(pod_sets)
 
-    def list_preempting(self) -> frozenset[FlavorResource]:
-        """Return the resources for which Workloads would have to be preempted."""
+    def find_preempting_resources(self) -> frozenset[FlavorResource]:
+        """Return the resources for which Workloads would have to be preempted, with their flavors."""
         return frozenset(
             FlavorResource(choice.flavor, resource)
             for pod_set in self.pod_sets
@@ -239,8 +247,8 @@ class Assignment:
             if choice.mode == AssignmentMode.PREEMPT
         )
 
-    def sum_requests(self, info: WorkloadInfo) -> Usage:
-        """Return the quota for a Workload's requests, scaled to the assigned numbers of pods.
+    def compute_quota_usage(self, info: WorkloadInfo) -> Usage:
+        """Return how much quota the Workload uses in the assigned flavors, for the assigned numbers of pods.
 
         Resources without a flavor are left out. Upstream: TotalRequestsFor.
         """
@@ -251,11 +259,11 @@ class Assignment:
                 if amount == 0 or choice is None:
                     continue
                 key = FlavorResource(choice.flavor, resource)
-                usage[key] = add(usage.get(key, 0), amount)
+                usage[key] = add_amounts(usage.get(key, 0), amount)
         return usage
 
-    def list_admissions(self) -> tuple[PodSetAdmission, ...]:
-        """Return what an admission gives to each pod set."""
+    def build_pod_set_admissions(self) -> tuple[PodSetAdmission, ...]:
+        """Build the admissions of the pod sets, with their flavors, quota, numbers of pods and placements."""
         return tuple(
             PodSetAdmission(
                 pod_set.name,

@@ -24,23 +24,25 @@ from kschedctl.queueing.kueue.workloads import WorkloadInfo
 
 
 def find_classical_targets(search: PreemptionSearch, request: PreemptionRequest) -> list[Target]:
-    """Return the Workloads to preempt, or an empty list if the request would not fit. The snapshot stays as it was.
+    """Return the Workloads to preempt for a request, or an empty list if the request would still not fit.
 
-    The request may borrow or not; both are tried, in an order that depends on the policies. Upstream:
-    classicalPreemptions.
+    The search is tried with and without borrowing, in an order that depends on the policies. The snapshot is changed
+    during the search and restored afterwards. Upstream: classicalPreemptions.
     """
     candidates = _CandidateList(search, request)
-    for allows_borrowing in _list_attempts(candidates, request):
+    for allows_borrowing in _list_borrowing_attempts(candidates, request):
         targets = _preempt_until_fit(search, request, candidates, allows_borrowing=allows_borrowing)
         if targets:
             return targets
     return []
 
 
-def _list_attempts(candidates: _CandidateList, request: PreemptionRequest) -> list[bool]:
-    """Return whether the request may borrow in the first attempt, and in the second if there is one."""
+def _list_borrowing_attempts(candidates: _CandidateList, request: PreemptionRequest) -> list[bool]:
+    """Return for each attempt to preempt, in order, whether the request may borrow in it. There are one or two."""
     is_forbidden = _forbids_borrowing(request.queue)
-    if not candidates.has_other_queues or (is_forbidden and not _is_under_nominal(request)):
+
+    # Without borrowing nothing is gained if only the own queue has candidates or quota must be borrowed anyway
+    if not candidates.has_other_queues or (is_forbidden and not _is_under_nominal_quota(request)):
         return [True]
     if is_forbidden and not candidates.has_hierarchical:
         return [False, True]
@@ -50,22 +52,23 @@ def _list_attempts(candidates: _CandidateList, request: PreemptionRequest) -> li
 def _preempt_until_fit(
     search: PreemptionSearch, request: PreemptionRequest, candidates: _CandidateList, *, allows_borrowing: bool
 ) -> list[Target]:
-    """Return the candidates to preempt until the request fits, less those that turn out not to be needed.
+    """Preempt candidates in order until the request fits, and return the candidates that are really needed.
 
-    Return an empty list if it does not fit without all of them either. The snapshot stays as it was.
+    Return an empty list if the request does not fit even if all candidates are preempted. The snapshot is restored
+    afterwards.
     """
     targets: list[Target] = []
     for candidate in candidates.candidates:
-        if not candidates.is_valid(candidate, allows_borrowing=allows_borrowing):
+        if not candidates.is_still_preemptible(candidate, allows_borrowing=allows_borrowing):
             continue
-        search.remove(request, candidate)
+        search.remove_workload(request, candidate)
         queue = search.snapshot.queues[candidate.cluster_queue]
-        targets.append(Target(candidate, candidates.get_variant(candidate).reason, queue))
-        if search.fits(request, allows_borrowing=allows_borrowing):
-            targets = search.fill_back(request, targets, allows_borrowing=allows_borrowing)
-            search.restore(request, targets)
+        targets.append(Target(candidate, candidates.get_preemption_variant(candidate).reason, queue))
+        if search.fits_request(request, allows_borrowing=allows_borrowing):
+            targets = search.fill_back_targets(request, targets, allows_borrowing=allows_borrowing)
+            search.restore_targets(request, targets)
             return targets
-    search.restore(request, targets)
+    search.restore_targets(request, targets)
     return []
 
 
@@ -75,8 +78,8 @@ def _forbids_borrowing(queue: QueueSnapshot) -> bool:
     return within_cohort is None or within_cohort.policy == NEVER
 
 
-def _is_under_nominal(request: PreemptionRequest) -> bool:
-    """Return whether the queue uses less than its own quota of all resources that need preemption."""
+def _is_under_nominal_quota(request: PreemptionRequest) -> bool:
+    """Return whether the queue uses less than its nominal quota of each resource that needs preemption."""
     node = request.queue.node
     return all(node.get_quota(key).nominal > node.get_usage(key) for key in request.keys)
 
@@ -91,7 +94,7 @@ class _Variant(StrEnum):
 
     @property
     def reason(self) -> PreemptionReason:
-        """Return the reason of the condition Preempted."""
+        """Return the reason that the condition Preempted gives for this rule."""
         if self == _Variant.WITHIN_QUEUE:
             return PreemptionReason.IN_CLUSTER_QUEUE
         if self == _Variant.RECLAIM_WHILE_BORROWING:
@@ -117,10 +120,11 @@ class _CandidateList:
         self._origins: dict[str, _Origin] = {}
         """The origin of the candidates of each other ClusterQueue."""
         policies = request.queue.settings.preemption
-        own = self._collect_from_queue(request.queue, policies.within_cluster_queue)
-        hierarchical, by_priority = self._collect_from_cohorts()
+        own = self._collect_queue_candidates(request.queue, policies.within_cluster_queue)
+        hierarchical, by_priority = self._collect_cohort_candidates()
 
-        # Within each group the rank decides. Evicted Workloads of all groups come first; their ranks are the lowest
+        # Candidates of a group are sorted by rank, so that its evicted Workloads come first. The evicted Workloads of
+        # all groups come before the other candidates
         groups = [sorted(group, key=itemgetter(0)) for group in (hierarchical, by_priority, own)]
         evicted = [c.info for group in groups for c in takewhile(_is_evicted, group)]
         others = [c.info for group in groups for c in dropwhile(_is_evicted, group)]
@@ -128,17 +132,18 @@ class _CandidateList:
         self.has_other_queues = bool(hierarchical or by_priority)
         self.has_hierarchical = bool(hierarchical)
 
-    def is_valid(self, candidate: WorkloadInfo, *, allows_borrowing: bool) -> bool:
-        """Return whether a candidate may still be preempted after the candidates before it.
+    def is_still_preemptible(self, candidate: WorkloadInfo, *, allows_borrowing: bool) -> bool:
+        """Return whether a candidate may still be preempted, given the candidates that were preempted before it.
 
-        Its queue and all cohorts below the one shared with the preemptor must still use more than their quota. Some
-        candidates may only be preempted if the preemptor does not borrow. The preemptor's own queue is always valid.
+        The candidate's queue, and each cohort between it and the cohort shared with the preemptor, must still use more
+        than their quota. Some candidates may only be preempted if the preemptor does not borrow. Candidates of the
+        preemptor's own queue may always be preempted.
         """
         keys = self._request.keys
         origin = self._origins.get(candidate.cluster_queue)
         if origin is None:
             return True
-        if allows_borrowing and self.get_variant(candidate) == _Variant.RECLAIM_WITHOUT_BORROWING:
+        if allows_borrowing and self.get_preemption_variant(candidate) == _Variant.RECLAIM_WITHOUT_BORROWING:
             return False
         node: QuotaNode | None = self._search.snapshot.queues[candidate.cluster_queue].node
         while node is not None and node is not origin.ancestor:
@@ -147,7 +152,7 @@ class _CandidateList:
             node = node.parent
         return True
 
-    def get_variant(self, candidate: WorkloadInfo) -> _Variant:
+    def get_preemption_variant(self, candidate: WorkloadInfo) -> _Variant:
         """Return the rule by which a candidate may be preempted. Upstream: classifyPreemptionVariant."""
         origin = self._origins.get(candidate.cluster_queue)
         if origin is None:
@@ -164,20 +169,21 @@ class _CandidateList:
             return _Variant.RECLAIM_WITHOUT_BORROWING
         return _Variant.RECLAIM_WHILE_BORROWING
 
-    def _collect_from_queue(self, queue: QueueSnapshot, policy: str) -> list[RankedCandidate]:
-        """Return the Workloads of one ClusterQueue that a preemption policy lets the preemptor preempt."""
+    def _collect_queue_candidates(self, queue: QueueSnapshot, policy: str) -> list[RankedCandidate]:
+        """Return the Workloads of a ClusterQueue that the policy allows to preempt, sorted by rank."""
         if policy == NEVER:
             return []
-        candidates = self._search.list_ranked(queue, self._request.keys)
+        candidates = self._search.list_ranked_candidates(queue, self._request.keys)
         if policy == ANY:
             return candidates
         preemptor = self._request.info.workload
         return [c for c in candidates if self._search.satisfies_policy(preemptor, c.info.workload, policy)]
 
-    def _collect_from_cohorts(self) -> tuple[list[RankedCandidate], list[RankedCandidate]]:
-        """Return the candidates of other queues that may be preempted whatever their priority, and the rest.
+    def _collect_cohort_candidates(self) -> tuple[list[RankedCandidate], list[RankedCandidate]]:
+        """Return the candidates of other queues: those for hierarchical reclaim, and those that are left.
 
-        The former are those outside a subtree whose own quota covers the request.
+        Hierarchical reclaim takes the candidates outside a subtree whose own quota covers the request, whatever their
+        priority. Both lists are empty if the queue must not reclaim quota from its cohort.
 
         Upstream: collectCandidatesForHierarchicalReclaim.
         """
@@ -186,11 +192,13 @@ class _CandidateList:
         by_priority: list[RankedCandidate] = []
         if queue.node.parent is None or queue.settings.preemption.reclaim_within_cohort == NEVER:
             return hierarchical, by_priority
+
+        # From the lowest cohort up, leaving out the subtree that was searched before
         has_advantage, remaining = queue.node.fit_requests(self._request.usage.quota)
         previous: CohortNode | None = None
         for cohort in queue.node.iter_ancestors():
             group = hierarchical if has_advantage else by_priority
-            group += self._collect_from_subtree(cohort, _Origin(cohort, has_advantage), previous)
+            group += self._collect_subtree_candidates(cohort, _Origin(cohort, has_advantage), previous)
 
             # Cohorts further up see what this cohort's quota does not cover
             fits, remaining = cohort.fit_requests(remaining)
@@ -198,7 +206,7 @@ class _CandidateList:
             previous = cohort
         return hierarchical, by_priority
 
-    def _collect_from_subtree(
+    def _collect_subtree_candidates(
         self, cohort: CohortNode, origin: _Origin, skipped: CohortNode | None
     ) -> list[RankedCandidate]:
         """Return the candidates of the queues below a cohort that use more than their quota, and record their origin.
@@ -210,14 +218,14 @@ class _CandidateList:
         candidates: list[RankedCandidate] = []
         for child in cohort.cohorts:
             if child is not skipped and not child.is_within_quota(keys):
-                candidates += self._collect_from_subtree(child, origin, skipped)
+                candidates += self._collect_subtree_candidates(child, origin, skipped)
         for node in cohort.list_queues_over_quota(keys):
             if node is not self._request.queue.node:
                 self._origins[node.name] = origin
-                candidates += self._collect_from_queue(self._search.snapshot.queues[node.name], policy)
+                candidates += self._collect_queue_candidates(self._search.snapshot.queues[node.name], policy)
         return candidates
 
 
 def _is_evicted(candidate: RankedCandidate) -> bool:
-    """Return whether a candidate has to give its quota back already."""
+    """Return whether a candidate was already evicted and will release its quota anyway."""
     return candidate.info.workload.is_evicted

@@ -59,18 +59,18 @@ class ClusterQueueSettings:
     """Whether the queueing strategy is StrictFIFO."""
     weight: float
 
-    def find_group(self, resource: str) -> ResourceGroup | None:
+    def find_resource_group(self, resource: str) -> ResourceGroup | None:
         """Return the resource group that covers a resource, or None."""
         return next((group for group in self.groups if resource in group.resources), None)
 
     @property
     def flavors(self) -> tuple[str, ...]:
-        """Return all flavors, in order."""
+        """Return the flavors of all resource groups, in order."""
         return tuple(flavor for group in self.groups for flavor in group.flavors)
 
 
-def read_settings(queue: ClusterQueue) -> ClusterQueueSettings:
-    """Read the specification of a ClusterQueue. Raises QuantityError or SelectorError."""
+def read_queue_settings(queue: ClusterQueue) -> ClusterQueueSettings:
+    """Read the spec of a ClusterQueue and fill in defaults. Raises QuantityError or SelectorError."""
     spec = queue.spec
     groups = tuple(
         ResourceGroup(frozenset(group.covered_resources), tuple(flavor.name for flavor in group.flavors))
@@ -88,15 +88,15 @@ def read_settings(queue: ClusterQueue) -> ClusterQueueSettings:
             fungibility.when_can_preempt or _TRY_NEXT_FLAVOR,
             fungibility.preference,
         ),
-        _read_checks(spec, frozenset(flavor for group in groups for flavor in group.flavors)),
+        _read_admission_checks(spec, frozenset(flavor for group in groups for flavor in group.flavors)),
         spec.stop_policy not in (None, "", "None"),
         spec.queueing_strategy == "StrictFIFO",
         parse_weight(spec.fair_sharing),
     )
 
 
-def _read_checks(spec: ClusterQueueSpec, all_flavors: frozenset[str]) -> dict[str, frozenset[str]]:
-    """Return the flavors for which each admission check is required."""
+def _read_admission_checks(spec: ClusterQueueSpec, all_flavors: frozenset[str]) -> dict[str, frozenset[str]]:
+    """Return the flavors for which each admission check of a ClusterQueue is required, by default all."""
     checks = dict.fromkeys(spec.admission_checks, all_flavors)
     if spec.admission_checks_strategy is not None:
         for rule in spec.admission_checks_strategy.admission_checks:
@@ -162,25 +162,29 @@ class CachedQueue:
 
     @property
     def readiness(self) -> Readiness:
-        """Return the condition Active."""
-        is_active = self.status == QueueStatus.ACTIVE
+        """Return the queue's condition Active. If the queue is not active, its message lists the problems."""
         if self.status == QueueStatus.PENDING:
+            first_reason, _ = self.problems[0]
             messages = ", ".join(message for _, message in self.problems)
-            return Readiness(False, self.problems[0][0], f"Can't admit new workloads: {messages}.")
-        return Readiness(is_active, "Ready", "Can admit new workloads")
+            return Readiness(False, first_reason, f"Can't admit new workloads: {messages}.")
+        return Readiness(self.status == QueueStatus.ACTIVE, "Ready", "Can admit new workloads")
 
     def update_status(self, inventory: ReferencedObjects, gates: FeatureGates) -> None:
-        """Look up what the queue refers to, and decide whether it is active. Upstream: inactiveReason."""
+        """Look up the objects that the queue refers to, and update its problems and its status.
+
+        The queue is only active if it has no problems. Upstream: inactiveReason.
+        """
         flavors = self.settings.flavors
-        self.topology_flavors = {
-            name: topology
-            for name in flavors
-            if name in inventory.flavors and (topology := inventory.flavors[name].spec.topology_name) is not None
-        }
+        self.topology_flavors = {}
+        for name in flavors:
+            flavor_object = inventory.flavors.get(name)
+            if flavor_object is not None and flavor_object.spec.topology_name is not None:
+                self.topology_flavors[name] = flavor_object.spec.topology_name
+
         self.problems = [("Stopped", "is stopped")] if self.settings.is_stopped else []
         if missing := [name for name in flavors if name not in inventory.flavors]:
             self.problems.append(("FlavorNotFound", f"references missing ResourceFlavor(s): {','.join(missing)}"))
-        self._find_check_problems(inventory)
+        self._read_admission_checks(inventory)
         if Gate.TOPOLOGY_AWARE_SCHEDULING in gates and not self.uses_multikueue:
             for flavor, topology in sorted(self.topology_flavors.items()):
                 if topology not in inventory.topologies:
@@ -188,63 +192,61 @@ class CachedQueue:
                     self.problems.append(("TopologyNotFound", message))
         self.status = QueueStatus.PENDING if self.problems else QueueStatus.ACTIVE
 
-    def _find_check_problems(self, inventory: ReferencedObjects) -> None:
-        """Look up the admission checks, and record what is wrong with them."""
+    def _read_admission_checks(self, inventory: ReferencedObjects) -> None:
+        """Look up the queue's admission checks by controller, and add what is wrong with them to the problems."""
         checks = self.settings.checks
-        by_controller: dict[str, list[str]] = {}
-        for name in sorted(checks):
-            if name in inventory.checks:
-                by_controller.setdefault(inventory.checks[name].spec.controller_name, []).append(name)
-        multikueue = by_controller.get(_MULTIKUEUE, [])
-        provisioning = by_controller.get(_PROVISIONING, [])
+        existing = [name for name in sorted(checks) if name in inventory.checks]
+        controllers = {name: inventory.checks[name].spec.controller_name for name in existing}
+        multikueue = [name for name in existing if controllers[name] == _MULTIKUEUE]
+        provisioning = [name for name in existing if controllers[name] == _PROVISIONING]
         self.uses_multikueue = bool(multikueue)
         self.provisioning_flavors = frozenset(flavor for name in provisioning for flavor in checks[name])
-        missing = [name for name in sorted(checks) if name not in inventory.checks]
-        inactive = [
-            name for name in sorted(checks) if name in inventory.checks and not _is_active(inventory.checks[name])
-        ]
-        all_flavors = frozenset(self.settings.flavors)
-        per_flavor = [name for name in multikueue if checks[name] != all_flavors]
-        found = (
-            (missing, "AdmissionCheckNotFound", f"references missing AdmissionCheck(s): {','.join(missing)}"),
-            (inactive, "AdmissionCheckInactive", f"references inactive AdmissionCheck(s): {','.join(inactive)}"),
-            (
-                len(multikueue) > 1,
-                "MultipleMultiKueueAdmissionChecks",
-                "Cannot use multiple MultiKueue AdmissionChecks on the same ClusterQueue, found: "
-                + ",".join(multikueue),
-            ),
-            (
-                per_flavor,
-                "MultiKueueAdmissionCheckAppliedPerFlavor",
-                f"Cannot specify MultiKueue AdmissionCheck per flavor, found: {','.join(per_flavor)}",
-            ),
-            (
-                multikueue and provisioning,
-                "MultiKueueWithProvisioningRequest",
-                "Cannot use both MultiKueue and ProvisioningRequest AdmissionChecks together, found: "
-                f"{','.join(multikueue)}, {','.join(provisioning)}",
-            ),
-        )
-        self.problems += [(reason, message) for applies, reason, message in found if applies]
 
-    def add(self, info: WorkloadInfo, gates: FeatureGates) -> None:
-        """Count a Workload that holds quota, instead of an older state of it."""
+        if missing := [name for name in sorted(checks) if name not in inventory.checks]:
+            self.problems.append(
+                ("AdmissionCheckNotFound", f"references missing AdmissionCheck(s): {','.join(missing)}")
+            )
+        if inactive := [name for name in existing if not _is_check_active(inventory.checks[name])]:
+            self.problems.append(
+                ("AdmissionCheckInactive", f"references inactive AdmissionCheck(s): {','.join(inactive)}")
+            )
+        multikueue_names = ",".join(multikueue)
+        if len(multikueue) > 1:
+            message = (
+                f"Cannot use multiple MultiKueue AdmissionChecks on the same ClusterQueue, found: {multikueue_names}"
+            )
+            self.problems.append(("MultipleMultiKueueAdmissionChecks", message))
+        all_flavors = frozenset(self.settings.flavors)
+        if per_flavor := [name for name in multikueue if checks[name] != all_flavors]:
+            message = f"Cannot specify MultiKueue AdmissionCheck per flavor, found: {','.join(per_flavor)}"
+            self.problems.append(("MultiKueueAdmissionCheckAppliedPerFlavor", message))
+        if multikueue and provisioning:
+            message = (
+                "Cannot use both MultiKueue and ProvisioningRequest AdmissionChecks together, found: "
+                f"{multikueue_names}, {','.join(provisioning)}"
+            )
+            self.problems.append(("MultiKueueWithProvisioningRequest", message))
+
+    def add_workload(self, info: WorkloadInfo, gates: FeatureGates) -> None:
+        """Add a Workload that holds quota and its usage, replacing an older state of the same Workload."""
         key = info.workload.key
         if key in self.workloads:
-            self.remove(key, gates)
+            self.remove_workload(key, gates)
         self.workloads[key] = info
-        self._count(info, 1, gates)
+        self._change_usage(info, 1, gates)
 
-    def remove(self, key: str, gates: FeatureGates) -> None:
-        """Stop counting a Workload."""
+    def remove_workload(self, key: str, gates: FeatureGates) -> None:
+        """Remove a Workload and release its quota. Nothing happens if the queue does not have it."""
         info = self.workloads.pop(key, None)
         if info is not None:
-            self._count(info, -1, gates)
+            self._change_usage(info, -1, gates)
             self.generation += 1
 
-    def _count(self, info: WorkloadInfo, sign: int, gates: FeatureGates) -> None:
-        """Add or subtract a Workload's usage."""
+    def _change_usage(self, info: WorkloadInfo, sign: int, gates: FeatureGates) -> None:
+        """Add the usage of a Workload to the queue and its cohorts, or subtract it if ``sign`` is -1.
+
+        The usage of an admitted Workload is added to the admitted usage as well.
+        """
         usage = info.compute_usage(gates).quota
         change = self.node.add_usage if sign > 0 else self.node.remove_usage
         for key, amount in usage.items():
@@ -255,8 +257,8 @@ class CachedQueue:
                 self.admitted_usage[key] = saturate(self.admitted_usage.get(key, 0) + sign * amount)
 
 
-def _is_active(check: AdmissionCheck) -> bool:
-    """Return whether an AdmissionCheck's controller is ready."""
+def _is_check_active(check: AdmissionCheck) -> bool:
+    """Return whether the condition Active of an AdmissionCheck is true, which its controller sets."""
     return any(c.type == "Active" and c.status == "True" for c in check.status.conditions)
 
 
@@ -283,16 +285,16 @@ class QueueSnapshot:
 
     @property
     def path(self) -> str:
-        """Return the names from the root cohort to the queue: ``/root/team/queue``."""
+        """Return the names of the cohorts from the root down and of the queue, as in ``/root/team/queue``."""
         names = [self.name, *(cohort.name for cohort in self.node.iter_ancestors())]
         return "/" + "/".join(reversed(names))
 
     def compute_available(self, key: FlavorResource) -> int:
-        """Return how much more of a resource can be used, 0 if too much is in use."""
+        """Return how much more of a resource the queue can use, including what it can borrow, at least 0."""
         return max(0, self.node.compute_available(key))
 
     def add_usage(self, usage: WorkloadUsage, *, with_topology: bool = True) -> None:
-        """Count quota and, unless the caller does not look at it, room in the topology as used."""
+        """Add a usage of quota and, unless ``with_topology`` is off, of room in topology domains."""
         for key, amount in usage.quota.items():
             self.node.add_usage(key, amount)
         if with_topology:
@@ -306,19 +308,19 @@ class QueueSnapshot:
             self._change_topology_usage(usage, -1)
 
     def _change_topology_usage(self, usage: WorkloadUsage, sign: int) -> None:
-        """Add or remove pods in topology domains."""
+        """Add pods to topology domains, or remove them if ``sign`` is -1. Flavors without a topology are ignored."""
         for flavor, domains in usage.topology.items():
             topology = self.topologies.get(flavor)
             if topology is not None:
                 topology.change_usage(domains, sign)
 
     def fits_quota(self, usage: WorkloadUsage) -> bool:
-        """Return whether there is quota for an additional usage."""
+        """Return whether the queue has enough available quota for an additional usage."""
         return not any(self.compute_available(key) < amount for key, amount in usage.quota.items())
 
     def fits_topology(self, usage: WorkloadUsage) -> bool:
-        """Return whether there is room in the topology for an additional usage."""
-        return all(self.topologies[flavor].fits(domains) for flavor, domains in usage.topology.items())
+        """Return whether the topology domains of an additional usage have enough room for its pods."""
+        return all(self.topologies[flavor].has_room_for(domains) for flavor, domains in usage.topology.items())
 
 
 @dataclass(slots=True)
@@ -333,8 +335,8 @@ class CycleSnapshot:
     def remove_workload(self, info: WorkloadInfo, *, with_topology: bool = True) -> None:
         """Take a Workload and its usage out of the snapshot.
 
-        Without ``with_topology`` it keeps its room in the topology, which saves time if nobody looks at that before
-        the Workload is added again.
+        If ``with_topology`` is off, the Workload keeps its room in the topology. This saves time if nobody looks at the
+        topology before the Workload is added again.
         """
         queue = self.queues[info.cluster_queue]
         queue.workloads.pop(info.workload.key, None)
@@ -347,7 +349,7 @@ class CycleSnapshot:
         queue.add_usage(info.compute_usage(self.gates), with_topology=with_topology)
 
     def remove_usage(self, infos: Iterable[WorkloadInfo], *, with_topology: bool = True) -> None:
-        """Take the usage of Workloads out of the snapshot, but not the Workloads."""
+        """Take the usage of Workloads out of the snapshot, but keep the Workloads in their queues."""
         for info in infos:
             usage = info.compute_usage(self.gates)
             self.queues[info.cluster_queue].remove_usage(usage, with_topology=with_topology)
@@ -373,37 +375,45 @@ class QueueCache:
     """The cohorts whose ancestors form a circle."""
     _queue_of_workload: dict[str, str] = field(default_factory=dict)
 
-    def is_active(self, name: str) -> bool:
+    def is_queue_active(self, name: str) -> bool:
         """Return whether the ClusterQueue exists and admits Workloads."""
         queue = self.queues.get(name)
         return queue is not None and queue.status == QueueStatus.ACTIVE
 
-    def add_or_update(self, info: WorkloadInfo) -> bool:
-        """Count a Workload if it holds quota, else stop counting it. Return whether it is counted now."""
+    def update_workload(self, info: WorkloadInfo) -> bool:
+        """Add a Workload that holds quota to its ClusterQueue, or remove it if it holds none any more.
+
+        A Workload that moved to another ClusterQueue is removed from the former one. Return whether the Workload is in
+        a ClusterQueue now.
+        """
         workload = info.workload
         if not (workload.has_quota and workload.active and not workload.is_finished):
-            self.remove(workload.key)
+            self.remove_workload(workload.key)
             return False
         name = workload.admission.cluster_queue if workload.admission else ""
         if name not in self.queues:
             return False
         previous = self._queue_of_workload.get(workload.key)
         if previous is not None and previous != name:
-            self.queues[previous].remove(workload.key, self.gates)
+            self.queues[previous].remove_workload(workload.key, self.gates)
         self._queue_of_workload[workload.key] = name
-        self.queues[name].add(info, self.gates)
+        self.queues[name].add_workload(info, self.gates)
         return True
 
-    def remove(self, key: str) -> None:
-        """Stop counting a Workload."""
+    def remove_workload(self, key: str) -> None:
+        """Remove a Workload from the ClusterQueue whose quota it holds, if it holds any."""
         name = self._queue_of_workload.pop(key, None)
         if name is not None:
-            self.queues[name].remove(key, self.gates)
+            self.queues[name].remove_workload(key, self.gates)
 
-    def snapshot(self, topologies: Mapping[str, TopologySnapshot]) -> CycleSnapshot:
-        """Copy the active ClusterQueues with their cohorts. ``topologies`` are those of the flavors."""
+    def build_snapshot(self, topologies: Mapping[str, TopologySnapshot]) -> CycleSnapshot:
+        """Copy the active ClusterQueues with their cohorts. ``topologies`` has the topology of each flavor with one.
+
+        Cohorts whose ancestors form a circle, and their queues, are not copied.
+        """
+        # The cohorts are copied first and then linked to their parents
         cohorts = {
-            name: _copy_node(CohortNode(name, cohort.quotas, cohort.weight), cohort)
+            name: _copy_quota(CohortNode(name, cohort.quotas, cohort.weight), cohort)
             for name, cohort in self.cohorts.items()
             if name not in self.cohorts_in_circle
         }
@@ -411,6 +421,7 @@ class QueueCache:
             if name in cohorts and cohort.parent is not None:
                 cohorts[name].parent = cohorts[cohort.parent.name]
                 cohorts[cohort.parent.name].cohorts.append(cohorts[name])
+
         queues = {}
         inactive = set()
         for name, queue in self.queues.items():
@@ -419,34 +430,36 @@ class QueueCache:
             if queue.status != QueueStatus.ACTIVE or is_in_circle:
                 inactive.add(name)
                 continue
-            node = _copy_node(QuotaNode(name, queue.node.quotas, queue.node.weight), queue.node)
+            node = _copy_quota(QuotaNode(name, queue.node.quotas, queue.node.weight), queue.node)
             if parent is not None:
                 node.parent = cohorts[parent.name]
                 cohorts[parent.name].queues.append(node)
-            own = {flavor: topologies[flavor] for flavor in queue.topology_flavors if flavor in topologies}
-            queues[name] = QueueSnapshot(queue, node, own)
+            queue_topologies = {f: topologies[f] for f in queue.topology_flavors if f in topologies}
+            queues[name] = QueueSnapshot(queue, node, queue_topologies)
         return CycleSnapshot(queues, frozenset(inactive), self.inventory.flavors, self.gates)
 
 
 NodeT = TypeVar("NodeT", bound=QuotaNode)
 
 
-def _copy_node(copy: NodeT, node: QuotaNode) -> NodeT:
-    """Give a new node the quota and a copy of the usage of another."""
+def _copy_quota(copy: NodeT, node: QuotaNode) -> NodeT:
+    """Set the quota and usage of ``copy``, a new node, to those of ``node``, and return it."""
     copy.subtree_quota = node.subtree_quota
     copy.usage = dict(node.usage)
     return copy
 
 
-def build_cache(
+def build_empty_queue_cache(
     queues: Sequence[ClusterQueue], cohorts: Iterable[Cohort], inventory: ReferencedObjects, gates: FeatureGates
 ) -> QueueCache:
     """Build the tree of cohorts and ClusterQueues, without Workloads. Raises QuantityError or SelectorError.
 
-    A ClusterQueue may name a cohort that has no object. Circles are reported as ``problems``, as upstream does when
-    the objects are added one by one.
+    Cohorts that are only named by a ClusterQueue or another cohort are created without quota. Cohorts that form a
+    circle are reported in the cache's ``problems``, as upstream does when the objects are added one by one.
     """
     cache = QueueCache(gates, inventory)
+
+    # The cohorts, from their objects and from the names of parents
     parents: dict[str, str] = {}
     for cohort in cohorts:
         name, parent = cohort.metadata.name, cohort.spec.parent_name
@@ -456,7 +469,6 @@ def build_cache(
             parents[name] = parent
         if is_cohort_in_circle(name, parents):
             cache.problems.append(f"Cohort {name}: cohort has a cycle")
-    settings = [read_settings(queue) for queue in queues]
     cohort_names = {queue.metadata.name: queue.spec.cohort_name or queue.spec.cohort for queue in queues}
     for name in (*parents.values(), *cohort_names.values()):
         if name and name not in cache.cohorts:
@@ -466,25 +478,29 @@ def build_cache(
         child, parent_node = cache.cohorts[name], cache.cohorts[parents[name]]
         child.parent = parent_node
         parent_node.cohorts.append(child)
-    for queue_settings in settings:
-        queue = CachedQueue(queue_settings)
-        cache.queues[queue.name] = queue
-        cohort_name = cohort_names[queue.name]
+
+    # The ClusterQueues
+    for queue in queues:
+        cached = CachedQueue(read_queue_settings(queue))
+        cache.queues[cached.name] = cached
+        cohort_name = cohort_names[cached.name]
         if cohort_name:
-            queue.node.parent = cache.cohorts[cohort_name]
-            cache.cohorts[cohort_name].queues.append(queue.node)
+            cached.node.parent = cache.cohorts[cohort_name]
+            cache.cohorts[cohort_name].queues.append(cached.node)
         if cohort_name in cache.cohorts_in_circle:
-            cache.problems.append(f"ClusterQueue {queue.name}: cohort has a cycle")
+            cache.problems.append(f"ClusterQueue {cached.name}: cohort has a cycle")
         else:
-            queue.update_status(inventory, gates)
+            cached.update_status(inventory, gates)
+
+    # The quota of the trees, which starts at their roots
     for name, node in cache.cohorts.items():
         if node.parent is None and name not in cache.cohorts_in_circle:
-            node.sum_subtree()
+            node.recompute_subtree()
     return cache
 
 
 def is_cohort_in_circle(name: str, parents: Mapping[str, str]) -> bool:
-    """Return whether following the parents of a cohort never ends."""
+    """Return whether the ancestors of a cohort form a circle. ``parents`` has the parent of each cohort with one."""
     seen = set()
     while name in parents:
         if name in seen:

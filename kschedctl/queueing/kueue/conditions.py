@@ -44,7 +44,10 @@ Conditions = Mapping[str, WorkloadCondition]
 
 
 def read_conditions(conditions: Iterable[api.Condition]) -> Conditions:
-    """Read an object's conditions. Raises InputError for a malformed time."""
+    """Convert an object's list of conditions to conditions by type. Raises InputError for a malformed time.
+
+    A condition without a time gets 0, which is 1970.
+    """
     return {
         condition.type: WorkloadCondition(
             condition.status == "True",
@@ -57,9 +60,9 @@ def read_conditions(conditions: Iterable[api.Condition]) -> Conditions:
 
 
 def set_condition(conditions: Conditions, kind: ConditionType, condition: WorkloadCondition) -> tuple[Conditions, bool]:
-    """Return the conditions with the condition of type ``kind`` set, and whether that changed anything.
+    """Return a copy of the conditions with the condition of type ``kind`` set, and whether that changed anything.
 
-    The time of the last transition stays if the status does. A message that is too long is cut.
+    If the condition's status stays the same, so does the time of its last change. A message that is too long is cut.
     """
     message = _truncate(condition.message, _CONDITION_LIMIT)
     current = conditions.get(kind)
@@ -70,8 +73,8 @@ def set_condition(conditions: Conditions, kind: ConditionType, condition: Worklo
     return {**conditions, kind: updated}, True
 
 
-def is_true(conditions: Conditions, kind: ConditionType) -> bool:
-    """Return whether the condition is set and true."""
+def is_condition_true(conditions: Conditions, kind: ConditionType) -> bool:
+    """Return whether the condition of type ``kind`` is set and its status is True."""
     condition = conditions.get(kind)
     return condition is not None and condition.status
 
@@ -82,7 +85,7 @@ def truncate_event_message(message: str) -> str:
 
 
 def _truncate(message: str, limit: int) -> str:
-    """Return a message as it is if it has at most ``limit`` bytes, else cut to them with an ellipsis at the end."""
+    """Cut a message to at most ``limit`` bytes, with an ellipsis at the end if it is longer."""
     if len(message.encode()) <= limit:
         return message
     return message.encode()[: limit - len(_ELLIPSIS)].decode(errors="ignore") + _ELLIPSIS

@@ -30,33 +30,37 @@ DEFAULT_STRATEGIES = (FINAL_SHARE, INITIAL_SHARE)
 def find_fair_targets(
     preemptor: PreemptionSearch, request: PreemptionRequest, strategies: Sequence[str]
 ) -> list[Target]:
-    """Return the Workloads to preempt, or an empty list if the request would not fit. The snapshot stays as it was.
+    """Return the Workloads to preempt for a request, or an empty list if the request would still not fit.
 
-    ``strategies`` has one or two names; the second strategy is only applied to what the first spared.
+    ``strategies`` has one or two names. The second strategy is only applied to the candidates that the first spared.
+    The snapshot is changed during the search and restored afterwards.
     """
-    candidates = _find_candidates(preemptor, request)
+    candidates = _find_fair_candidates(preemptor, request)
     if not candidates:
         return []
-    candidates.sort(key=lambda info: preemptor.get_order(info, request.queue.name))
+    candidates.sort(key=lambda info: preemptor.build_candidate_key(info, request.queue.name))
 
     # Shares are compared as if the request were admitted
     request.queue.add_usage(request.usage)
     search = _FairSearch(preemptor, request)
-    has_fit, spared = search.apply_first(candidates, strategies[0])
+    has_fit, spared = search.apply_first_strategy(candidates, strategies[0])
     if not has_fit and len(strategies) > 1:
-        has_fit = search.apply_second(spared)
+        has_fit = search.apply_second_strategy(spared)
     request.queue.remove_usage(request.usage)
 
     if not has_fit:
-        preemptor.restore(request, search.targets)
+        preemptor.restore_targets(request, search.targets)
         return []
-    targets = preemptor.fill_back(request, search.targets, allows_borrowing=True)
-    preemptor.restore(request, targets)
+    targets = preemptor.fill_back_targets(request, search.targets, allows_borrowing=True)
+    preemptor.restore_targets(request, targets)
     return targets
 
 
-def _find_candidates(preemptor: PreemptionSearch, request: PreemptionRequest) -> list[WorkloadInfo]:
-    """Return the Workloads that the policies of the queue allow to preempt. Upstream: findCandidates."""
+def _find_fair_candidates(preemptor: PreemptionSearch, request: PreemptionRequest) -> list[WorkloadInfo]:
+    """Return the Workloads that the queue's policies allow to preempt and that use a requested resource.
+
+    Upstream: findCandidates.
+    """
     policies = request.queue.settings.preemption
     queues: list[tuple[QueueSnapshot, str]] = []
     if policies.within_cluster_queue != NEVER:
@@ -82,23 +86,26 @@ class _FairSearch:
         self.targets: list[Target] = []
         """The Workloads that were taken out of the snapshot so far."""
 
-    def _preempt(self, info: WorkloadInfo, reason: PreemptionReason) -> bool:
+    def _preempt_candidate(self, info: WorkloadInfo, reason: PreemptionReason) -> bool:
         """Take a Workload out of the snapshot and add it to the targets. Return whether the request fits then."""
         snapshot = self._preemptor.snapshot
-        self._preemptor.remove(self._request, info)
+        self._preemptor.remove_workload(self._request, info)
         self.targets.append(Target(info, reason, snapshot.queues[info.cluster_queue]))
 
         # The request is already counted, and must not be counted twice when its fit is checked
         self._request.queue.remove_usage(self._request.usage)
-        has_fit = self._preemptor.fits(self._request, allows_borrowing=True)
+        has_fit = self._preemptor.fits_request(self._request, allows_borrowing=True)
         self._request.queue.add_usage(self._request.usage)
         return has_fit
 
-    def apply_first(self, candidates: Sequence[WorkloadInfo], strategy: str) -> tuple[bool, list[WorkloadInfo]]:
-        """Preempt by the first strategy. Return whether the request fits, and the candidates that were spared.
+    def apply_first_strategy(
+        self, candidates: Sequence[WorkloadInfo], strategy: str
+    ) -> tuple[bool, list[WorkloadInfo]]:
+        """Preempt candidates until the request fits. Return whether it fits, and the candidates that were spared.
 
-        Candidates of the preemptor's own queue are always preempted, and those of other queues are too if the
-        preemptor stays within its nominal quota and the feature gate for that is on. Otherwise the shares decide.
+        Candidates of the preemptor's own queue are always preempted. Candidates of other queues are always preempted
+        if the preemptor stays within its nominal quota and the feature gate for this is on. Otherwise the strategy
+        compares the shares of the queues.
 
         Upstream: runFirstFsStrategy.
         """
@@ -107,33 +114,34 @@ class _FairSearch:
             Gate.FAIR_SHARING_PREEMPT_WITHIN_NOMINAL in self._preemptor.snapshot.gates
             and self._request.queue.node.is_within_quota(self._request.keys)
         )
+
         spared: list[WorkloadInfo] = []
         for queue in order.iter_queues():
             if queue is self._request.queue:
-                if self._preempt(order.pop(queue), PreemptionReason.IN_CLUSTER_QUEUE):
+                if self._preempt_candidate(order.pop_candidate(queue), PreemptionReason.IN_CLUSTER_QUEUE):
                     return True, []
                 continue
             if is_within_nominal:
-                if self._preempt(order.pop(queue), PreemptionReason.IN_COHORT_RECLAMATION):
+                if self._preempt_candidate(order.pop_candidate(queue), PreemptionReason.IN_COHORT_RECLAMATION):
                     return True, []
                 continue
 
             # Preempt the first candidate that passes the strategy; the next may be in another queue
             shares = order.compute_shares(queue)
             while order.has_candidates(queue):
-                info = order.pop(queue)
+                info = order.pop_candidate(queue)
                 if not self._passes_strategy(order, info, shares, strategy):
                     spared.append(info)
                     continue
-                if self._preempt(info, PreemptionReason.IN_COHORT_FAIR_SHARING):
+                if self._preempt_candidate(info, PreemptionReason.IN_COHORT_FAIR_SHARING):
                     return True, []
                 break
         return False, spared
 
     def _passes_strategy(self, order: _QueueOrder, info: WorkloadInfo, shares: _SharePair, strategy: str) -> bool:
-        """Return whether a strategy allows a Workload of another queue to be preempted.
+        """Return whether a strategy allows to preempt a Workload of another queue, given the shares of both queues.
 
-        A preemptor with an infinite share preempts nobody with a finite share.
+        A preemptor with an infinite share never preempts a Workload of a queue with a finite share.
         """
         if shares.preemptor.weighted == math.inf and shares.target.weighted != math.inf:
             return False
@@ -142,21 +150,21 @@ class _FairSearch:
             return shares.preemptor.sort_key <= share_afterwards.sort_key
         return shares.preemptor.sort_key < shares.target.sort_key
 
-    def apply_second(self, candidates: Sequence[WorkloadInfo]) -> bool:
-        """Preempt the first candidate of each queue with a larger share than the preemptor, up to a fit.
+    def apply_second_strategy(self, candidates: Sequence[WorkloadInfo]) -> bool:
+        """Preempt the first candidate of each queue with a larger share than the preemptor, until the request fits.
 
-        Return whether the request fits.
+        Return whether it fits.
 
         Upstream: runSecondFsStrategy.
         """
         order = _QueueOrder(self._preemptor, self._request.queue, candidates)
         for queue in order.iter_queues():
             shares = order.compute_shares(queue)
-            info = order.pop(queue)
+            info = order.pop_candidate(queue)
             has_smaller_share = shares.preemptor.sort_key < shares.target.sort_key
-            if has_smaller_share and self._preempt(info, PreemptionReason.IN_COHORT_FAIR_SHARING):
+            if has_smaller_share and self._preempt_candidate(info, PreemptionReason.IN_COHORT_FAIR_SHARING):
                 return True
-            order.drop(queue)
+            order.drop_queue(queue)
         return False
 
 
@@ -188,18 +196,22 @@ class _QueueOrder:
         """The cohorts that are no longer considered: they borrow nothing or have no queue left."""
 
     def iter_queues(self) -> Iterator[QueueSnapshot]:
-        """Yield the queue that should give up a Workload next, until none is left."""
+        """Yield the queue that should give up a Workload next, until no queue is left.
+
+        The order depends on what the caller preempts in between. A queue may be yielded several times; without a
+        cohort it is always the preemptor's own queue.
+        """
         if not self._ancestors:
             while self._queue.name not in self._dropped and self.has_candidates(self._queue):
                 yield self._queue
             return
         root = self._ancestors[-1]
         while root.name not in self._dropped_cohorts:
-            queue = self._find_next(root)
+            queue = self._find_next_queue(root)
             if queue is not None:
                 yield queue
 
-    def pop(self, queue: QueueSnapshot) -> WorkloadInfo:
+    def pop_candidate(self, queue: QueueSnapshot) -> WorkloadInfo:
         """Remove the first candidate of a queue, and return it."""
         return self._candidates[queue.name].pop(0)
 
@@ -207,24 +219,29 @@ class _QueueOrder:
         """Return whether a queue has candidates left."""
         return bool(self._candidates.get(queue.name))
 
-    def drop(self, queue: QueueSnapshot) -> None:
+    def drop_queue(self, queue: QueueSnapshot) -> None:
         """Stop considering Workloads of this queue as victims."""
         self._dropped.add(queue.name)
 
     def compute_shares(self, queue: QueueSnapshot) -> _SharePair:
-        """Return the dominant shares of the preemptor's branch and of the queue's below their lowest common cohort."""
+        """Return the dominant shares of the preemptor's queue and of another queue, for comparison.
+
+        The shares are taken of the two children of their lowest common cohort that contain the queues.
+        """
         ancestor = self._find_common_ancestor(queue)
         return _SharePair(
-            compute_share(_get_branch(self._queue.node, ancestor)), compute_share(_get_branch(queue.node, ancestor))
+            compute_share(_find_branch_below(self._queue.node, ancestor)),
+            compute_share(_find_branch_below(queue.node, ancestor)),
         )
 
     def compute_share_without(self, info: WorkloadInfo) -> DominantShare:
-        """Return the dominant share that the branch of a Workload's queue would have if the Workload were preempted.
+        """Return the dominant share that a Workload's queue would have if the Workload were preempted.
 
-        The branch is the child of the lowest cohort that the queue shares with the preemptor.
+        As in ``compute_shares`` it is the share of the child of the lowest common cohort that contains the queue. The
+        snapshot stays as it was.
         """
         queue = self._preemptor.snapshot.queues[info.cluster_queue]
-        branch = _get_branch(queue.node, self._find_common_ancestor(queue))
+        branch = _find_branch_below(queue.node, self._find_common_ancestor(queue))
         usage = info.compute_usage(self._preemptor.snapshot.gates)
 
         # Take the usage out only for the computation
@@ -234,13 +251,14 @@ class _QueueOrder:
         return share
 
     def _find_common_ancestor(self, queue: QueueSnapshot) -> CohortNode:
-        """Return the lowest cohort above both the preemptor's queue and another."""
+        """Return the lowest cohort that contains both the preemptor's queue and this queue."""
         return next(cohort for cohort in queue.node.iter_ancestors() if cohort in self._ancestors)
 
-    def _find_next(self, cohort: CohortNode) -> QueueSnapshot | None:
-        """Return the queue with the highest share below a cohort, descending into the cohort with the highest share.
+    def _find_next_queue(self, cohort: CohortNode) -> QueueSnapshot | None:
+        """Return the queue with the highest share in a cohort, descending into the child cohort if its share is higher.
 
-        A cohort without a queue left is dropped. None means that one was dropped, and the search has to start again.
+        A cohort in which no queue is left is dropped. In this case None is returned and the caller has to search again
+        from the root.
         """
         self._drop_idle_children(cohort)
         queue, queue_share = self._find_queue_with_highest_share(cohort)
@@ -249,13 +267,13 @@ class _QueueOrder:
             self._dropped_cohorts.add(cohort.name)
             return None
         if child is not None and child_share.sort_key >= queue_share.sort_key:
-            return self._find_next(child)
+            return self._find_next_queue(child)
         return queue
 
     def _drop_idle_children(self, cohort: CohortNode) -> None:
-        """Drop the children of a cohort that borrow nothing or, as queues, have no candidates left.
+        """Drop the child cohorts and queues that borrow nothing, and the queues that have no candidates left.
 
-        The preemptor's own queue and the cohorts above it stay even if they borrow nothing.
+        The preemptor's own queue and the cohorts above it are not dropped for borrowing nothing.
         """
         for node in cohort.queues:
             if node.name in self._dropped:
@@ -269,10 +287,10 @@ class _QueueOrder:
                 self._dropped_cohorts.add(child.name)
 
     def _find_queue_with_highest_share(self, cohort: CohortNode) -> tuple[QueueSnapshot | None, DominantShare]:
-        """Return the queue with the highest share directly below a cohort, and this share.
+        """Return the queue with the highest share directly below a cohort, and its share.
 
-        Among equal shares, the queue whose first candidate is preempted earlier wins. Return None and the lowest
-        share if all queues were dropped.
+        Among equal shares, the queue whose first candidate is preempted earlier wins. Return None and LOWEST_SHARE if
+        all queues were dropped.
         """
         highest: QueueSnapshot | None = None
         highest_share = LOWEST_SHARE
@@ -288,13 +306,13 @@ class _QueueOrder:
         return highest, highest_share
 
     def _get_first_candidate_order(self, queue: QueueSnapshot) -> tuple[bool, bool, int, int, str]:
-        """Return the sort key of a queue's first candidate."""
-        return self._preemptor.get_order(self._candidates[queue.name][0], self._queue.name)
+        """Return the key by which the first candidate of a queue is sorted among candidates for preemption."""
+        return self._preemptor.build_candidate_key(self._candidates[queue.name][0], self._queue.name)
 
     def _find_cohort_with_highest_share(self, cohort: CohortNode) -> tuple[CohortNode | None, DominantShare]:
-        """Return the cohort with the highest share directly below a cohort, and this share. The last of equals wins.
+        """Return the child cohort with the highest share, and its share. Among equal shares the last child wins.
 
-        Return None and the lowest share if all cohorts were dropped.
+        Return None and LOWEST_SHARE if all child cohorts were dropped.
         """
         highest: CohortNode | None = None
         highest_share = LOWEST_SHARE
@@ -307,8 +325,8 @@ class _QueueOrder:
         return highest, highest_share
 
 
-def _get_branch(node: QuotaNode, ancestor: CohortNode) -> QuotaNode:
-    """Return the child of ``ancestor`` in whose subtree the node is, which may be the node itself."""
+def _find_branch_below(node: QuotaNode, ancestor: CohortNode) -> QuotaNode:
+    """Return the child of ``ancestor`` that contains the node, which may be the node itself."""
     branch = node
     for cohort in node.iter_ancestors():
         if cohort is ancestor:

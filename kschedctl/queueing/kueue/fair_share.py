@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kschedctl.api.quantity import parse
 from kschedctl.api.queueing import FairSharing
-from kschedctl.queueing.kueue.amounts import FlavorResource, add, subtract
+from kschedctl.queueing.kueue.amounts import FlavorResource, add_amounts, subtract_amounts
 from kschedctl.queueing.kueue.quota_tree import QuotaNode
 
 _DEFAULT_WEIGHT = 1.0
@@ -45,7 +45,7 @@ class DominantShare(NamedTuple):
         return has_no_weight, self.ratio if has_no_weight else self.weighted
 
     def is_borrowing_any(self, requests: Mapping[FlavorResource, int]) -> bool:
-        """Return whether the node borrows a resource of which a positive amount is requested."""
+        """Return whether the node borrows any of the requested resources. Requests for 0 do not count."""
         return any(requests.get(key, 0) > 0 for key in self.borrowed)
 
 
@@ -60,9 +60,9 @@ def compute_share(node: QuotaNode) -> DominantShare:
     borrowed_by_resource: dict[str, int] = {}
     borrowed_keys = []
     for key, quota in node.subtree_quota.items():
-        borrowed = subtract(node.get_usage(key), quota)
+        borrowed = subtract_amounts(node.get_usage(key), quota)
         if borrowed > 0:
-            borrowed_by_resource[key.resource] = add(borrowed_by_resource.get(key.resource, 0), borrowed)
+            borrowed_by_resource[key.resource] = add_amounts(borrowed_by_resource.get(key.resource, 0), borrowed)
             borrowed_keys.append(key)
     if not borrowed_keys:
         return DominantShare(weight=node.weight)
@@ -77,19 +77,19 @@ def compute_share(node: QuotaNode) -> DominantShare:
 
 
 def _sum_capacity_by_resource(node: QuotaNode) -> dict[str, int]:
-    """Return the most of each resource that a node could use, including what it can borrow, summed over flavors.
+    """Return by resource how much a node could use, including what it can borrow, summed over all flavors.
 
-    The resources are those of the root, which may have quota for more flavors than the node.
+    The flavors are taken from the root of the tree, which may have quota for more flavors than the node.
     """
     capacity_by_resource: dict[str, int] = {}
     for key in node.root.subtree_quota:
         sum_of_others = capacity_by_resource.get(key.resource, 0)
-        capacity_by_resource[key.resource] = add(sum_of_others, node.compute_capacity(key))
+        capacity_by_resource[key.resource] = add_amounts(sum_of_others, node.compute_capacity(key))
     return capacity_by_resource
 
 
 def parse_weight(fair_sharing: FairSharing | None) -> float:
-    """Parse the weight of fair sharing, 1 if none is set. Raises QuantityError."""
+    """Return the weight that a ClusterQueue or cohort has in fair sharing, 1 if none is set. Raises QuantityError."""
     if fair_sharing is None or fair_sharing.weight is None:
         return _DEFAULT_WEIGHT
     quantity = parse(fair_sharing.weight)

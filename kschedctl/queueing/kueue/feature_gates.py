@@ -61,9 +61,9 @@ FeatureGates = frozenset[Gate]
 
 
 def build_feature_gates(release: KueueRelease, overrides: Mapping[str, object]) -> FeatureGates:
-    """Return the enabled gates of a release, with the overrides of Kueue's configuration.
+    """Return the gates that are enabled by default in a release or by the overrides of Kueue's configuration.
 
-    Gates that do not change an admission are ignored. Raises InputError for a value that is not a boolean.
+    Overrides of gates that are not in ``Gate`` are ignored. Raises InputError for a value that is not a boolean.
     """
     off = _OFF_BY_DEFAULT | (_OFF_IN_0_19 if release == KueueRelease.V0_19 else frozenset())
     enabled = {gate for gate in Gate if gate not in off}

@@ -17,11 +17,11 @@ from kschedctl.queueing.kueue.amounts import (
     FlavorResource,
     Requests,
     Usage,
-    add,
+    add_amounts,
+    format_amount,
     format_quota,
-    format_units,
     sort_by_hash,
-    subtract,
+    subtract_amounts,
     sum_requests,
 )
 from kschedctl.queueing.kueue.assignment import (
@@ -32,7 +32,7 @@ from kschedctl.queueing.kueue.assignment import (
     NoFitReason,
     PodSetAssignment,
     PreemptionMode,
-    find_most_severe,
+    find_most_severe_reason,
 )
 from kschedctl.queueing.kueue.cluster_queues import NEVER, CycleSnapshot, QueueSnapshot, ResourceGroup
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
@@ -129,8 +129,12 @@ class FlavorAssigner:
     """Whether requests of resources without quota are ignored."""
     uses_fair_sharing: bool
 
-    def assign(self, counts: Sequence[int] | None = None) -> Assignment:
-        """Find flavors for all pod sets, or for fewer pods if ``counts`` are given for each pod set."""
+    def assign_flavors(self, counts: Sequence[int] | None = None) -> Assignment:
+        """Find flavors and, if needed, a place in their topology for all pod sets.
+
+        ``counts`` are smaller numbers of pods by pod set, for partial admission. The search stops at the first group
+        of pod sets without a flavor.
+        """
         progress = ScanProgress([], self.queue.generation, self.cycle, self.info.shape)
         assignment = Assignment(progress)
         for group in self._group_pod_sets(counts):
@@ -138,24 +142,26 @@ class FlavorAssigner:
                 self._resolve_no_fit_reason(assignment)
                 return assignment
         if assignment.mode != AssignmentMode.NO_FIT and Gate.TOPOLOGY_AWARE_SCHEDULING in self.gates:
-            self._place(assignment)
+            self._place_in_topology(assignment)
         self._resolve_no_fit_reason(assignment)
         return assignment
 
     def _group_pod_sets(self, counts: Sequence[int] | None) -> list[list[_GroupPodSet]]:
-        """Return the pod sets in groups that get their flavors together. A pod set without a group name is alone.
+        """Return the pod sets in groups that get the same flavors. A pod set without a group name is a group by itself.
 
-        ``counts`` are the numbers of pods to assign, or None for those of the Workload.
+        ``counts`` are the numbers of pods to assign by pod set, or None for the numbers that the Workload requests.
         """
         groups: dict[str, list[_GroupPodSet]] = {}
         for index, requested in enumerate(self.info.pod_sets):
             scaled = requested if counts is None else requested.scaled_to(counts[index])
             requests = dict(scaled.requests)
-            if self.queue.settings.find_group(_PODS) is not None:
+            if self.queue.settings.find_resource_group(_PODS) is not None:
                 requests = sort_by_hash({**requests, _PODS: scaled.count})
+
             assignment = PodSetAssignment(scaled.name, requests, scaled.count)
             if Gate.TOPOLOGY_AWARE_SCHEDULING in self.gates:
                 self._keep_former_flavors(assignment, scaled, index)
+
             request = self.info.workload.pod_sets[index].topology_request
             group = None if request is None else request.pod_set_group_name
             members = groups.setdefault(str(index) if group is None else group, [])
@@ -163,7 +169,7 @@ class FlavorAssigner:
         return list(groups.values())
 
     def _keep_former_flavors(self, assignment: PodSetAssignment, requested: PodSetRequests, index: int) -> None:
-        """Start from the flavors and the placement that the Workload was given before."""
+        """Copy the flavors and the placement that the pod set with this index was given before into its assignment."""
         for resource, flavor in requested.flavors.items():
             assignment.flavors[resource] = FlavorChoice(flavor, AssignmentMode.FIT)
         assignment.delayed_topology = requested.delayed_topology
@@ -172,7 +178,10 @@ class FlavorAssigner:
             assignment.topology = admission.pod_sets[index].topology
 
     def _assign_group(self, assignment: Assignment, group: Sequence[_GroupPodSet]) -> bool:
-        """Find flavors for a group of pod sets, and add their assignments. Return whether all resources got one."""
+        """Find flavors for a group of pod sets, and add the assignments of its pod sets.
+
+        Return whether every pod set that requests resources got flavors and there was no error.
+        """
         requests = sum_requests(member.assignment.requests for member in group)
         choices: dict[str, FlavorChoice] = {}
         for member in group:
@@ -183,33 +192,38 @@ class FlavorAssigner:
         error = ""
         attempts: dict[str, FlavorAttempt] = {}
         for resource, amount in requests.items():
-            is_covered = self.queue.settings.find_group(resource) is not None
+            is_covered = self.queue.settings.find_resource_group(resource) is not None
             if resource in choices or (not is_covered and (amount == 0 or self.ignores_undeclared)):
                 continue
-            search = self._find_flavor([member.index for member in group], requests, resource, assignment.quota)
-            self._merge_attempts(attempts, search.attempts, resource)
+            indexes = [member.index for member in group]
+            search = self._find_best_flavor(indexes, requests, resource, assignment.quota)
+            self._merge_flavor_attempts(attempts, search.attempts, resource)
             if search.error or not search.choices:
-                # One resource without a flavor makes the whole group fail
+                # One resource without a flavor makes the whole group of pod sets fail
                 choices, reasons, error = {}, list(search.reasons), search.error
                 break
             choices |= search.choices
             reasons += search.reasons
 
+        # Each pod set gets the flavors of its resources, but the reasons and attempts of the whole group
         is_complete = True
         for member in group:
             pod_set = member.assignment
-            pod_set.flavors = self._select_choices(member, choices)
+            pod_set.flavors = self._select_flavor_choices(member, choices)
             pod_set.reasons, pod_set.error = list(reasons), error
             pod_set.attempts = [attempts[flavor] for flavor in sorted(attempts)]
-            assignment.append(pod_set, pod_set.requests)
+            assignment.add_pod_set(pod_set, pod_set.requests)
             if error or (pod_set.requests and not pod_set.flavors):
                 is_complete = False
         return is_complete
 
-    def _select_choices(self, member: _GroupPodSet, choices: Mapping[str, FlavorChoice]) -> dict[str, FlavorChoice]:
-        """Return the choices for the resources of one pod set of a group.
+    def _select_flavor_choices(
+        self, member: _GroupPodSet, choices: Mapping[str, FlavorChoice]
+    ) -> dict[str, FlavorChoice]:
+        """Return the choices for the resources that one pod set of a group requests.
 
-        A pod set that requests nothing but belongs to a group for the topology gets the flavors with a topology.
+        A pod set that requests nothing gets no flavors, unless it is placed together with other pod sets in a topology:
+        then it gets the flavors with a topology.
         """
         requests = member.assignment.requests
         if requests:
@@ -219,57 +233,61 @@ class FlavorAssigner:
             return {}
         return {resource: choice for resource, choice in choices.items() if choice.flavor in self.queue.topologies}
 
-    def _find_flavor(  # noqa: PLR0912 - as upstream, one walk
+    def _find_best_flavor(  # noqa: PLR0912 - as upstream, one walk
         self, indexes: Sequence[int], requests: Requests, resource: str, assumed: Usage
     ) -> _FlavorSearch:
-        """Try the flavors of the resource group of ``resource`` in order, and return the best.
+        """Try the flavors of the resource group that covers ``resource`` in order, and return the best one.
 
-        ``requests`` are those of all pod sets with these ``indexes``, and ``assumed`` is the quota that the
-        assignment takes already. Upstream: findFlavorForPodSets.
+        ``requests`` is the sum of the requests of the pod sets with these ``indexes``, and ``assumed`` is the quota
+        that the assignment takes already. Upstream: findFlavorForPodSets.
         """
-        group = self.queue.settings.find_group(resource)
+        group = self.queue.settings.find_resource_group(resource)
         if group is None:
             return _FlavorSearch({}, [f"resource {resource} unavailable in ClusterQueue"], [])
         covered = {name: amount for name, amount in requests.items() if name in group.resources}
         pod_sets = [self.info.workload.adjusted_pod_sets[index] for index in indexes]
         is_fungible = Gate.FLAVOR_FUNGIBILITY in self.gates
         fungibility = self.queue.settings.fungibility
+
         best: dict[str, FlavorChoice] = {}
         best_mode = _WORST
         reasons: list[str] = []
         attempts: list[FlavorAttempt] = []
         index = -1
-        for index in range(self._get_first_flavor(indexes[0], resource), len(group.flavors)):
+        for index in range(self._get_first_flavor_index(indexes[0], resource), len(group.flavors)):
             flavor = group.flavors[index]
-            if self._is_not_nominated(flavor, pod_sets, resource):
+
+            # Skip flavors that the pods may not use
+            if self._is_limited_to_other_flavors(flavor, pod_sets, resource):
                 reasons.append(
                     f"skipping flavor {flavor} as it is not found in the nomination mapping for resource {resource}"
                 )
                 continue
             try:
-                mismatch = self._find_mismatch(flavor, pod_sets, group)
+                mismatch = self._find_flavor_mismatch(flavor, pod_sets, group)
             except NodeSelectorError as error:
                 return _FlavorSearch({}, reasons, attempts, str(error))
             if mismatch:
                 reasons.append(mismatch)
-                no_fit = self._observe(NoFitReason.NO_MATCHING_FLAVOR)
+                no_fit = self._get_observed_reason(NoFitReason.NO_MATCHING_FLAVOR)
                 attempts.append(FlavorAttempt(flavor, AssignmentMode.NO_FIT, [mismatch], no_fit_reason=no_fit))
                 continue
 
+            # Compare the quota of the others
             trial = self._try_flavor(flavor, covered, assumed)
             attempts.append(trial.attempt)
             reasons += trial.attempt.reasons
             if not is_fungible:
-                # The first flavor that fits is taken, else the first of those with the best mode
+                # Take the first flavor that fits or, if none does, the first one with the best mode
                 if trial.mode.preemption > best_mode.preemption:
                     best, best_mode = trial.choices, trial.mode
                     if best_mode.preemption == PreemptionMode.FIT:
                         return _FlavorSearch(best, [], attempts)
                 continue
-            if not _should_try_next(trial.mode, fungibility):
+            if not _should_try_next_flavor(trial.mode, fungibility):
                 best, best_mode = trial.choices, trial.mode
                 break
-            if _is_preferred(trial.mode, best_mode, fungibility):
+            if _is_preferred_mode(trial.mode, best_mode, fungibility):
                 best, best_mode = trial.choices, trial.mode
 
         if is_fungible:
@@ -281,16 +299,22 @@ class FlavorAssigner:
                 return _FlavorSearch(best, [], attempts)
         return _FlavorSearch(best, reasons, attempts)
 
-    def _get_first_flavor(self, pod_set: int, resource: str) -> int:
-        """Return the index of the flavor after the last one that was tried for a resource of a pod set, or 0."""
+    def _get_first_flavor_index(self, pod_set: int, resource: str) -> int:
+        """Return the index of the first flavor to try for a resource of a pod set.
+
+        With the gate FlavorFungibility it is the flavor after the last one that an earlier cycle tried.
+        """
         progress = self.info.last_assignment
         if Gate.FLAVOR_FUNGIBILITY not in self.gates or progress is None or pod_set >= len(progress.tried_flavors):
             return 0
         tried = progress.tried_flavors[pod_set].get(resource)
         return 0 if tried is None else tried + 1
 
-    def _is_not_nominated(self, flavor: str, pod_sets: Sequence[KueuePodSet], resource: str) -> bool:
-        """Return whether the assignment is limited to other flavors."""
+    def _is_limited_to_other_flavors(self, flavor: str, pod_sets: Sequence[KueuePodSet], resource: str) -> bool:
+        """Return whether the Workload was nominated for other flavors of the resource, to which it is limited.
+
+        This only applies when an assignment is computed again in a cycle, which feature gates allow.
+        """
         nominated = self.info.nominated_flavors
         if not nominated:
             return False
@@ -299,10 +323,10 @@ class FlavorAssigner:
             return False
         return all(nominated.get(pod_set.name, {}).get(resource) != flavor for pod_set in pod_sets)
 
-    def _find_mismatch(self, name: str, pod_sets: Sequence[KueuePodSet], group: ResourceGroup) -> str:
-        """Return why the pods may not use a flavor, or "". Raises NodeSelectorError.
+    def _find_flavor_mismatch(self, name: str, pod_sets: Sequence[KueuePodSet], group: ResourceGroup) -> str:
+        """Return the reason why one of the pod sets may not use a flavor, or "" if all may. Raises NodeSelectorError.
 
-        Upstream: checkFlavorForPodSets.
+        The topology, the taints and the node labels of the flavor are checked. Upstream: checkFlavorForPodSets.
         """
         flavor = self.snapshot.flavors.get(name)
         if flavor is None:
@@ -324,7 +348,11 @@ class FlavorAssigner:
     def _find_topology_mismatch(  # noqa: PLR0911 - one for each message
         self, pod_set: KueuePodSet, flavor: ResourceFlavor, group: ResourceGroup
     ) -> str:
-        """Return why the topology of a flavor does not suit, or "". Upstream: checkPodSetAndFlavorMatchForTAS."""
+        """Return the reason why a flavor's topology does not suit a pod set, or "" if it does.
+
+        A pod set without a topology must use a flavor without a topology, and vice versa. Upstream:
+        checkPodSetAndFlavorMatchForTAS.
+        """
         name, topology_name = flavor.metadata.name, flavor.spec.topology_name
         if not self._wants_topology(pod_set):
             return "" if topology_name is None else f'Flavor "{name}" supports only TopologyAwareScheduling'
@@ -337,16 +365,19 @@ class FlavorAssigner:
         topology = self.queue.topologies.get(name)
         if topology is None:
             return f'Flavor "{name}" information missing in TAS cache'
-        if pod_set.topology_request is None or not topology.has_level(pod_set.topology_request):
+        if pod_set.topology_request is None or not topology.has_requested_levels(pod_set.topology_request):
             return f'Flavor "{name}" does not contain the requested level'
         return ""
 
     def _wants_topology(self, pod_set: KueuePodSet) -> bool:
-        """Return whether a pod set needs a place in a topology."""
+        """Return whether a pod set has to be placed in a topology, on request or because all flavors have one."""
         return requests_topology(pod_set) or self.queue.cached.is_topology_only
 
     def _try_flavor(self, flavor: str, requests: Requests, assumed: Usage) -> _FlavorTrial:
-        """Check the quota of one flavor for all resources of a group."""
+        """Check whether all requested resources of a resource group fit into the quota of one flavor.
+
+        ``assumed`` is the quota that the assignment takes already.
+        """
         choices: dict[str, FlavorChoice] = {}
         mode = _BEST
         borrowing = 0
@@ -354,13 +385,15 @@ class FlavorAssigner:
         no_fit_reason = NoFitReason.NONE
         for resource, amount in requests.items():
             key = FlavorResource(flavor, resource)
-            fit = self._fit_quota(key, assumed.get(key, 0), amount)
+            fit = self._fit_into_quota(key, assumed.get(key, 0), amount)
             if fit.reason:
                 reasons.append(fit.reason)
-                no_fit_reason = find_most_severe((no_fit_reason, fit.no_fit_reason))
+                no_fit_reason = find_most_severe_reason((no_fit_reason, fit.no_fit_reason))
             borrowing = max(borrowing, fit.borrowing)
+
+            # The trial is as good as its worst resource
             resource_mode = _GranularMode(fit.preemption, fit.borrowing)
-            if _is_preferred(mode, resource_mode, self.queue.settings.fungibility):
+            if _is_preferred_mode(mode, resource_mode, self.queue.settings.fungibility):
                 mode = resource_mode
             if mode.preemption != PreemptionMode.NO_FIT:
                 assignment_mode = fit.preemption.assignment_mode
@@ -371,30 +404,36 @@ class FlavorAssigner:
             sorted(reasons),
             borrowing,
             mode.preemption if mode.preemption.label else None,
-            self._observe(no_fit_reason),
+            self._get_observed_reason(no_fit_reason),
         )
         return _FlavorTrial(choices, mode, attempt)
 
-    def _fit_quota(self, key: FlavorResource, assumed: int, amount: int) -> _QuotaFit:
-        """Return whether an amount of a resource fits into quota, beside what the assignment takes already.
+    def _fit_into_quota(self, key: FlavorResource, assumed: int, amount: int) -> _QuotaFit:
+        """Return whether an amount of a resource fits into the quota in addition to ``assumed``.
 
-        If it does not fit now, preemption is simulated, unless it cannot help. Upstream: fitsResourceQuota.
+        ``assumed`` is what the assignment takes of the quota already. If the amount does not fit now, preemption is
+        simulated, unless it cannot help. Upstream: fitsResourceQuota.
         """
-        total = add(assumed, amount)
+        # More than could ever be used
+        total = add_amounts(assumed, amount)
         capacity = self.queue.node.compute_capacity(key)
         resource = key.resource
         if total > capacity:
             reason = (
                 f"insufficient quota for {resource} in flavor {key.flavor}, previously considered podsets requests "
-                f"({format_quota(resource, assumed)}) + current podset request ({format_units(resource, amount)}) > "
+                f"({format_quota(resource, assumed)}) + current podset request ({format_amount(resource, amount)}) > "
                 f"maximum capacity ({format_quota(resource, capacity)})"
             )
             return _QuotaFit(PreemptionMode.NO_FIT, 0, reason, NoFitReason.EXCEEDS_MAX_QUOTA)
+
+        # No more than is free now
         borrowing, may_reclaim = find_borrowing_height(self.queue.node, key, total)
         available = self.queue.compute_available(key)
         if total <= available:
             return _QuotaFit(PreemptionMode.FIT, borrowing)
-        missing = format_quota(resource, subtract(total, available))
+
+        # More than is free now, which preemption may change
+        missing = format_quota(resource, subtract_amounts(total, available))
         reason = f"insufficient unused quota for {resource} in flavor {key.flavor}, {missing} more needed"
         if self.queue.node.get_quota(key).nominal >= total or may_reclaim or self._may_preempt_while_borrowing():
             mode, borrowing = self.simulate_preemption(self.queue, self.info, key, total)
@@ -402,24 +441,26 @@ class FlavorAssigner:
         return _QuotaFit(PreemptionMode.NO_FIT, borrowing, reason, NoFitReason.WAITING_FOR_QUOTA)
 
     def _may_preempt_while_borrowing(self) -> bool:
-        """Return whether Workloads may be preempted although quota is borrowed afterwards."""
+        """Return whether the queue may preempt Workloads of other queues although it borrows quota afterwards."""
         preemption = self.queue.settings.preemption
         within_cohort = preemption.borrow_within_cohort
         if within_cohort is not None and within_cohort.policy != NEVER:
             return True
         return self.uses_fair_sharing and preemption.reclaim_within_cohort != NEVER
 
-    def _observe(self, reason: NoFitReason) -> NoFitReason:
-        """Return the reason if the gate for such reasons is on, else NONE."""
+    def _get_observed_reason(self, reason: NoFitReason) -> NoFitReason:
+        """Return the reason, or NONE if the gate UnadmittedWorkloadsObservability is off."""
         return reason if Gate.UNADMITTED_OBSERVABILITY in self.gates else NoFitReason.NONE
 
-    def _merge_attempts(self, attempts: dict[str, FlavorAttempt], more: Sequence[FlavorAttempt], resource: str) -> None:
-        """Merge the attempts for another resource into ``attempts``, which are kept by flavor.
+    def _merge_flavor_attempts(
+        self, attempts: dict[str, FlavorAttempt], resource_attempts: Sequence[FlavorAttempt], resource: str
+    ) -> None:
+        """Merge the attempts for one more resource into ``attempts``, which has one attempt for each flavor.
 
-        A flavor of the same resource group that was not tried for the resource does not provide it. Upstream:
-        mergeFlavorAttemptsForResource.
+        The attempt of a flavor gets the worst mode of all resources. Flavors of the same resource group that were not
+        tried for the resource get the mode NO_FIT. Upstream: mergeFlavorAttemptsForResource.
         """
-        for attempt in more:
+        for attempt in resource_attempts:
             previous = attempts.get(attempt.flavor)
             if previous is None:
                 attempt.reasons = sorted(set(attempt.reasons))
@@ -432,59 +473,68 @@ class FlavorAssigner:
                 sorted({*previous.reasons, *attempt.reasons}),
                 max(previous.borrowing, attempt.borrowing),
                 min(preemptions, default=None),
-                find_most_severe((previous.no_fit_reason, attempt.no_fit_reason)),
+                find_most_severe_reason((previous.no_fit_reason, attempt.no_fit_reason)),
             )
-        group = self.queue.settings.find_group(resource)
-        if not more or group is None:
+
+        # Flavors that were tried for other resources, but not for this one, do not provide it
+        group = self.queue.settings.find_resource_group(resource)
+        if not resource_attempts or group is None:
             return
-        tried = {attempt.flavor for attempt in more}
+        tried = {attempt.flavor for attempt in resource_attempts}
         for flavor, attempt in attempts.items():
             if flavor in group.flavors and flavor not in tried:
                 attempt.mode = AssignmentMode.NO_FIT
                 message = f"flavor {flavor} does not provide resource {resource}"
                 attempt.reasons = sorted({*attempt.reasons, message})
-                attempt.no_fit_reason = self._observe(NoFitReason.NO_MATCHING_FLAVOR)
+                attempt.no_fit_reason = self._get_observed_reason(NoFitReason.NO_MATCHING_FLAVOR)
 
     def _resolve_no_fit_reason(self, assignment: Assignment) -> None:
-        """Set the reason for an assignment that does not fit.
+        """Set the reason of an assignment that does not fit. Upstream: resolveNoFitReason.
 
-        The mildest reason of the flavors of a resource group counts, then the worst over groups and pod sets.
-        Upstream: resolveNoFitReason.
+        It is the most severe reason over all pod sets and resource groups. For a resource group, in which one fitting
+        flavor would be enough, the mildest reason of its flavors counts. Without the gate
+        UnadmittedWorkloadsObservability no reason is set.
         """
         if Gate.UNADMITTED_OBSERVABILITY not in self.gates or assignment.mode != AssignmentMode.NO_FIT:
             return
         reasons = []
         for pod_set in assignment.pod_sets:
-            if pod_set.mode != AssignmentMode.NO_FIT:
+            if pod_set.mode == AssignmentMode.NO_FIT:
+                if not pod_set.attempts:
+                    reasons.append(NoFitReason.NO_MATCHING_FLAVOR)
+                reasons += self._find_mildest_reasons(pod_set.attempts)
+        assignment.no_fit_reason = find_most_severe_reason(reasons)
+
+    def _find_mildest_reasons(self, attempts: Sequence[FlavorAttempt]) -> list[NoFitReason]:
+        """Return, for each resource group with flavors that did not fit, the mildest reason of these flavors."""
+        groups = self.queue.settings.groups
+        mildest: dict[int, NoFitReason] = {}
+        for attempt_index, attempt in enumerate(attempts):
+            if attempt.mode != AssignmentMode.NO_FIT:
                 continue
-            if not pod_set.attempts:
-                reasons.append(NoFitReason.NO_MATCHING_FLAVOR)
-            mildest: dict[int, NoFitReason] = {}
-            for index, attempt in enumerate(pod_set.attempts):
-                if attempt.mode != AssignmentMode.NO_FIT:
-                    continue
-                groups = [i for i, group in enumerate(self.queue.settings.groups) if attempt.flavor in group.flavors]
-                for group in groups or [-1 - index]:
-                    current = mildest.get(group)
-                    if current is None or attempt.no_fit_reason.severity < current.severity:
-                        mildest[group] = attempt.no_fit_reason
-            reasons += mildest.values()
-        assignment.no_fit_reason = find_most_severe(reasons)
+            group_indexes = [index for index, group in enumerate(groups) if attempt.flavor in group.flavors]
 
-    def _place(self, assignment: Assignment) -> None:
-        """Record domains of the topology for all pod sets that need some, and change the mode if they do not fit.
+            # A flavor without a group counts as a group of its own, with a negative index
+            for group_index in group_indexes or [-1 - attempt_index]:
+                current = mildest.get(group_index)
+                if current is None or attempt.no_fit_reason.severity < current.severity:
+                    mildest[group_index] = attempt.no_fit_reason
+        return list(mildest.values())
 
-        The mode becomes PREEMPT if they would fit into an empty topology, else NO_FIT.
+    def _place_in_topology(self, assignment: Assignment) -> None:
+        """Place the pod sets that need it in the topology, and record their placements in the assignment.
+
+        If they do not fit, the mode becomes PREEMPT if they would fit into an empty topology, and NO_FIT otherwise.
         """
         requests = self.build_placement_requests(assignment)
 
         if assignment.mode == AssignmentMode.FIT:
             results = find_placements(self.queue, requests, self.gates, assume_empty=False)
-            failed = find_failure(results)
+            failed = find_failed_pod_set(results)
             if failed is None:
                 assignment.set_placements(results)
             else:
-                pod_set = assignment.find(failed)
+                pod_set = assignment.get_pod_set(failed)
                 pod_set.reasons.append(results[failed].failure)
                 assignment.set_mode(AssignmentMode.PREEMPT, [pod_set])
         if assignment.mode != AssignmentMode.PREEMPT:
@@ -492,13 +542,14 @@ class FlavorAssigner:
 
         # Preemption only helps if the pods fit into an empty topology
         results = find_placements(self.queue, requests, self.gates, assume_empty=True)
-        failed = find_failure(results)
+        failed = find_failed_pod_set(results)
         if failed is None:
-            placed = [assignment.find(r.pod_set.name) for by_flavor in requests.values() for r in by_flavor]
+            placed = [assignment.get_pod_set(r.pod_set.name) for by_flavor in requests.values() for r in by_flavor]
             if placed:
                 assignment.set_mode(AssignmentMode.PREEMPT, placed)
             return
-        pod_set = assignment.find(failed)
+
+        pod_set = assignment.get_pod_set(failed)
         for attempt in pod_set.attempts:
             if attempt.flavor == results[failed].flavor and Gate.UNADMITTED_OBSERVABILITY in self.gates:
                 attempt.mode = AssignmentMode.NO_FIT
@@ -506,17 +557,18 @@ class FlavorAssigner:
         assignment.set_mode(AssignmentMode.NO_FIT, [pod_set])
 
     def build_placement_requests(self, assignment: Assignment) -> PlacementRequests:
-        """Return the pod sets that need a place in a topology, by flavor. Upstream: WorkloadsTopologyRequests.
+        """Build the requests of the pod sets that have to be placed in a topology now, by flavor.
 
-        In the assignment, an error is recorded for a pod set without exactly one flavor with a topology, and a pod
-        set that gets its place later is marked.
+        The assignment is changed: a pod set without exactly one flavor with a topology gets an error, and a pod set
+        that is placed later, after a ProvisioningRequest or by MultiKueue, is marked as pending. Upstream:
+        WorkloadsTopologyRequests.
         """
         requests: PlacementRequests = {}
         workload = self.info.workload
         for pod_set in workload.adjusted_pod_sets:
             if not self._wants_topology(pod_set):
                 continue
-            assigned = assignment.find(pod_set.name)
+            assigned = assignment.get_pod_set(pod_set.name)
             if assigned.error or assigned.count == 0 or assigned.topology is not None:
                 continue
             if not self.queue.topologies:
@@ -527,6 +579,7 @@ class FlavorAssigner:
                 several = f"more than one TAS flavor assigned: {', '.join(flavors)}"
                 assignment.set_error(assigned, several if flavors else "no TAS flavor assigned")
                 continue
+
             flavor = flavors[0]
             cached = self.queue.cached
             if cached.uses_multikueue or (not workload.has_quota and flavor in cached.provisioning_flavors):
@@ -544,9 +597,9 @@ class FlavorAssigner:
         return requests
 
     def compute_topology_usage(self, assignment: Assignment) -> TopologyUsage:
-        """Return the pods that the assignment adds to topology domains. Upstream: ComputeTASNetUsage.
+        """Return the pods that the assignment adds to topology domains, by flavor. Upstream: ComputeTASNetUsage.
 
-        Pods that the Workload's admission already has in a domain are not added.
+        Pods that the Workload's current admission already has in the same domain are subtracted.
         """
         former_counts = self._count_admitted_pods_by_domain()
         usage: TopologyUsage = {}
@@ -566,7 +619,7 @@ class FlavorAssigner:
         return usage
 
     def _count_admitted_pods_by_domain(self) -> dict[tuple[str, tuple[str, ...]], int]:
-        """Return the number of pods in the Workload's admission, by pod set and the values of the domain."""
+        """Return the number of pods in the Workload's current admission, by pod set and domain values."""
         admission = self.info.workload.admission
         if admission is None:
             return {}
@@ -590,27 +643,32 @@ def requests_topology(pod_set: KueuePodSet) -> bool:
 def find_placements(
     queue: QueueSnapshot, requests: PlacementRequests, gates: FeatureGates, *, assume_empty: bool
 ) -> dict[str, TopologyResult]:
-    """Find a placement for all pod sets, or the reason why there is none, by pod set.
+    """Find a placement for each pod set. Return the placements, or the reasons why there is none, by pod set.
 
     With ``assume_empty`` the usage of other Workloads is ignored. Upstream: FindTopologyAssignmentsForWorkload.
     """
-    shared: AssumedUsage = {}
+    # Flavors may share nodes, so that pods placed in one flavor take room in the others
+    usage_of_shared_nodes: AssumedUsage = {}
     results: dict[str, TopologyResult] = {}
     for flavor in sorted(requests):
         topology = queue.topologies[flavor]
         is_shared = Gate.TAS_HANDLE_OVERLAPPING_FLAVORS in gates and topology.tree.is_lowest_node
-        assumed = shared if is_shared else {}
+        assumed = usage_of_shared_nodes if is_shared else {}
         results |= topology.place_pod_sets(requests[flavor], assumed, assume_empty=assume_empty)
     return results
 
 
-def find_failure(results: Mapping[str, TopologyResult]) -> str | None:
-    """Return the first pod set that has no placement, or None."""
+def find_failed_pod_set(results: Mapping[str, TopologyResult]) -> str | None:
+    """Return the name of the first pod set that has no placement, or None."""
     return next((name for name, result in results.items() if result.failure), None)
 
 
-def _is_preferred(a: _GranularMode, b: _GranularMode, fungibility: FlavorFungibility) -> bool:
-    """Return whether mode ``a`` is better than ``b``. Upstream: isPreferred."""
+def _is_preferred_mode(a: _GranularMode, b: _GranularMode, fungibility: FlavorFungibility) -> bool:
+    """Return whether mode ``a`` is better than ``b``. Upstream: isPreferred.
+
+    Fitting beats not fitting, and preemption with candidates beats preemption without candidates. Then it depends on
+    the queue's preference whether less borrowing or less preemption counts more.
+    """
     if a.preemption == PreemptionMode.NO_FIT:
         return False
     if b.preemption == PreemptionMode.NO_FIT:
@@ -624,8 +682,11 @@ def _is_preferred(a: _GranularMode, b: _GranularMode, fungibility: FlavorFungibi
     return (-a.preemption, a.borrowing) < (-b.preemption, b.borrowing)
 
 
-def _should_try_next(mode: _GranularMode, fungibility: FlavorFungibility) -> bool:
-    """Return whether the next flavor is tried, too. Upstream: shouldTryNextFlavor."""
+def _should_try_next_flavor(mode: _GranularMode, fungibility: FlavorFungibility) -> bool:
+    """Return whether to try the next flavor as well after a flavor with this mode. Upstream: shouldTryNextFlavor.
+
+    The queue's fungibility decides if the flavor would preempt or borrow.
+    """
     if mode.preemption in (PreemptionMode.NO_FIT, PreemptionMode.NO_CANDIDATES):
         return True
     may_preempt = mode.preemption in (PreemptionMode.PREEMPT, PreemptionMode.RECLAIM)
@@ -635,5 +696,5 @@ def _should_try_next(mode: _GranularMode, fungibility: FlavorFungibility) -> boo
 
 
 def _format_taint(taint: Taint) -> str:
-    """Format a taint as Go prints the struct."""
+    """Format a taint as Go prints the struct, without the time at which it was added."""
     return f"{{{taint.key} {taint.value} {taint.effect} <nil>}}"

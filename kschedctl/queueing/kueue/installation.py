@@ -28,32 +28,39 @@ class KueueInstallation(NamedTuple):
 
 
 def find_installation(cluster: Cluster) -> KueueInstallation:
-    """Return the release of Kueue's Deployment, or else the newest, and the Configuration of its ConfigMap.
+    """Find out which release of Kueue is installed and how it is configured.
 
-    If the Configuration cannot be read, the defaults are assumed and ``doubt`` says so.
+    The release is taken from Kueue's Deployment and is the newest one if there is none. The Configuration is taken from
+    Kueue's ConfigMap. If it cannot be read, the defaults are assumed and ``doubt`` says so.
 
     >>> find_installation(Cluster.from_objects([])).release.value
     '0.20'
     """
     installation = _find_release(cluster)
-    for config_map in cluster.config_maps:
-        if config_map.metadata.name == KUEUE_MAP:
-            try:
-                configuration = parse_configuration(config_map.data.get(CONFIG_KEY, ""))
-            except InputError as error:
-                where = f"ConfigMap {config_map.metadata.namespace}/{KUEUE_MAP}"
-                doubt = f"{where}: {error.what}; Kueue's defaults are assumed"
-                return installation._replace(doubt="; ".join(filter(None, (installation.doubt, doubt))))
-            return installation._replace(configuration=configuration)
+    config_map = next((m for m in cluster.config_maps if m.metadata.name == KUEUE_MAP), None)
+    if config_map is not None:
+        try:
+            configuration = parse_configuration(config_map.data.get(CONFIG_KEY, ""))
+        except InputError as error:
+            where = f"ConfigMap {config_map.metadata.namespace}/{KUEUE_MAP}"
+            return _add_doubt(installation, f"{where}: {error.what}; Kueue's defaults are assumed")
+        return installation._replace(configuration=configuration)
+
+    # The cluster may have a ConfigMap that was not read
     gap = cluster.gap("ConfigMap")
     if gap is not None and not gap.is_unrequested:
         doubt = f"Kueue's Configuration is unknown, since ConfigMaps {gap.why}; its defaults are assumed"
-        return installation._replace(doubt="; ".join(filter(None, (installation.doubt, doubt))))
+        return _add_doubt(installation, doubt)
     return installation
 
 
+def _add_doubt(installation: KueueInstallation, doubt: str) -> KueueInstallation:
+    """Return the installation with one more doubt, after the doubt that it may already have."""
+    return installation._replace(doubt="; ".join(filter(None, (installation.doubt, doubt))))
+
+
 def parse_configuration(text: str) -> JsonObject:
-    """Parse the text of Kueue's Configuration. Raises InputError."""
+    """Parse the YAML text of Kueue's Configuration. Raises InputError if it is not a Configuration."""
     import yaml  # noqa: PLC0415 - few clusters have such a ConfigMap
 
     try:
@@ -67,7 +74,11 @@ def parse_configuration(text: str) -> JsonObject:
 
 
 def _find_release(cluster: Cluster) -> KueueInstallation:
-    """Return the release that the cluster names, or that the image of Kueue's Deployment tells, or else the newest."""
+    """Find the release of Kueue that is installed, with the default Configuration.
+
+    It is the version that the cluster was read with, or the tag of the image in Kueue's Deployment, or else the newest
+    release.
+    """
     if cluster.kueue_version:
         return KueueInstallation(KueueRelease(cluster.kueue_version))
     for deployment in cluster.deployments:
@@ -78,7 +89,7 @@ def _find_release(cluster: Cluster) -> KueueInstallation:
 
 
 def _choose_release(minor: int) -> KueueInstallation:
-    """Return the replayed release that is closest to Kueue 0.``minor``."""
+    """Return the release that replays Kueue 0.``minor``: 0.19 for older versions, or else 0.20."""
     if minor < _MINOR_OF_OLDEST:
         doubt = f"Kueue 0.{minor} is installed, and is replayed as 0.{_MINOR_OF_OLDEST}"
         return KueueInstallation(KueueRelease.V0_19, doubt=doubt)

@@ -70,7 +70,7 @@ class NotIntegratedError(InputError):
 
 @dataclass(frozen=True)
 class PriorityClasses:
-    """The classes by which Workloads get their priority."""
+    """The WorkloadPriorityClasses and PriorityClasses from which Workloads get their priority."""
 
     workload_classes: Sequence[WorkloadPriorityClass] = ()
     pod_classes: Sequence[PriorityClass] = ()
@@ -81,7 +81,7 @@ class PriorityClasses:
 
     @classmethod
     def read(cls, cluster: Cluster, gates: FeatureGates) -> PriorityClasses:
-        """Read the classes of a cluster."""
+        """Collect the classes of a cluster. Feature gates decide if there is a default class for Workloads."""
         return cls(
             cluster.workload_priority_classes,
             cluster.priority_classes,
@@ -90,11 +90,14 @@ class PriorityClasses:
         )
 
     def find_workload_class(self, name: str) -> WorkloadPriorityClass | None:
-        """Return the WorkloadPriorityClass of that name, or None."""
+        """Return the WorkloadPriorityClass with this name, or None."""
         return next((c for c in self.workload_classes if c.metadata.name == name), None)
 
     def find_pod_class(self, name: str) -> PriorityClass | None:
-        """Return the PriorityClass of that name, or the lowest global default if the name is empty, or None."""
+        """Return the PriorityClass with this name, or None. The two system classes always exist.
+
+        An empty name means the global default, the one with the lowest value if there are several.
+        """
         if name:
             return next((c for c in (*self.pod_classes, *SYSTEM_CLASSES) if c.metadata.name == name), None)
         defaults = (c for c in self.pod_classes if c.global_default)
@@ -111,22 +114,22 @@ class WorkloadBuilder:
     """The RFC 3339 time at which the Workloads are created."""
 
     def build_workloads(self, owner: Owner, job: Struct, queue: str) -> tuple[KueueWorkload, ...]:
-        """Build the Workloads of a job, or of its pods in their order.
+        """Build the Workload of a job, or the Workloads of its replicas in order if each of them has its own.
 
-        ``queue`` is the LocalQueue of the job, or "". Raises NotIntegratedError if the integration is not replayed, and
-        InputError if Kueue makes no Workload of the job.
+        A CronJob is treated as the Job that it creates. ``queue`` is the LocalQueue of the job, or "". Raises
+        NotIntegratedError if the integration is not replayed, and InputError if Kueue makes no Workload of the job.
         """
         metadata: ObjectMeta | PodMeta = job.metadata  # type: ignore[attr-defined]
         if PREBUILT_WORKLOAD_LABEL in metadata.labels:
             raise NotIntegratedError("Workloads that a job names with prebuilt-workload-name are not replayed")
+        if isinstance(job, CronJob):
+            template = job.spec.job_template
+            job_metadata = replace(template.metadata, namespace=owner.namespace, name=owner.name)
+            created_job = Job(job_metadata, template.spec)
+            return self.build_workloads(Owner("Job", owner.namespace, owner.name), created_job, queue)
+
         pod_class_name = ""
         match job:
-            case CronJob():
-                template = job.spec.job_template
-                job_metadata = replace(template.metadata, namespace=owner.namespace, name=owner.name)
-                return self.build_workloads(
-                    Owner("Job", owner.namespace, owner.name), Job(job_metadata, template.spec), queue
-                )
             case Job() | StoredJob():
                 pod_sets = [_build_job_pod_set(job, self.gates)]
             case Pod():
@@ -140,21 +143,24 @@ class WorkloadBuilder:
                 return self._build_workloads_of_pods(owner, job, queue)
             case _:
                 raise NotIntegratedError(f"Kueue's integration for {owner.kind} is not replayed")
-        spec = self.build_spec(metadata, queue, pod_sets, pod_class_name)
+
+        # Each replica of a LeaderWorkerSet has a Workload
+        spec = self.build_workload_spec(metadata, queue, pod_sets, pod_class_name)
         if owner.kind == "LeaderWorkerSet" and isinstance(job, OperatorResource):
             names = [f"{owner.name}-{index}" for index in range(job.pod_sets.replicas)]
             return tuple(self._build_workload(owner, metadata, spec, name) for name in names)
         return (self._build_workload(owner, metadata, spec, owner.name),)
 
-    def build_spec(
+    def build_workload_spec(
         self, metadata: ObjectMeta | PodMeta, queue: str, pod_sets: Sequence[KueuePodSet], pod_class_name: str = ""
     ) -> KueueWorkloadSpec:
-        """Build the specification of a Workload. ``metadata`` is that of the job, whose label may name a priority.
+        """Build the spec of a Workload. ``metadata`` is that of the job, with a label that may name a priority class.
 
-        ``pod_class_name`` is the PriorityClass that precedes those of the pods, or "". Raises InputError.
+        ``pod_class_name`` is a PriorityClass that takes precedence over the classes of the pods, or "". Raises
+        InputError if a priority class does not exist.
         """
         class_name = metadata.labels.get(PRIORITY_CLASS_LABEL, "")
-        priority = find_priority(class_name, pod_class_name, pod_sets, self.classes)
+        priority = find_workload_priority(class_name, pod_class_name, pod_sets, self.classes)
         return KueueWorkloadSpec(
             queue_name=queue,
             priority=priority.value,
@@ -163,13 +169,17 @@ class WorkloadBuilder:
         )
 
     def _build_workloads_of_pods(self, owner: Owner, job: Struct, queue: str) -> tuple[KueueWorkload, ...]:
-        """Build the Workloads of the pods of a Deployment or another workload, one for each replica."""
+        """Build one Workload for each replica of a Deployment or another object with a pod template.
+
+        The pods of a Deployment inherit its label with a priority class. Raises InputError.
+        """
         spec = job.spec  # type: ignore[attr-defined]
         template: PodTemplateSpec = spec.template
-        own_labels: dict[str, str] = job.metadata.labels  # type: ignore[attr-defined]
+        job_labels: dict[str, str] = job.metadata.labels  # type: ignore[attr-defined]
         labels = dict(template.metadata.labels)
-        if owner.kind == "Deployment" and PRIORITY_CLASS_LABEL in own_labels:
-            labels[PRIORITY_CLASS_LABEL] = own_labels[PRIORITY_CLASS_LABEL]
+        if owner.kind == "Deployment" and PRIORITY_CLASS_LABEL in job_labels:
+            labels[PRIORITY_CLASS_LABEL] = job_labels[PRIORITY_CLASS_LABEL]
+
         workloads: list[KueueWorkload] = []
         for index in range(_count_replicas(spec.replicas)):
             name = f"{owner.name}-{index}"
@@ -180,7 +190,7 @@ class WorkloadBuilder:
     def _build_workload(
         self, owner: Owner, metadata: ObjectMeta | PodMeta, spec: KueueWorkloadSpec, name: str
     ) -> KueueWorkload:
-        """Build the Workload of a job. ``name`` is the owner's name, or that of one of its replicas."""
+        """Build the Workload object of a job, which is its owner. ``name`` is the name of the owner or of a replica."""
         api_version = _API_VERSIONS.get(owner.kind, "")
         named = Owner(owner.kind, owner.namespace, name)
         return KueueWorkload(
@@ -196,7 +206,10 @@ class WorkloadBuilder:
 
 
 def _build_operated_pod_sets(owner: Owner, operated: OperatedPodSets, gates: FeatureGates) -> list[KueuePodSet]:
-    """Build the pod sets of a custom resource. Raises NotIntegratedError if they are unknown, and InputError."""
+    """Build the pod sets of a custom resource.
+
+    Raises NotIntegratedError if they are not known, and InputError if an annotation of a pod template is invalid.
+    """
     if operated.problem:
         raise NotIntegratedError(operated.problem)
     if not operated.pod_sets:
@@ -210,34 +223,46 @@ def _build_operated_pod_sets(owner: Owner, operated: OperatedPodSets, gates: Fea
 
 
 def _is_managed_as_whole(stateful_set: StatefulSet) -> bool:
-    """Return whether a StatefulSet is one Workload. If only its pod template has a queue label, each pod is one."""
+    """Return whether a StatefulSet gets a single Workload.
+
+    If only its pod template has a queue label, each of its pods gets its own Workload instead.
+    """
     template = stateful_set.spec.template
     return QUEUE_LABEL in stateful_set.metadata.labels or QUEUE_LABEL not in template.metadata.labels
 
 
 def _count_replicas(replicas: int | None) -> int:
-    """Return the number of replicas, which is 1 by default."""
+    """Return the number of replicas that a spec requests, 1 if it names none."""
     return 1 if replicas is None else replicas
 
 
 def _build_job_pod_set(job: Job | StoredJob, gates: FeatureGates) -> KueuePodSet:
-    """Build the pod set of a Job. Raises InputError."""
+    """Build the only pod set of a Job, with as many pods as run in parallel. Raises InputError.
+
+    With the gate PartialAdmission an annotation may say how few pods are enough.
+    """
     spec = job.spec
     count = _count_replicas(spec.parallelism)
     if spec.completions is not None:
         count = min(count, spec.completions)
-    minimum = job.metadata.annotations.get(MIN_PARALLELISM_ANNOTATION, "")
-    accepts_fewer = Gate.PARTIAL_ADMISSION in gates and _INTEGER.fullmatch(minimum)
+
+    min_count = None
+    if Gate.PARTIAL_ADMISSION in gates:
+        annotation = job.metadata.annotations.get(MIN_PARALLELISM_ANNOTATION, "")
+        min_count = int(annotation) if _INTEGER.fullmatch(annotation) else None
+
+    # Unlike that of other pod sets, a Job's template keeps its metadata
     pod_set = build_pod_set(spec.template, count, gates)
-    return replace(pod_set, template=spec.template, min_count=int(minimum) if accepts_fewer else None)
+    return replace(pod_set, template=spec.template, min_count=min_count)
 
 
 def build_pod_set(
     template: PodTemplateSpec, count: int, gates: FeatureGates, *, has_indexes: bool = True
 ) -> KueuePodSet:
-    """Build a pod set with the topology that the template's annotations request. Raises InputError.
+    """Build the pod set ``main`` with the topology that the template's annotations request. Raises InputError.
 
-    Without annotations, pods that a label numbers have an empty request, and others have none.
+    Without such annotations the topology request is empty if the pods have an index label (``has_indexes``), and None
+    if they have none. It is also None if the gate TopologyAwareScheduling is off.
     """
     request = None
     if Gate.TOPOLOGY_AWARE_SCHEDULING in gates:
@@ -248,16 +273,22 @@ def build_pod_set(
 
 
 def _build_topology_request(annotations: PodAnnotations, gates: FeatureGates) -> TopologyRequest:
-    """Build the request for a topology that annotations make, empty if they make none. Raises InputError."""
+    """Build a topology request from the annotations of a pod template, empty if none of them requests a topology.
+
+    Raises InputError if an annotation is invalid.
+    """
+    # The level: of the three annotations the strictest counts
     request = TopologyRequest()
     if annotations.required_topology is not None:
         request = TopologyRequest(required=annotations.required_topology)
     elif annotations.preferred_topology is not None:
         request = TopologyRequest(preferred=annotations.preferred_topology)
     elif annotations.unconstrained_topology is not None:
-        request = TopologyRequest(unconstrained=_parse_bool(annotations.unconstrained_topology))
+        request = TopologyRequest(unconstrained=_parse_unconstrained(annotations.unconstrained_topology))
+
+    # The slices
     if Gate.TAS_MULTI_LAYER_TOPOLOGY in gates and annotations.slice_constraints is not None:
-        constraints = _parse_constraints(annotations.slice_constraints)
+        constraints = _parse_slice_constraints(annotations.slice_constraints)
         request = replace(request, podset_slice_required_topology_constraints=constraints)
     elif annotations.slice_topology is not None and annotations.slice_size is not None:
         if not _INTEGER.fullmatch(annotations.slice_size):
@@ -267,20 +298,22 @@ def _build_topology_request(annotations: PodAnnotations, gates: FeatureGates) ->
             pod_set_slice_required_topology=annotations.slice_topology,
             pod_set_slice_size=int(annotations.slice_size),
         )
+
+    # Only pod sets with a level can be grouped with others
     if request.required is not None or request.preferred is not None:
         request = replace(request, pod_set_group_name=annotations.podset_group_name)
     return request
 
 
-def _parse_bool(text: str) -> bool:
-    """Parse a boolean as Go's strconv does. Raises InputError."""
+def _parse_unconstrained(text: str) -> bool:
+    """Parse the annotation podset-unconstrained-topology, a boolean in Go's notation. Raises InputError."""
     if text not in _TRUE | _FALSE:
         raise InputError(f"annotation podset-unconstrained-topology: {text!r} is not a boolean")
     return text in _TRUE
 
 
-def _parse_constraints(text: str) -> tuple[SliceConstraint, ...]:
-    """Parse the slices of several layers. Raises InputError."""
+def _parse_slice_constraints(text: str) -> tuple[SliceConstraint, ...]:
+    """Parse the annotation with slices within slices, a JSON list of up to three layers. Raises InputError."""
     try:
         constraints = decode_json(text.encode(), tuple[SliceConstraint, ...])
     except msgspec.DecodeError as error:
@@ -294,7 +327,9 @@ def _parse_constraints(text: str) -> tuple[SliceConstraint, ...]:
 
 
 def build_workload_name(owner: Owner, uid: str, group: str) -> str:
-    """Return the name that Kueue gives to the Workload of a job.
+    """Build the name that Kueue gives to the Workload of a job: its kind and name, followed by a hash.
+
+    ``group`` is the API group of the job.
 
     >>> build_workload_name(Owner("Job", "ai", "train"), "", "batch").startswith("job-train-")
     True
@@ -312,14 +347,16 @@ class WorkloadPriority(NamedTuple):
     reference: WorkloadPriorityClassRef | None = None
 
 
-def find_priority(
+def find_workload_priority(
     class_name: str, pod_class_name: str, pod_sets: Iterable[KueuePodSet], classes: PriorityClasses
 ) -> WorkloadPriority:
-    """Return the priority by the WorkloadPriorityClass of a job, or else by the PriorityClass of its pods.
+    """Return the priority of the job's WorkloadPriorityClass or, without one, of the PriorityClass of its pods.
 
-    ``class_name`` is the WorkloadPriorityClass that the job names, and ``pod_class_name`` the PriorityClass that
-    precedes those of its pods; each may be "". Raises InputError for a missing class.
+    ``class_name`` is the WorkloadPriorityClass that the job names; if it is empty, the class ``default`` may apply.
+    ``pod_class_name`` is a PriorityClass that takes precedence over the classes of the pods, or "". Raises InputError
+    if a class does not exist.
     """
+    # The WorkloadPriorityClass
     if not class_name and classes.uses_default_workload_class:
         default = classes.find_workload_class(_DEFAULT_PRIORITY_CLASS)
         class_name = _DEFAULT_PRIORITY_CLASS if default is not None else ""
@@ -329,8 +366,10 @@ def find_priority(
             raise InputError(f"WorkloadPriorityClass {class_name} does not exist")
         reference = WorkloadPriorityClassRef("kueue.x-k8s.io", "WorkloadPriorityClass", class_name)
         return WorkloadPriority(workload_class.value, reference)
-    named_by_pods = (pod_set.template.spec.priority_class_name for pod_set in pod_sets)
-    pod_class_name = pod_class_name or next(filter(None, named_by_pods), "")
+
+    # The PriorityClass, of the first pod set that names one or else the global default
+    class_names_of_pods = (pod_set.template.spec.priority_class_name for pod_set in pod_sets)
+    pod_class_name = pod_class_name or next(filter(None, class_names_of_pods), "")
     pod_class = classes.find_pod_class(pod_class_name)
     if pod_class is None and pod_class_name and classes.are_pod_classes_known:
         raise InputError(f"PriorityClass {pod_class_name} does not exist")

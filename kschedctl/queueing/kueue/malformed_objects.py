@@ -10,7 +10,7 @@ from kschedctl.api.objects import ObjectMeta
 from kschedctl.api.queueing import ClusterQueue, Cohort, KueueWorkload
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.queueing.kueue.cluster_queues import read_settings
+from kschedctl.queueing.kueue.cluster_queues import read_queue_settings
 from kschedctl.queueing.kueue.fair_share import parse_weight
 from kschedctl.queueing.kueue.pod_requests import compute_requests
 from kschedctl.queueing.kueue.quota_tree import parse_quotas
@@ -20,19 +20,23 @@ Stored = TypeVar("Stored", ClusterQueue, Cohort, KueueWorkload)
 
 
 def drop_malformed_objects(cluster: Cluster) -> tuple[Cluster, list[str]]:
-    """Return the cluster without malformed ClusterQueues, Cohorts and Workloads, and a message for each of these."""
+    """Return the cluster without malformed ClusterQueues, Cohorts and Workloads, and a message for each one dropped."""
     problems: list[str] = []
     readable = {
-        "cluster_queues": tuple(_iter_readable("ClusterQueue", cluster.cluster_queues, read_settings, problems)),
-        "cohorts": tuple(_iter_readable("Cohort", cluster.cohorts, _read_cohort, problems)),
-        "kueue_workloads": tuple(_iter_readable("Workload", cluster.kueue_workloads, _read_workload, problems)),
+        "cluster_queues": tuple(
+            _iter_readable_objects("ClusterQueue", cluster.cluster_queues, read_queue_settings, problems)
+        ),
+        "cohorts": tuple(_iter_readable_objects("Cohort", cluster.cohorts, _check_cohort, problems)),
+        "kueue_workloads": tuple(
+            _iter_readable_objects("Workload", cluster.kueue_workloads, _check_workload, problems)
+        ),
     }
     if not problems:
         return cluster, problems
     return replace(cluster, **readable), problems
 
 
-def _iter_readable(
+def _iter_readable_objects(
     kind: str, objects: Iterable[Stored], read: Callable[[Stored], Any], problems: list[str]
 ) -> Iterator[Stored]:
     """Yield the objects that ``read`` accepts. Append a message to ``problems`` for each object that it rejects."""
@@ -40,24 +44,24 @@ def _iter_readable(
         try:
             read(stored)
         except InputError as error:
-            problems.append(f"{kind} {_get_title(stored.metadata)} was left out: {error}")
+            problems.append(f"{kind} {_format_object_name(stored.metadata)} was left out: {error}")
         else:
             yield stored
 
 
-def _get_title(metadata: ObjectMeta) -> str:
-    """Return the name of an object, after its namespace if it has one."""
+def _format_object_name(metadata: ObjectMeta) -> str:
+    """Return the name of an object, preceded by its namespace if it has one."""
     return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
 
 
-def _read_cohort(cohort: Cohort) -> None:
-    """Read the quotas and the weight of a cohort, only to check them. Raises QuantityError."""
+def _check_cohort(cohort: Cohort) -> None:
+    """Check that the quotas and the weight of a cohort can be read. Raises QuantityError."""
     parse_quotas(cohort.spec.resource_groups)
     parse_weight(cohort.spec.fair_sharing)
 
 
-def _read_workload(workload: KueueWorkload) -> None:
-    """Read the times, usage and requests of a Workload, only to check them. Raises InputError."""
+def _check_workload(workload: KueueWorkload) -> None:
+    """Check that the times, the usage and the requests of a Workload can be read. Raises InputError."""
     read_workload(workload, (), 0)
     for pod_set in workload.spec.pod_sets:
         compute_requests(pod_set.template.spec)

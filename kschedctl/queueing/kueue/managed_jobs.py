@@ -66,9 +66,10 @@ class ManagedJobs:
         )
 
     def find_queue(self, owner: Owner, job: Struct) -> str | None:
-        """Return the LocalQueue of a job, "" for one that waits for a LocalQueue, or None if Kueue ignores the job.
+        """Return the name of a job's LocalQueue, or None if Kueue does not manage the job.
 
-        A workload without a label of its own is managed if Kueue manages its pods by the label of their template.
+        The name is taken from the job's label, from the label in its pod template, or is that of the namespace's
+        default LocalQueue. It is "" if Kueue manages the job but keeps it suspended, since it names no LocalQueue.
         """
         kind = "Job" if isinstance(job, CronJob) else owner.kind
 
@@ -90,32 +91,36 @@ class ManagedJobs:
         return None
 
     def _has_integration(self, kind: str) -> bool:
-        """Return whether Kueue reads the labels of objects of this kind. Kinds without a known integration count."""
+        """Return whether Kueue's integration for objects of this kind is enabled.
+
+        Unknown kinds count as enabled, except for kinds of which Kueue manages only the pods. If the enabled
+        integrations are not known, all are.
+        """
         framework = _FRAMEWORKS.get(kind)
         if framework is None:
             return kind not in _KINDS_OF_PODS
         return self._frameworks is None or framework in self._frameworks
 
     def _is_namespace_managed(self, namespace: str) -> bool:
-        """Return whether jobs without a label are managed in the namespace."""
+        """Return whether Kueue may manage jobs without a queue label in the namespace."""
         labels = {**self._namespace_labels.get(namespace, {}), _NAMESPACE_LABEL: namespace}
         return self._selector.matches(labels)
 
 
 def find_queue_label(job: Struct) -> str | None:
-    """Return the LocalQueue in the label of a job, or in that of a CronJob's Jobs, or None."""
+    """Return the LocalQueue that a job's queue label names, or None. For a CronJob, the label of its Jobs counts."""
     metadata = job.spec.job_template.metadata if isinstance(job, CronJob) else job.metadata  # type: ignore[attr-defined]
     queue: str | None = metadata.labels.get(QUEUE_LABEL)
     return queue
 
 
 def _is_suspended_as_whole(kind: str) -> bool:
-    """Return whether Kueue suspends objects of the kind as a whole, and does not hold back their pods instead."""
+    """Return whether Kueue suspends objects of this kind as a whole, instead of holding back their pods."""
     return kind in _FRAMEWORKS and kind not in ("Deployment", "StatefulSet")
 
 
 def _read_frameworks(configuration: JsonObject) -> frozenset[str] | None:
-    """Return the enabled integrations, or None if the Configuration is not known. Raises InputError."""
+    """Return the integrations that the Configuration enables, or None if it is empty. Raises InputError."""
     if not configuration:
         return None
     frameworks = object_at(configuration, "integrations").get("frameworks")
@@ -125,7 +130,10 @@ def _read_frameworks(configuration: JsonObject) -> frozenset[str] | None:
 
 
 def _build_namespace_selector(configuration: JsonObject) -> Selector:
-    """Build the selector of the namespaces whose jobs are managed without a label. Raises InputError."""
+    """Build the selector of the namespaces in which jobs without a queue label are managed. Raises InputError.
+
+    By default it selects all namespaces except kube-system and Kueue's own.
+    """
     document = configuration.get("managedJobsNamespaceSelector")
     try:
         if document is not None:

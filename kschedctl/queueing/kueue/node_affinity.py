@@ -19,7 +19,10 @@ def matches_required_affinity(spec: PodSpec, node: Node) -> bool:
 
 
 def score_preferred_affinity(spec: PodSpec, node: Node) -> int:
-    """Return the sum of the weights of the pod's preferred node affinity that the node satisfies."""
+    """Return the sum of the weights of the pod's preferred node affinity terms that the node matches.
+
+    The score is 0 if the pod has no such terms or one of them is invalid.
+    """
     affinity = spec.affinity.node_affinity if spec.affinity else None
     terms = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
     try:
@@ -29,28 +32,29 @@ def score_preferred_affinity(spec: PodSpec, node: Node) -> int:
 
 
 def matches_flavor(spec: PodSpec, node_labels: Mapping[str, str]) -> bool:
-    """Return whether a pod may use a flavor with these node labels. Raises NodeSelectorError.
+    """Return whether a pod's node selector and affinity allow a flavor with these node labels.
 
-    Only requirements on the flavor's own labels count. A term of the affinity without any makes the affinity match.
+    Only requirements on labels of the flavor are checked. If a term of the affinity has no such requirement, the whole
+    affinity matches. Raises NodeSelectorError.
     """
     return compile_required_node_affinity(_restrict_to_keys(spec, node_labels)).match(node_labels, "")
 
 
 def _restrict_to_keys(spec: PodSpec, keys: Mapping[str, str]) -> PodSpec:
-    """Return a pod with only the node requirements on some labels."""
+    """Return the pod spec with only the requirements of its node selector and affinity that concern these labels.
+
+    The affinity is dropped if a term has no such requirement, since that term then matches.
+    """
     selector = {key: value for key, value in spec.node_selector.items() if key in keys}
     affinity = spec.affinity.node_affinity if spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
-    terms: list[NodeSelectorTerm] = []
-    for term in required.node_selector_terms if required else ():
-        expressions = tuple(expression for expression in term.match_expressions if expression.key in keys)
-        if not expressions:
-            terms = []
-            break
-        terms.append(NodeSelectorTerm(expressions))
-    restricted = None
-    if terms:
-        node_selector = NodeSelector(tuple(terms))
-        node_affinity = NodeAffinity(required_during_scheduling_ignored_during_execution=node_selector)
-        restricted = Affinity(node_affinity=node_affinity)
-    return replace(spec, node_selector=selector, affinity=restricted)
+    terms = [
+        NodeSelectorTerm(tuple(expression for expression in term.match_expressions if expression.key in keys))
+        for term in (required.node_selector_terms if required else ())
+    ]
+    if not terms or not all(term.match_expressions for term in terms):
+        return replace(spec, node_selector=selector, affinity=None)
+
+    node_selector = NodeSelector(tuple(terms))
+    node_affinity = NodeAffinity(required_during_scheduling_ignored_during_execution=node_selector)
+    return replace(spec, node_selector=selector, affinity=Affinity(node_affinity=node_affinity))

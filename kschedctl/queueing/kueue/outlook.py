@@ -95,7 +95,7 @@ class Outlook:
 
     @property
     def doubt(self) -> str:
-        """Return how many Workloads are undecided because the replay stopped early, or "" if none is."""
+        """Describe how many Workloads are undecided because the replay stopped early. It is "" if none is."""
         undecided = [outlook for outlook in self.workloads.values() if outlook.is_undecided]
         if not undecided:
             return ""
@@ -108,19 +108,20 @@ class Outlook:
 
 
 def start_replay(cluster: Cluster, now: int, installation: KueueInstallation) -> KueueReplay:
-    """Start Kueue with the objects of a cluster, as if namespaces that are missing were created.
+    """Start a replay of Kueue with the objects of a cluster.
 
-    Objects that cannot be read are left out and reported as ``cache.problems``. ``now`` is in microseconds since 1970.
+    Namespaces of Workloads that do not exist are assumed to be created. Objects that cannot be read are left out and
+    added to the replay's ``cache.problems``. ``now`` is in microseconds since 1970.
     """
-    readable, problems = drop_malformed_objects(_with_namespaces(cluster))
+    readable, problems = drop_malformed_objects(_with_missing_namespaces(cluster))
     replay = KueueReplay(readable, now, installation.configuration, installation.release, keeps_former_admission=False)
     replay.cache.problems.extend(problems)
     replay.start()
     return replay
 
 
-def _with_namespaces(cluster: Cluster) -> Cluster:
-    """Return the cluster with the namespaces of its Workloads, of which missing ones are added."""
+def _with_missing_namespaces(cluster: Cluster) -> Cluster:
+    """Return the cluster with a namespace added for each Workload whose namespace does not exist."""
     existing = {namespace.metadata.name for namespace in cluster.namespaces}
     missing = {workload.metadata.namespace for workload in cluster.kueue_workloads} - existing
     if not missing:
@@ -131,11 +132,11 @@ def _with_namespaces(cluster: Cluster) -> Cluster:
 def foresee(replay: KueueReplay) -> Outlook:
     """Run a started replay until nothing changes or its states repeat, and return what becomes of each Workload.
 
-    After many cycles or tries it stops early, and the Workloads that are still to be tried are undecided.
+    The replay stops early after too many cycles or tries. The Workloads that it would still try are then undecided.
     """
     outlooks = {key: WorkloadOutlook(w.priority) for key, w in replay.queues.store.workloads.items() if not w.has_quota}
-    shapes = _note_positions(replay, outlooks)
-    quotas = _read_quotas(replay)
+    shapes = _record_positions(replay, outlooks)
+    quotas = _compute_quotas(replay)
     order: list[str] = []
     history = _StateHistory(replay)
     history.record_state()
@@ -148,29 +149,33 @@ def foresee(replay: KueueReplay) -> Outlook:
         result = replay.run_cycle()
         if result is None:
             break
-        _note_cycle(replay, result, cycle, outlooks, order)
+        _record_cycle(replay, result, cycle, outlooks, order)
         tries += len(result.order)
         replay.settle()
         if history.record_state():
             break
     else:
+        # All cycles were used up
         _mark_undecided(replay, outlooks)
 
-    _share_messages(outlooks, shapes)
+    _share_failure_messages(outlooks, shapes)
     inactive = {
-        name: queue.readiness.message for name, queue in replay.cache.queues.items() if not replay.cache.is_active(name)
+        name: queue.readiness.message
+        for name, queue in replay.cache.queues.items()
+        if not replay.cache.is_queue_active(name)
     }
     return Outlook(outlooks, quotas, inactive, order, replay.cache.problems, tries)
 
 
-def _note_positions(replay: KueueReplay, outlooks: dict[str, WorkloadOutlook]) -> dict[str, bytes]:
-    """Record in ``outlooks`` the place of each Workload in its queue. Return the shapes of the queued Workloads.
+def _record_positions(replay: KueueReplay, outlooks: dict[str, WorkloadOutlook]) -> dict[str, bytes]:
+    """Record in ``outlooks`` the place of each Workload in its queue, and return the shapes of the queued Workloads.
 
-    A shape begins with the name of the ClusterQueue, so that Workloads of different queues have different shapes.
+    Workloads of the same shape differ in nothing that matters to Kueue, so that all of them fail if one does. A shape
+    begins with the name of the ClusterQueue, since Workloads of different queues may fare differently.
     """
     shapes = {}
     for name, queue in replay.queues.pending.items():
-        waiting: list[WorkloadInfo] = [*queue.sort_active(), *queue.inadmissible.values()]
+        waiting: list[WorkloadInfo] = [*queue.sort_active_workloads(), *queue.inadmissible.values()]
         for place, info in enumerate(waiting, start=1):
             key = info.workload.key
             shapes[key] = name.encode() + info.shape
@@ -179,15 +184,18 @@ def _note_positions(replay: KueueReplay, outlooks: dict[str, WorkloadOutlook]) -
     return shapes
 
 
-def _read_quotas(replay: KueueReplay) -> dict[str, dict[FlavorResource, FlavorQuota]]:
-    """Return the free and the total quota of each active ClusterQueue, with what may be borrowed."""
+def _compute_quotas(replay: KueueReplay) -> dict[str, dict[FlavorResource, FlavorQuota]]:
+    """Return the free and the total quota of each active ClusterQueue, including what it may borrow.
+
+    A ClusterQueue that uses more than it may has no free quota.
+    """
     return {
         name: {
             key: FlavorQuota(max(0, queue.node.compute_available(key)), queue.node.compute_capacity(key))
             for key in queue.node.quotas
         }
         for name, queue in replay.cache.queues.items()
-        if replay.cache.is_active(name)
+        if replay.cache.is_queue_active(name)
     }
 
 
@@ -208,50 +216,58 @@ class _StateHistory:
         self._seen: set[int] = set()
 
     def record_state(self) -> bool:
-        """Record the state between two cycles. Return whether the same state was recorded before."""
+        """Record the state between two cycles, and return whether the same state was recorded before.
+
+        Only the hashes of Workloads that changed since the last call are computed again.
+        """
         reserved: dict[int, list[str]] = {}
         for key, workload in self._replay.queues.store.workloads.items():
             if self._workloads.get(key) is not workload:
                 self._workloads[key] = workload
-                updated = hash((key, _build_state_key(workload)))
+                updated = hash((key, _build_workload_key(workload)))
                 self._total ^= self._hashes.get(key, 0) ^ updated
                 self._hashes[key] = updated
+
+            # Workloads that got quota during the replay, by the time at which they got it
             condition = workload.conditions.get(ConditionType.QUOTA_RESERVED)
             if condition is not None and condition.status and condition.since >= self._start:
                 reserved.setdefault(condition.since, []).append(key)
 
-        # Candidates for preemption are sorted by the time of their reservation
+        # Their order is part of the state, since candidates for preemption are sorted by this time
         order = tuple(frozenset(keys) for _, keys in sorted(reserved.items()))
-        queues = hash(tuple(map(self._describe_queue, self._replay.queues.pending)))
+        queues = hash(tuple(map(self._build_queue_key, self._replay.queues.pending)))
         state = hash((self._total, order, queues))
         is_repeated = state in self._seen
         self._seen.add(state)
         return is_repeated
 
-    def _describe_queue(self, name: str) -> Hashable:
-        """Return what the next cycles depend on in a ClusterQueue's waiting Workloads, to compare states by."""
+    def _build_queue_key(self, name: str) -> Hashable:
+        """Build a hashable key of what the next cycles depend on in a ClusterQueue's waiting Workloads."""
         queue = self._replay.queues.pending[name]
         generation = self._replay.cache.queues[name].generation
+        waiting = [*queue.active.items(), *queue.inadmissible.items()]
         scans = frozenset(
-            (key, _describe_progress(info.last_assignment, generation))
-            for group in (queue.active, queue.inadmissible)
-            for key, info in group.items()
+            (key, _build_progress_key(info.last_assignment, generation))
+            for key, info in waiting
             if info.last_assignment is not None
         )
         failed_shapes = frozenset(queue.failed_shapes)
         return queue.preemptor, frozenset(queue.active), frozenset(queue.inadmissible), failed_shapes, scans
 
 
-def _describe_progress(progress: ScanProgress, generation: int) -> Hashable:
-    """Return how far flavors were tried and whether quota was released since then, to compare states by."""
+def _build_progress_key(progress: ScanProgress, generation: int) -> Hashable:
+    """Build a hashable key of the flavors that were tried, and of whether quota was released since then.
+
+    ``generation`` is the ClusterQueue's current one, which increases whenever quota is released.
+    """
     tried = tuple(frozenset(pod_set.items()) for pod_set in progress.tried_flavors)
     return tried, generation > progress.generation
 
 
-def _build_state_key(workload: WorkloadState) -> Hashable:
-    """Return what the next cycles depend on in a Workload, to compare states by.
+def _build_workload_key(workload: WorkloadState) -> Hashable:
+    """Build a hashable key of what the next cycles depend on in a Workload.
 
-    Of the times, only those that decide the place of the Workload in its queue are part of it.
+    The time of a condition is only part of the key if it decides the Workload's place in its queue.
     """
     conditions = set()
     for kind, condition in workload.conditions.items():
@@ -271,37 +287,45 @@ def _build_state_key(workload: WorkloadState) -> Hashable:
     return frozenset(conditions), assigned, checks, workload.active
 
 
-def _note_cycle(
+def _record_cycle(
     replay: KueueReplay, result: CycleResult, cycle: int, outlooks: dict[str, WorkloadOutlook], order: list[str]
 ) -> None:
-    """Record in ``outlooks`` what a cycle did with the waiting Workloads. Append those that got quota to ``order``."""
+    """Record in ``outlooks`` what a cycle did with the waiting Workloads: warnings, quota and preempted victims.
+
+    Only the first warning of a Workload is kept. The keys of Workloads that got quota are appended to ``order``.
+    """
     for key, events in result.events.items():
         outlook = outlooks.get(key)
-        workload = replay.queues.store.workloads[key]
         if outlook is None:
             continue
-        warning = next((event.message for event in events if event.type == WARNING), "")
-        outlook.message = outlook.message or warning
+        if not outlook.message:
+            outlook.message = next((event.message for event in events if event.type == WARNING), "")
+        workload = replay.queues.store.workloads[key]
         if workload.has_quota and not outlook.admitted_in:
             outlook.admission, outlook.admitted_in = workload.admission, cycle
             order.append(key)
+
     for preemption in result.preemptions:
         if preemption.preemptor in outlooks:
             outlooks[preemption.preemptor].victims.append(preemption.victim)
 
 
 def _mark_undecided(replay: KueueReplay, outlooks: Mapping[str, WorkloadOutlook]) -> None:
-    """Mark the waiting Workloads that a further cycle would try and that got no quota so far as undecided."""
+    """Mark Workloads as undecided that got no quota so far and that a further cycle would try."""
     for name, queue in replay.queues.pending.items():
-        if replay.cache.is_active(name):
+        if replay.cache.is_queue_active(name):
             for key in queue.active:
                 if key in outlooks and not outlooks[key].admitted_in:
                     outlooks[key].is_undecided = True
 
 
-def _share_messages(outlooks: dict[str, WorkloadOutlook], shapes: Mapping[str, bytes]) -> None:
-    """Give each Workload that was not tried the message of a Workload of the same shape that failed."""
-    by_shape = {shapes[key]: outlook.message for key, outlook in outlooks.items() if outlook.message and key in shapes}
-    for key, outlook in outlooks.items():
-        if not outlook.message and not outlook.admitted_in and key in shapes:
-            outlook.message = by_shape.get(shapes[key], "")
+def _share_failure_messages(outlooks: dict[str, WorkloadOutlook], shapes: Mapping[str, bytes]) -> None:
+    """Give each Workload that was not tried the message of a Workload of the same shape that failed.
+
+    Kueue does not try a Workload if another one of the same shape has just failed.
+    """
+    queued = {key: outlook for key, outlook in outlooks.items() if key in shapes}
+    message_by_shape = {shapes[key]: outlook.message for key, outlook in queued.items() if outlook.message}
+    for key, outlook in queued.items():
+        if not outlook.message and not outlook.admitted_in:
+            outlook.message = message_by_shape.get(shapes[key], "")

@@ -48,16 +48,20 @@ class PendingQueue:
         self.preemptor = ""
         """The Workload that waits for its own preemptions, or ""."""
         self._pop_cycle = 0
-        """How often ``pop`` was called, which is once in each cycle."""
+        """How often ``pop_next_workload`` was called, which is once in each cycle."""
         self._moved_in_cycle = -1
         """The value of ``_pop_cycle`` when inadmissible Workloads were last moved back, or -1."""
 
     def is_preemptor(self, key: str) -> bool:
-        """Return whether the Workload waits for its own preemptions."""
+        """Return whether the Workload waits for Workloads that were preempted for it."""
         return self.preemptor == key
 
-    def get_sort_key(self, info: WorkloadInfo) -> tuple[bool, int, int, str]:
-        """Return the key by which the next Workload is chosen, the smallest first."""
+    def build_sort_key(self, info: WorkloadInfo) -> tuple[bool, int, int, str]:
+        """Build the key by which Workloads are ordered in the queue. The Workload with the smallest key is tried next.
+
+        Unless the queue is strict, a Workload that waits for its own preemptions comes first. Then higher priority and
+        longer waiting decide.
+        """
         workload = info.workload
         waits_for_own_preemptions = not self.settings.is_strict and self.is_preemptor(workload.key)
         return (
@@ -67,34 +71,39 @@ class PendingQueue:
             workload.uid,
         )
 
-    def sort_active(self) -> list[WorkloadInfo]:
-        """Return the Workloads that will be tried, in order."""
-        return sorted(self.active.values(), key=self.get_sort_key)
+    def sort_active_workloads(self) -> list[WorkloadInfo]:
+        """Return the active Workloads in the order in which they will be tried."""
+        return sorted(self.active.values(), key=self.build_sort_key)
 
-    def pop(self) -> WorkloadInfo | None:
-        """Remove the next Workload to try, remember it as ``popped``, and return it. Return None if there is none."""
+    def pop_next_workload(self) -> WorkloadInfo | None:
+        """Remove the next Workload to try, remember it as ``popped``, and return it.
+
+        Return None if no Workload is active. This starts a new cycle for the queue in either case.
+        """
         self._pop_cycle += 1
         if not self.active:
             self.popped = ""
             return None
-        info = min(self.active.values(), key=self.get_sort_key)
+        info = min(self.active.values(), key=self.build_sort_key)
         self.popped = info.workload.key
         return self.active.pop(self.popped)
 
-    def find(self, key: str) -> WorkloadInfo | None:
-        """Return a waiting Workload, or None."""
+    def find_workload(self, key: str) -> WorkloadInfo | None:
+        """Return a Workload that waits in the queue, active or inadmissible, or None."""
         return self.active.get(key) or self.inadmissible.get(key)
 
-    def push_or_update(self, info: WorkloadInfo) -> None:
-        """Add a Workload, or replace its older state. Nothing happens while it is being tried. Upstream: PushOrUpdate.
+    def push_or_update_workload(self, info: WorkloadInfo) -> None:
+        """Add a Workload, or replace its older state. Upstream: PushOrUpdate.
 
         A new Workload is inadmissible if it waits for its backoff or if a Workload of its shape failed. An
-        inadmissible Workload stays inadmissible if nothing changed that matters to the queue.
+        inadmissible Workload stays inadmissible if nothing changed that matters to the queue. Nothing happens if the
+        Workload is being tried in this cycle.
         """
         key = info.workload.key
         if self.popped == key:
             return
 
+        # Of an inadmissible Workload only an important change is a reason to try it again
         previous = self.inadmissible.get(key)
         if previous is not None:
             self._failures_changed.add(key)
@@ -103,6 +112,7 @@ class PendingQueue:
                 return
             del self.inadmissible[key]
 
+        # A Workload that is not active yet may be inadmissible from the start
         if key not in self.active:
             has_failed_shape = not self.settings.is_strict and bool(info.shape) and info.shape in self.failed_shapes
             if has_failed_shape or _waits_for_backoff(info.workload):
@@ -111,20 +121,21 @@ class PendingQueue:
                 return
         self.active[key] = info
 
-    def push_if_absent(self, info: WorkloadInfo) -> bool:
-        """Add a Workload unless it is already waiting or being tried. Return whether it was added."""
+    def push_workload_if_absent(self, info: WorkloadInfo) -> bool:
+        """Add a Workload as active, unless it is already waiting or being tried. Return whether it was added."""
         key = info.workload.key
         if self.popped == key or key in self.inadmissible or key in self.active:
             return False
         self.active[key] = info
         return True
 
-    def requeue(self, info: WorkloadInfo, reason: RequeueReason, quota_reason: str) -> bool:
-        """Put back a Workload that was tried, as active or inadmissible. Return whether it was added.
+    def requeue_workload(self, info: WorkloadInfo, reason: RequeueReason, quota_reason: str) -> bool:
+        """Put a Workload that was tried back into the queue, as active or inadmissible. Return whether it was added.
 
         It is not added if it is already waiting. Upstream: RequeueIfNotPresent.
 
-        ``quota_reason`` is the reason of its condition QuotaReserved, which Workloads of the same shape get, too.
+        ``quota_reason`` is the reason of the Workload's condition QuotaReserved, which inadmissible Workloads of the
+        same shape get as well.
         """
         key = info.workload.key
         if self.settings.is_strict:
@@ -142,28 +153,28 @@ class PendingQueue:
         if not _waits_for_backoff(info.workload) and (is_retried_at_once or moved_meanwhile or has_flavors_left):
             if key in self.inadmissible:
                 return self._move_to_active(key)
-            return self.push_if_absent(info)
+            return self.push_workload_if_absent(info)
 
-        # Otherwise it is inadmissible, and all others of its shape are, too
+        # Otherwise it is inadmissible, and so are all Workloads of its shape if it did not fit
         if key in self.inadmissible or key in self.active:
             return False
         self._failures_changed.add(key)
         self.inadmissible[key] = info
         is_failed = reason in (RequeueReason.NO_FIT, RequeueReason.PREEMPTION_NO_CANDIDATES)
         if Gate.SCHEDULING_EQUIVALENCE_HASHING in self.gates and is_failed and not self.settings.is_strict:
-            self._set_shape_aside(info.shape, quota_reason or _PENDING_EVALUATION)
+            self._mark_shape_as_failed(info.shape, quota_reason or _PENDING_EVALUATION)
         return True
 
     def _move_to_active(self, key: str) -> bool:
-        """Move an inadmissible Workload to the active ones. Return False if it is already active."""
+        """Move an inadmissible Workload to the active Workloads. Return False if it is already active."""
         if key in self.active:
             return False
         self._failures_changed.add(key)
         self.active[key] = self.inadmissible.pop(key)
         return True
 
-    def _set_shape_aside(self, shape: bytes, reason: str) -> None:
-        """Record the shape of a Workload that failed, and make all Workloads of this shape inadmissible.
+    def _mark_shape_as_failed(self, shape: bytes, reason: str) -> None:
+        """Record the shape of a Workload that failed, and make all active Workloads of this shape inadmissible.
 
         Upstream: handleInadmissibleHash.
         """
@@ -174,15 +185,16 @@ class PendingQueue:
         self._failures_changed.update(key for key, info in self.inadmissible.items() if info.shape == shape)
 
     def find_failed_shape_reason(self, key: str) -> str | None:
-        """Return why a Workload of the same shape failed, or None if the Workload is not inadmissible for that.
+        """Return the reason why a Workload of the same shape failed.
 
-        Upstream: GetNoFitReason.
+        Return None if the Workload is not inadmissible or if no Workload of its shape has failed. Upstream:
+        GetNoFitReason.
         """
         info = self.inadmissible.get(key)
         return None if info is None else self.failed_shapes.get(info.shape)
 
-    def retry_inadmissible(self, namespaces: Container[str]) -> None:
-        """Move the inadmissible Workloads of some namespaces back to the active queue, because quota was released.
+    def retry_inadmissible_workloads(self, namespaces: Container[str]) -> None:
+        """Make the inadmissible Workloads of some namespaces active again, because quota was released.
 
         Workloads that wait for their backoff stay inadmissible. Upstream: queueInadmissibleWorkloads.
         """
@@ -197,8 +209,8 @@ class PendingQueue:
             if info.workload.namespace in namespaces and not _waits_for_backoff(info.workload):
                 self._move_to_active(key)
 
-    def remove(self, key: str) -> None:
-        """Forget a Workload, wherever it waits."""
+    def remove_workload(self, key: str) -> None:
+        """Remove a Workload from the queue, whether it is active, inadmissible or being tried."""
         self._failures_changed.add(key)
         self.inadmissible.pop(key, None)
         self.active.pop(key, None)
@@ -209,13 +221,13 @@ class PendingQueue:
 
 
 def _waits_for_backoff(workload: WorkloadState) -> bool:
-    """Return whether an evicted Workload may not be queued again yet."""
+    """Return whether an evicted Workload may not be tried again yet, which its condition Requeued says."""
     requeued = workload.conditions.get(ConditionType.REQUEUED)
     return requeued is not None and not requeued.status
 
 
 def _is_same_for_queue(old: WorkloadState, new: WorkloadState) -> bool:
-    """Return whether two states of a Workload are equal in all that can end its being inadmissible."""
+    """Return whether two states of a Workload are equal in everything that could make it admissible again."""
     if (old.queue_name, old.priority, old.active) != (new.queue_name, new.priority, new.active):
         return False
     if old.adjusted_pod_sets != new.adjusted_pod_sets or old.reclaimable != new.reclaimable:

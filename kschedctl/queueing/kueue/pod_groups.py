@@ -31,15 +31,18 @@ _ROLE_LENGTH = 8
 
 
 def get_group_name(pod: Pod) -> str:
-    """Return the name of the pod's group in Kueue, or "" for a pod by itself."""
+    """Return the name of the group to which the pod belongs in Kueue, or "" if it belongs to none.
+
+    The annotation takes precedence over the label.
+    """
     return pod.metadata.annotations.pod_group_name or pod.metadata.labels.get(KUEUE_LABEL, "")
 
 
 def build_group_workload(pods: Sequence[Pod], queue: str, builder: WorkloadBuilder) -> KueueWorkload:
-    """Build the Workload of the pods of a group, in LocalQueue ``queue``.
+    """Build the Workload that Kueue makes of the pods of a group, in the LocalQueue ``queue``.
 
-    Pods of the same role, which request the same, are one pod set. Raises InputError if Kueue makes no Workload of the
-    group.
+    Pods of the same role, which have the same requests, form a pod set. Raises InputError if Kueue makes no Workload of
+    the group: if pods are still missing, or if the pods disagree on the queue or the size of the group.
     """
     first = pods[0].metadata
     name = get_group_name(pods[0])
@@ -58,18 +61,20 @@ def build_group_workload(pods: Sequence[Pod], queue: str, builder: WorkloadBuild
     if has_fast_admission:
         pod_sets = [_build_role_pod_set(pods[0], total, builder)]
     else:
-        pod_sets = _build_pod_sets(pods[:total], builder)
+        pod_sets = _build_role_pod_sets(pods[:total], builder)
     owners = tuple(OwnerReference("Pod", pod.metadata.name, "v1", pod.metadata.uid) for pod in pods[:total])
     metadata = ObjectMeta(name, first.namespace, owner_references=owners, creation_timestamp=builder.created)
-    return KueueWorkload(metadata, builder.build_spec(first, queue, pod_sets))
+    return KueueWorkload(metadata, builder.build_workload_spec(first, queue, pod_sets))
 
 
-def _build_pod_sets(pods: Sequence[Pod], builder: WorkloadBuilder) -> list[KueuePodSet]:
-    """Build a pod set for each role, sorted by name."""
-    by_role: dict[str, list[Pod]] = {}
+def _build_role_pod_sets(pods: Sequence[Pod], builder: WorkloadBuilder) -> list[KueuePodSet]:
+    """Build a pod set for each role of the pods, sorted by the name of the role."""
+    pods_by_role: dict[str, list[Pod]] = {}
     for pod in pods:
-        by_role.setdefault(compute_role_hash(pod.spec), []).append(pod)
-    return [_build_role_pod_set(members[0], len(members), builder) for _, members in sorted(by_role.items())]
+        pods_by_role.setdefault(compute_role_hash(pod.spec), []).append(pod)
+    return [
+        _build_role_pod_set(pods_by_role[role][0], len(pods_by_role[role]), builder) for role in sorted(pods_by_role)
+    ]
 
 
 def _build_role_pod_set(pod: Pod, count: int, builder: WorkloadBuilder) -> KueuePodSet:
@@ -79,23 +84,23 @@ def _build_role_pod_set(pod: Pod, count: int, builder: WorkloadBuilder) -> Kueue
 
 
 def _parse_total_count(text: str) -> int:
-    """Parse the number of pods of a group. Raises InputError."""
+    """Parse the annotation pod-group-total-count, a positive number of pods. Raises InputError."""
     if not _NUMBER.fullmatch(text) or int(text) < 1:
         raise InputError(f"annotation pod-group-total-count: {text!r} is not a number of pods")
     return int(text)
 
 
 def compute_role_hash(spec: PodSpec) -> str:
-    """Return the name of the pod set that Kueue gives to pods of a group with this specification.
+    """Compute the hash by which Kueue tells the roles of a group's pods apart, the name of the pod set of a role.
 
-    It is a hash of the fields that scheduling reads, as JSON. Names of ports are not known and count as absent.
+    It is a hash of the fields that matter for scheduling, as JSON. Names of ports are not stored here and are left out.
 
     >>> compute_role_hash(PodSpec((Container(),)))
     'a9f06f3a'
     """
     shape: dict[str, object] = {
-        "initContainers": _describe_containers(spec.init_containers),
-        "containers": _describe_containers(spec.containers),
+        "initContainers": _render_containers(spec.init_containers),
+        "containers": _render_containers(spec.containers),
         "nodeSelector": spec.node_selector or None,
         "affinity": spec.affinity,
         "tolerations": spec.tolerations or None,
@@ -111,11 +116,11 @@ def compute_role_hash(spec: PodSpec) -> str:
     return hashlib.sha256(encoded).hexdigest()[:_ROLE_LENGTH]
 
 
-def _describe_containers(containers: Sequence[Container]) -> list[object] | None:
-    """Return what a role depends on in each container, or None without containers."""
+def _render_containers(containers: Sequence[Container]) -> list[object] | None:
+    """Return the ports and requests of each container as JSON values, or None if there are no containers."""
     described: list[object] = [
         {
-            "ports": [_describe_port(port) for port in container.ports] or None,
+            "ports": [_render_port(port) for port in container.ports] or None,
             "resources": {"requests": dict(sorted(container.resources.requests.items()))},
         }
         for container in containers
@@ -123,8 +128,8 @@ def _describe_containers(containers: Sequence[Container]) -> list[object] | None
     return described or None
 
 
-def _describe_port(port: ContainerPort) -> dict[str, object]:
-    """Return the fields of a port that are set, in the order of the API."""
+def _render_port(port: ContainerPort) -> dict[str, object]:
+    """Return the fields of a port that are set as JSON values, in the order in which Kubernetes' API encodes them."""
     fields = {
         "hostPort": port.host_port,
         "containerPort": port.container_port,

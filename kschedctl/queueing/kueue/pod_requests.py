@@ -17,7 +17,7 @@ from kschedctl.api.pod_requests import Quantities, compute_pod_requests
 from kschedctl.api.quantity import Quantity, QuantityError, parse
 from kschedctl.api.queueing import KueuePodSet
 from kschedctl.errors import InputError
-from kschedctl.queueing.kueue.amounts import Requests, count_requests, find_exceeding, parse_requests
+from kschedctl.queueing.kueue.amounts import Requests, convert_to_requests, find_exceeding_resources, parse_requests
 
 _CONTAINER, _POD = "Container", "Pod"
 _ABOVE_LIMIT = "requests must not exceed its limits"
@@ -56,22 +56,26 @@ def read_resource_settings(document: JsonObject) -> ResourceSettings:
 def adjust_pod_sets(
     pod_sets: Iterable[KueuePodSet], limit_ranges: Sequence[LimitRange], overheads: Mapping[str, Resources]
 ) -> tuple[KueuePodSet, ...]:
-    """Fill in what admission would add to the pods: overhead, LimitRange defaults, and limits as missing requests.
+    """Return the pod sets with what admission would add to their pods.
 
-    ``overheads`` are the pod overheads by RuntimeClass.
+    That is the overhead of the RuntimeClass (``overheads``), the defaults of LimitRanges, and limits in place of
+    missing requests.
     """
     limits = summarize_limit_ranges(limit_ranges)
     adjusted = []
     for pod_set in pod_sets:
-        spec = _adjust_spec(pod_set.template.spec, limits, overheads)
+        spec = _adjust_pod_spec(pod_set.template.spec, limits, overheads)
         adjusted.append(replace(pod_set, template=replace(pod_set.template, spec=spec)))
     return tuple(adjusted)
 
 
-def _adjust_spec(spec: PodSpec, limits: Mapping[str, LimitRangeItem], overheads: Mapping[str, Resources]) -> PodSpec:
-    """Fill in the overhead of a pod, and the default requests and limits of the pod and its containers.
+def _adjust_pod_spec(
+    spec: PodSpec, limits: Mapping[str, LimitRangeItem], overheads: Mapping[str, Resources]
+) -> PodSpec:
+    """Return a pod spec with overhead, and with default requests and limits of the pod and its containers.
 
-    ``limits`` are the merged items of the LimitRanges by type.
+    ``limits`` has one merged item of the LimitRanges for each type, Container and Pod. Defaults for the pod only apply
+    if it has resources of its own.
     """
     overhead = spec.overhead or overheads.get(spec.runtime_class_name or "", {})
     defaults = limits.get(_CONTAINER, LimitRangeItem())
@@ -91,20 +95,21 @@ def _adjust_spec(spec: PodSpec, limits: Mapping[str, LimitRangeItem], overheads:
 
 
 def _adjust_container(container: Container, defaults: LimitRangeItem) -> Container:
-    """Fill in a container's default limits and requests. Its limits replace missing requests."""
+    """Return a container with default limits and requests. A limit takes the place of a missing request."""
     limits = {**defaults.default, **container.resources.limits}
     requests = {**limits, **defaults.default_request, **container.resources.requests}
     return replace(container, resources=replace(container.resources, limits=limits, requests=requests))
 
 
 def compute_requests(spec: PodSpec) -> Requests:
-    """Compute what one pod requests, in Kueue's units. Raises QuantityError."""
-    return count_requests(_compute_quantities(spec))
+    """Compute the total requests of one pod in the units of the resources. Raises QuantityError."""
+    return convert_to_requests(_compute_quantities(spec))
 
 
 def compute_quota_requests(spec: PodSpec, settings: ResourceSettings) -> Requests:
-    """Compute what one pod counts against quota, after excluded resources are dropped and transformations applied.
+    """Compute how much quota one pod needs.
 
+    These are the pod's requests without the excluded resources, after the transformations of Kueue's configuration.
     Negative amounts count as 0. Raises QuantityError.
     """
     quantities = {
@@ -112,19 +117,20 @@ def compute_quota_requests(spec: PodSpec, settings: ResourceSettings) -> Request
         for name, quantity in _compute_quantities(spec).items()
         if not name.startswith(tuple(settings.exclude_resource_prefixes))
     }
-    requests = count_requests(_transform(quantities, settings.transformations))
+    requests = convert_to_requests(_apply_transformations(quantities, settings.transformations))
     return {name: max(amount, 0) for name, amount in requests.items()}
 
 
 def _compute_quantities(spec: PodSpec) -> Quantities:
-    """Compute what one pod requests, as quantities. Raises QuantityError."""
+    """Compute the total requests of one pod as quantities. Raises QuantityError."""
     return compute_pod_requests(Pod(spec=spec))
 
 
-def _transform(quantities: Quantities, transformations: Sequence[ResourceTransformation]) -> Quantities:
-    """Replace resources, or add others to them, by the transformations of Kueue's configuration.
+def _apply_transformations(quantities: Quantities, transformations: Sequence[ResourceTransformation]) -> Quantities:
+    """Return the quantities after the transformations of Kueue's configuration, which generate other resources.
 
-    If several transformations have the same input, the last counts. Raises QuantityError.
+    The input of a transformation is dropped unless its strategy is Retain. If several transformations have the same
+    input, the last one counts. Raises QuantityError.
     """
     by_input = {transformation.input: transformation for transformation in transformations}
     if not by_input.keys() & quantities.keys():
@@ -141,9 +147,9 @@ def _transform(quantities: Quantities, transformations: Sequence[ResourceTransfo
         amount = quantity
         multiplier = quantities.get(transformation.multiply_by)
         if multiplier is not None:
-            amount = _multiply(amount, multiplier)
+            amount = _multiply_quantities(amount, multiplier)
         for output, factor in transformation.outputs.items():
-            product = _multiply(amount, parse(factor))
+            product = _multiply_quantities(amount, parse(factor))
             generated[output] = generated[output].add(product) if output in generated else product
         if transformation.strategy == "Retain":
             retained[name] = quantity
@@ -155,7 +161,7 @@ def _transform(quantities: Quantities, transformations: Sequence[ResourceTransfo
     return retained
 
 
-def _multiply(a: Quantity, b: Quantity) -> Quantity:
+def _multiply_quantities(a: Quantity, b: Quantity) -> Quantity:
     """Multiply two quantities exactly."""
     return Quantity(a.mantissa * b.mantissa, a.scale + b.scale, a.format)
 
@@ -170,16 +176,16 @@ def summarize_limit_ranges(limit_ranges: Iterable[LimitRange]) -> dict[str, Limi
                 merged,
                 default={**item.default, **merged.default},
                 default_request={**item.default_request, **merged.default_request},
-                max=_merge(merged.max, item.max, min),
-                min=_merge(merged.min, item.min, max),
+                max=_merge_resources(merged.max, item.max, min),
+                min=_merge_resources(merged.min, item.min, max),
             )
     return summary
 
 
-def _merge(
+def _merge_resources(
     a: Resources, b: Resources, choose: Callable[[str | int | float, str | int | float], str | int | float]
 ) -> Resources:
-    """Merge two ResourceLists; ``choose`` is ``min`` or ``max`` for resources in both."""
+    """Merge two ResourceLists. ``choose``, min or max, decides between the amounts of a resource in both lists."""
     merged = dict(a)
     for name, text in b.items():
         merged[name] = choose(merged[name], text, key=parse) if name in merged else text  # type: ignore[call-arg]
@@ -196,11 +202,13 @@ def find_resource_errors(pod_sets: Iterable[KueuePodSet]) -> list[str]:
         spec, path = pod_set.template.spec, f"spec.podSets[{index}].template.spec"
         for field, container in _iter_containers(spec):
             resources = container.resources
-            exceeding = find_exceeding(_parse(resources.requests), _parse(resources.limits))
-            errors += _format_errors(f"{path}.{field}", exceeding, _ABOVE_LIMIT)
+            exceeding = find_exceeding_resources(_parse_or_empty(resources.requests), _parse_or_empty(resources.limits))
+            errors += _list_resource_errors(f"{path}.{field}", exceeding, _ABOVE_LIMIT)
         if spec.resources is not None:
-            exceeding = find_exceeding(_parse(spec.resources.requests), _parse(spec.resources.limits))
-            errors += _format_errors(f"{path}.resources", exceeding, _ABOVE_LIMIT)
+            exceeding = find_exceeding_resources(
+                _parse_or_empty(spec.resources.requests), _parse_or_empty(spec.resources.limits)
+            )
+            errors += _list_resource_errors(f"{path}.resources", exceeding, _ABOVE_LIMIT)
     return errors
 
 
@@ -216,8 +224,8 @@ def find_limit_range_errors(pod_sets: Iterable[KueuePodSet], limit_ranges: Seque
         if _CONTAINER in limits:
             for field, container in _iter_containers(spec):
                 resources = container.resources
-                highest = _parse(_merge(resources.requests, resources.limits, max))
-                lowest = _parse(_merge(resources.requests, resources.limits, min))
+                highest = _parse_or_empty(_merge_resources(resources.requests, resources.limits, max))
+                lowest = _parse_or_empty(_merge_resources(resources.requests, resources.limits, min))
                 errors += _find_bound_errors(f"{path}.{field}", highest, lowest, limits[_CONTAINER])
         if _POD in limits:
             total = compute_requests(spec)
@@ -226,9 +234,9 @@ def find_limit_range_errors(pod_sets: Iterable[KueuePodSet], limit_ranges: Seque
 
 
 def _find_bound_errors(path: str, highest: Requests, lowest: Requests, bounds: LimitRangeItem) -> Iterator[str]:
-    """Yield an error if the amounts are above the maximum, and one if they are below the minimum."""
-    yield from _format_errors(path, find_exceeding(highest, _parse(bounds.max)), _ABOVE_MAX)
-    yield from _format_errors(path, find_exceeding(_parse(bounds.min), lowest), _BELOW_MIN)
+    """Yield an error if amounts in ``highest`` exceed the maximum, and one if amounts in ``lowest`` are too small."""
+    yield from _list_resource_errors(path, find_exceeding_resources(highest, _parse_or_empty(bounds.max)), _ABOVE_MAX)
+    yield from _list_resource_errors(path, find_exceeding_resources(_parse_or_empty(bounds.min), lowest), _BELOW_MIN)
 
 
 def _iter_containers(spec: PodSpec) -> Iterator[tuple[str, Container]]:
@@ -239,16 +247,19 @@ def _iter_containers(spec: PodSpec) -> Iterator[tuple[str, Container]]:
         yield f"containers[{index}]", container
 
 
-def _format_errors(path: str, resources: list[str], message: str) -> list[str]:
-    """Return one error about resources, formatted as by upstream's field package, or [] if there are no resources."""
+def _list_resource_errors(path: str, resources: list[str], message: str) -> list[str]:
+    """Return a list with one error about the resources, or [] if there are none.
+
+    The error is formatted like those of apimachinery's field package.
+    """
     if not resources:
         return []
     names = ",".join(f'"{name}"' for name in resources)
     return [f"{path}: Invalid value: [{names}]: {message}"]
 
 
-def _parse(resources: Resources) -> Requests:
-    """Parse a ResourceList. Return {} if a quantity is malformed, which was reported when requests were computed."""
+def _parse_or_empty(resources: Resources) -> Requests:
+    """Parse a ResourceList, or return {} if a quantity is malformed, which is reported elsewhere."""
     try:
         return parse_requests(resources)
     except QuantityError:

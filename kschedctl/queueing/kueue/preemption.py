@@ -26,17 +26,21 @@ class Preemptor(PreemptionSearch):
     """The preemption strategies of fair sharing, or None without fair sharing."""
 
     def find_targets(self, request: PreemptionRequest) -> list[Target]:
-        """Return the Workloads to preempt, or an empty list if that would not help. The snapshot stays as it was."""
+        """Return the Workloads to preempt for a request, by fair sharing if that is on, or by priority.
+
+        Return an empty list if preemption would not help. The snapshot stays as it was.
+        """
         if self.fair_strategies is not None:
             return find_fair_targets(self, request, self.fair_strategies)
         return find_classical_targets(self, request)
 
-    def simulate(
+    def simulate_preemption(
         self, queue: QueueSnapshot, info: WorkloadInfo, key: FlavorResource, amount: int
     ) -> tuple[PreemptionMode, int]:
-        """Return what preemption would do for one resource, and the height of the cohort borrowed from afterwards.
+        """Simulate preemption for an amount of one resource, without changing the snapshot.
 
-        The snapshot stays as it was. Upstream: SimulatePreemption.
+        Return whose Workloads would be preempted, and the height of the cohort that would be borrowed from afterwards.
+        Upstream: SimulatePreemption.
         """
         usage = WorkloadUsage({key: amount}, {})
         targets = self.find_targets(PreemptionRequest(info, queue, frozenset({key}), usage, {}))

@@ -1,4 +1,4 @@
-"""The parts of a search for Workloads to preempt that classical preemption and fair sharing have in common.
+"""The base of the two searches for Workloads to preempt, classical preemption and fair sharing.
 
 Upstream: pkg/scheduler/preemption/preemption.go and common/.
 """
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kschedctl.queueing.kueue.amounts import FlavorResource
 from kschedctl.queueing.kueue.cluster_queues import CycleSnapshot, QueueSnapshot
 from kschedctl.queueing.kueue.conditions import ConditionType
-from kschedctl.queueing.kueue.flavor_assignment import PlacementRequests, find_failure, find_placements
+from kschedctl.queueing.kueue.flavor_assignment import PlacementRequests, find_failed_pod_set, find_placements
 from kschedctl.queueing.kueue.quota_tree import CohortNode, QuotaNode
 from kschedctl.queueing.kueue.workloads import WorkloadInfo, WorkloadState, WorkloadUsage, get_queue_time
 
@@ -72,16 +72,19 @@ class PreemptionSearch:
     now: int
     """In microseconds since 1970."""
     _ranks: dict[str, int] = field(init=False, default_factory=dict)
-    """The rank of each Workload with quota by ``get_order``, by namespace and name. Equals share a rank."""
+    """The rank of each Workload with quota, by namespace and name. Workloads with equal sort keys share a rank."""
     _candidates: dict[tuple[str, frozenset[FlavorResource]], list[RankedCandidate]] = field(
         init=False, default_factory=dict
     )
-    """The results of ``list_ranked`` at the start of the cycle, by ClusterQueue and resources."""
+    """The candidates in each ClusterQueue at the start of the cycle, by ClusterQueue and resources."""
 
-    def list_ranked(self, queue: QueueSnapshot, keys: frozenset[FlavorResource]) -> list[RankedCandidate]:
-        """Return the Workloads that are left in a queue and use any of these resources, the first to preempt first."""
+    def list_ranked_candidates(self, queue: QueueSnapshot, keys: frozenset[FlavorResource]) -> list[RankedCandidate]:
+        """Return the Workloads in a queue that use any of these resources, sorted by rank.
+
+        Workloads that were taken out of the snapshot are left out.
+        """
         if not self._ranks:
-            self._rank_all()
+            self._rank_workloads()
         candidates = self._candidates.get((queue.name, keys))
         if candidates is None:
             candidates = [
@@ -97,46 +100,49 @@ class PreemptionSearch:
             return candidates
         return [candidate for candidate in candidates if candidate.info.workload.key in queue.workloads]
 
-    def _rank_all(self) -> None:
-        """Record the ranks of all Workloads with quota, once for the cycle."""
-        orders = sorted(
-            (self.get_order(info, ""), info.workload.key)
+    def _rank_workloads(self) -> None:
+        """Record the ranks of all Workloads that hold quota at the start of the cycle."""
+        sorted_workloads = sorted(
+            (self.build_candidate_key(info, ""), info.workload.key)
             for queue in self.snapshot.queues.values()
             for info in queue.initial_workloads
         )
         rank, previous = -1, None
-        for order, key in orders:
-            if order != previous:
-                rank, previous = rank + 1, order
-            self._ranks[key] = rank
+        for candidate_key, workload_key in sorted_workloads:
+            if candidate_key != previous:
+                rank, previous = rank + 1, candidate_key
+            self._ranks[workload_key] = rank
 
-    def fill_back(self, request: PreemptionRequest, targets: list[Target], *, allows_borrowing: bool) -> list[Target]:
-        """Put the targets that are not needed back into the snapshot, from the last but one backwards.
+    def fill_back_targets(
+        self, request: PreemptionRequest, targets: list[Target], *, allows_borrowing: bool
+    ) -> list[Target]:
+        """Put targets back into the snapshot if the request fits without preempting them, and return the others.
 
-        Return the list without these; the last target takes the place of each. Upstream: fillBackWorkloads.
+        The targets are tried from the last but one backwards. ``targets`` is changed in place; the last target moves
+        to the position of each target that is put back. Upstream: fillBackWorkloads.
         """
         for index in range(len(targets) - 2, -1, -1):
             self.snapshot.add_workload(targets[index].info, with_topology=request.needs_topology)
-            if self.fits(request, allows_borrowing=allows_borrowing):
+            if self.fits_request(request, allows_borrowing=allows_borrowing):
                 targets[index] = targets[-1]
                 targets.pop()
             else:
                 self.snapshot.remove_workload(targets[index].info, with_topology=request.needs_topology)
         return targets
 
-    def remove(self, request: PreemptionRequest, info: WorkloadInfo) -> None:
+    def remove_workload(self, request: PreemptionRequest, info: WorkloadInfo) -> None:
         """Take a Workload out of the snapshot, to find out whether the request fits without it."""
         self.snapshot.remove_workload(info, with_topology=request.needs_topology)
 
-    def restore(self, request: PreemptionRequest, targets: Iterable[Target]) -> None:
-        """Put targets back into the snapshot."""
+    def restore_targets(self, request: PreemptionRequest, targets: Iterable[Target]) -> None:
+        """Put targets that were removed for a request back into the snapshot."""
         for target in targets:
             self.snapshot.add_workload(target.info, with_topology=request.needs_topology)
 
-    def fits(self, request: PreemptionRequest, *, allows_borrowing: bool) -> bool:
-        """Return whether the request fits into quota and topology, without borrowing unless that is allowed.
+    def fits_request(self, request: PreemptionRequest, *, allows_borrowing: bool) -> bool:
+        """Return whether the request fits into the quota and, if it needs one, the topology of the snapshot.
 
-        Upstream: workloadFits.
+        It must not borrow quota unless ``allows_borrowing`` is set. Upstream: workloadFits.
         """
         for key, amount in request.usage.quota.items():
             if not allows_borrowing and request.queue.node.would_borrow(key, amount):
@@ -146,10 +152,13 @@ class PreemptionSearch:
         if not request.placements:
             return True
         results = find_placements(request.queue, request.placements, self.snapshot.gates, assume_empty=False)
-        return find_failure(results) is None
+        return find_failed_pod_set(results) is None
 
     def satisfies_policy(self, preemptor: WorkloadState, candidate: WorkloadState, policy: str) -> bool:
-        """Return whether a preemption policy lets one Workload preempt another."""
+        """Return whether a preemption policy allows the preemptor to preempt the candidate.
+
+        Of Workloads with equal priority, LowerOrNewerEqualPriority allows to preempt one that was queued later.
+        """
         is_lower = preemptor.priority > candidate.priority
         if policy == _LOWER_PRIORITY:
             return is_lower
@@ -159,11 +168,11 @@ class PreemptionSearch:
             return is_lower or (preemptor.priority == candidate.priority and is_newer)
         return policy == ANY
 
-    def get_order(self, info: WorkloadInfo, queue: str) -> tuple[bool, bool, int, int, str]:
-        """Return the key by which candidates are sorted; those with the smallest keys are preempted first.
+    def build_candidate_key(self, info: WorkloadInfo, queue: str) -> tuple[bool, bool, int, int, str]:
+        """Build the key by which candidates are sorted. Candidates with the smallest keys are preempted first.
 
-        These are evicted Workloads, then those of queues other than ``queue``, then those of low priority, then those
-        that got quota last. Upstream: CandidatesOrdering.
+        Evicted Workloads come first, then Workloads of queues other than ``queue``, then Workloads of lower priority,
+        then Workloads that got quota later. Upstream: CandidatesOrdering.
         """
         workload = info.workload
         reserved = workload.conditions.get(ConditionType.QUOTA_RESERVED)
@@ -178,7 +187,7 @@ class PreemptionSearch:
 
 
 def uses_resources(info: WorkloadInfo, keys: frozenset[FlavorResource]) -> bool:
-    """Return whether a Workload has flavors of any of these resources."""
+    """Return whether a Workload was assigned any of these resources in their flavors."""
     return any(
         FlavorResource(flavor, resource) in keys
         for pod_set in info.pod_sets
@@ -187,14 +196,14 @@ def uses_resources(info: WorkloadInfo, keys: frozenset[FlavorResource]) -> bool:
 
 
 def can_always_reclaim(queue: QueueSnapshot) -> bool:
-    """Return whether the queue can get its nominal quota back at any time."""
+    """Return whether the queue may preempt any Workload of its cohort to get its nominal quota back."""
     return queue.settings.preemption.reclaim_within_cohort == ANY
 
 
 def list_borrowing_queues(
     snapshot: CycleSnapshot, node: QuotaNode, keys: frozenset[FlavorResource]
 ) -> list[QueueSnapshot]:
-    """Return the other queues of a queue's cohort tree that borrow any of the resources."""
+    """Return the other queues in the cohort tree of a queue (``node``) that borrow any of the resources."""
     root = node.root
     if not isinstance(root, CohortNode):
         return []

@@ -1,4 +1,4 @@
-"""All waiting Workloads by queue, and what the rest of a replay has in common: objects, settings and recorded events.
+"""The waiting Workloads of all queues, and the data that scheduler and controller share: objects, settings and Events.
 
 Upstream: pkg/cache/queue/manager.go.
 """
@@ -66,11 +66,11 @@ class WorkloadStore:
     changed: set[str] = field(default_factory=set)
     """The Workloads that were stored since the controller last looked at them, by namespace and name."""
 
-    def patch(self, workload: WorkloadState) -> WorkloadState:
-        """Store a changed status, and return the stored Workload.
+    def patch_status(self, workload: WorkloadState) -> WorkloadState:
+        """Store the changed status of a Workload, and return the Workload as it is stored.
 
-        Conditions and checks are merged into those that are stored, and ``active`` is not changed. If the settings
-        say so, a Workload without an admission keeps its former admission.
+        Conditions and checks are merged into the stored conditions and checks, and ``active`` is not changed. With
+        ``keeps_former_admission`` a Workload without an admission keeps its former admission.
         """
         current = self.workloads[workload.key]
         admission = workload.admission
@@ -83,11 +83,11 @@ class WorkloadStore:
             admission=admission,
             active=current.active,
         )
-        self.replace(merged)
+        self.replace_workload(merged)
         return merged
 
-    def replace(self, workload: WorkloadState) -> None:
-        """Store a Workload as it is."""
+    def replace_workload(self, workload: WorkloadState) -> None:
+        """Store a Workload exactly as it is given, and record it as changed."""
         self.workloads[workload.key] = workload
         self.changed.add(workload.key)
 
@@ -131,9 +131,9 @@ class Queues:
             self.pending[name] = PendingQueue(queue.settings, self.settings.gates, self.failures_changed)
 
     def get_workload_info(self, workload: WorkloadState) -> WorkloadInfo:
-        """Return the WorkloadInfo of a Workload, with the cached requests if they have not changed.
+        """Return a new WorkloadInfo of a Workload. Its requests are only computed again if they may have changed.
 
-        The caller may change the result. Raises QuantityError.
+        The caller may set attributes of the result. Raises QuantityError.
         """
         cached = self._infos.get(workload.key)
         if cached is None or not _has_same_requests(cached.workload, workload):
@@ -145,10 +145,10 @@ class Queues:
         return replace(cached, workload=workload)
 
     def find_local_queue(self, workload: WorkloadState) -> LocalQueue | None:
-        """Return the LocalQueue that a Workload names, or None."""
+        """Return the LocalQueue that a Workload names, or None if it does not exist."""
         return self.local_queues.get(f"{workload.namespace}/{workload.queue_name}")
 
-    def find_queue_name(self, workload: WorkloadState) -> tuple[str, bool]:
+    def find_cluster_queue_name(self, workload: WorkloadState) -> tuple[str, bool]:
         """Return the name of the ClusterQueue of a Workload's LocalQueue, and whether this ClusterQueue exists.
 
         The name is "" if the LocalQueue does not exist or is stopped.
@@ -159,71 +159,78 @@ class Queues:
         name = local_queue.spec.cluster_queue
         return name, name in self.pending
 
-    def add_or_update(self, workload: WorkloadState) -> None:
-        """Queue a Workload, or replace its state in the queue. Upstream: AddOrUpdateWorkload.
+    def queue_workload(self, workload: WorkloadState) -> None:
+        """Add a Workload to its queue, or replace its state there. Upstream: AddOrUpdateWorkload.
 
-        Nothing happens if the Workload may not enter a queue, such as one with quota, or if its queue does not exist.
+        Nothing happens if the Workload may not enter a queue, for example because it has quota, or if its queue does
+        not exist.
         """
-        name, exists = self.find_queue_name(workload)
+        name, exists = self.find_cluster_queue_name(workload)
         if not workload.is_admissible or not exists:
             return
         info = self.get_workload_info(workload)
         queue = self.pending[name]
 
-        # A Workload of unchanged shape goes on with the flavors that were not tried yet
-        previous = queue.find(workload.key)
+        # A Workload of unchanged shape continues with the flavors that were not tried yet
+        previous = queue.find_workload(workload.key)
         if Gate.FLAVOR_FUNGIBILITY_PRESERVE_SCAN_PROGRESS in self.settings.gates and previous is not None:
             progress = previous.last_assignment
             if progress is not None and matches_shape(progress, info.shape):
                 info.last_assignment = progress
 
         self._queue_of_workload[workload.key] = name
-        queue.push_or_update(info)
+        queue.push_or_update_workload(info)
 
-    def remove(self, key: str) -> None:
-        """Take a Workload out of its queue."""
+    def remove_workload(self, key: str) -> None:
+        """Remove a Workload from the queue in which it waits, if there is one."""
         name = self._queue_of_workload.get(key)
         if name is not None:
-            self.pending[name].remove(key)
+            self.pending[name].remove_workload(key)
 
-    def requeue(self, info: WorkloadInfo, reason: RequeueReason, quota_reason: str) -> bool:
-        """Put back a Workload that was tried. Return whether it was added. Upstream: RequeueWorkload.
+    def requeue_workload(self, info: WorkloadInfo, reason: RequeueReason, quota_reason: str) -> bool:
+        """Put a Workload that was tried back into its queue. Return whether it was added. Upstream: RequeueWorkload.
 
-        A Workload that may not enter a queue meanwhile, or has no queue any more, is not added.
+        A Workload is not added if it may not enter a queue any more, or if its queue no longer exists.
         """
         workload = self.store.workloads[info.workload.key]
-        name, exists = self.find_queue_name(workload)
+        name, exists = self.find_cluster_queue_name(workload)
         if not workload.is_admissible or not exists:
             return False
         current = self.get_workload_info(workload)
         current.last_assignment = info.last_assignment
         self._queue_of_workload[workload.key] = name
-        return self.pending[name].requeue(current, reason, quota_reason)
+        return self.pending[name].requeue_workload(current, reason, quota_reason)
 
-    def note_release(self, key: str) -> None:
-        """Remember that a Workload released quota, for ``retry_after_releases``."""
+    def record_release(self, key: str) -> None:
+        """Record that a Workload released quota of its ClusterQueue, for ``retry_after_releases``."""
         name = self._queue_of_workload.get(key)
         if name is not None:
             self._released[name] = None
 
-    def assign_queue(self, workload: WorkloadState) -> None:
-        """Remember the ClusterQueue of a Workload that already has quota, if the ClusterQueue exists."""
-        name, exists = self.find_queue_name(workload)
+    def record_cluster_queue(self, workload: WorkloadState) -> None:
+        """Record the ClusterQueue of a Workload without adding the Workload to it, if the ClusterQueue exists."""
+        name, exists = self.find_cluster_queue_name(workload)
         if exists:
             self._queue_of_workload[workload.key] = name
 
     def retry_after_releases(self) -> None:
-        """Move inadmissible Workloads back to the active queues in all cohort trees in which quota was released."""
-        names = dict.fromkeys(name for released in self._released for name in self._list_tree(released))
+        """Make inadmissible Workloads active again in all cohort trees in which quota was released.
+
+        The records of these releases are cleared.
+        """
+        names = dict.fromkeys(name for released in self._released for name in self._list_queues_in_tree(released))
         self._released = {}
         for name in names:
             queue = self.pending[name]
             selector = queue.settings.namespace_selector
             namespaces = {namespace for namespace, labels in self.namespaces.items() if selector.matches(labels)}
-            queue.retry_inadmissible(namespaces)
+            queue.retry_inadmissible_workloads(namespaces)
 
-    def _list_tree(self, name: str) -> Sequence[str]:
-        """Return the ClusterQueues in the cohort tree of a ClusterQueue, or none if its cohorts form a circle."""
+    def _list_queues_in_tree(self, name: str) -> Sequence[str]:
+        """Return the names of all ClusterQueues in the cohort tree of a ClusterQueue, including its own.
+
+        There are none if its cohorts form a circle.
+        """
         node = self.cache.queues[name].node
         if node.parent is None:
             return (name,)
@@ -233,10 +240,11 @@ class Queues:
         return [queue.name for queue in root.iter_queues()] if isinstance(root, CohortNode) else (name,)
 
     def find_admissibility_error(self, info: WorkloadInfo, selector: Selector, *, is_adjusted: bool) -> str:
-        """Return why a Workload may not be admitted by a ClusterQueue at all, or "".
+        """Return the reason why a ClusterQueue may never admit a Workload, or "" if it may.
 
-        ``selector`` selects the namespaces of the ClusterQueue. ``is_adjusted`` says whether default requests are
-        filled in before they are checked. Upstream: ValidateAdmissibility.
+        The Workload's namespace must match ``selector``, that of the ClusterQueue, and its requests must be valid.
+        ``is_adjusted`` says whether default requests are filled in before they are checked. Upstream:
+        ValidateAdmissibility.
         """
         workload = info.workload
         namespace = workload.namespace
@@ -254,11 +262,11 @@ class Queues:
         return cached.error
 
     def _find_pod_set_error(self, pod_sets: Sequence[KueuePodSet], namespace: str) -> str:
-        """Return why the resources of pod sets are invalid or outside the namespace's LimitRanges, or ""."""
+        """Return the reason why the resources of pod sets are invalid or violate the namespace's LimitRanges, or ""."""
         if errors := find_resource_errors(pod_sets):
-            return f"resources validation failed: {_aggregate(errors)}"
+            return f"resources validation failed: {_join_errors(errors)}"
         if errors := find_limit_range_errors(pod_sets, self.limit_ranges.get(namespace, ())):
-            return f"resources didn't satisfy LimitRange constraints: {_aggregate(errors)}"
+            return f"resources didn't satisfy LimitRange constraints: {_join_errors(errors)}"
         return ""
 
 
@@ -273,17 +281,17 @@ def _has_same_requests(a: WorkloadState, b: WorkloadState) -> bool:
     )
 
 
-def _aggregate(errors: Sequence[str]) -> str:
-    """Join errors as upstream's aggregate prints them: duplicates once, several in brackets."""
+def _join_errors(errors: Sequence[str]) -> str:
+    """Join errors as apimachinery's Aggregate prints them: without duplicates, and in brackets if there are several."""
     unique = list(dict.fromkeys(errors))
     return unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
 
 
 def is_stopped(stop_policy: str | None) -> bool:
-    """Return whether a stop policy stops a queue."""
+    """Return whether a queue with this stop policy admits no Workloads."""
     return stop_policy in _STOPPED
 
 
 def matches_shape(progress: ScanProgress, shape: bytes) -> bool:
-    """Return whether the flavors were tried for a Workload of this shape. A shape that is not known, b"", matches."""
+    """Return whether the flavors were tried for a Workload of this shape. An unknown shape, b"", matches any shape."""
     return not progress.shape or not shape or progress.shape == shape

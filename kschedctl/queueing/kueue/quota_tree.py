@@ -1,6 +1,7 @@
 """The tree of ClusterQueues and cohorts, with quota and usage at each node.
 
-Quota that a node lends is counted at its parent, too; what a node uses beyond its own part is carried to the parent.
+A node has local quota, which it does not lend. The rest of its quota is counted at its parent as well, and so is its
+usage beyond the local quota.
 
 Upstream: pkg/cache/scheduler/resource_node.go and pkg/cache/hierarchy.
 """
@@ -11,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from kschedctl.api.queueing import KueueResourceGroup
-from kschedctl.queueing.kueue.amounts import FlavorResource, Usage, add, parse_quota, subtract
+from kschedctl.queueing.kueue.amounts import FlavorResource, Usage, add_amounts, parse_quota, subtract_amounts
 
 
 class QuotaLimits(NamedTuple):
@@ -26,7 +27,7 @@ _NO_QUOTA = QuotaLimits()
 
 
 def parse_quotas(groups: Iterable[KueueResourceGroup]) -> dict[FlavorResource, QuotaLimits]:
-    """Parse the quotas of resource groups. Raises QuantityError."""
+    """Parse the quotas of all flavors and resources in resource groups. Raises QuantityError."""
     quotas = {}
     for group in groups:
         for flavor in group.flavors:
@@ -71,80 +72,84 @@ class QuotaNode:
         return node
 
     def get_quota(self, key: FlavorResource) -> QuotaLimits:
-        """Return the node's own quota."""
+        """Return the quota of the node itself, without what children lend, or zero quota if it has none."""
         return self.quotas.get(key, _NO_QUOTA)
 
     def get_usage(self, key: FlavorResource) -> int:
-        """Return how much is used in the subtree, as far as it is carried up to this node."""
+        """Return how much is used at this node, including the usage of children beyond their local quota."""
         return self.usage.get(key, 0)
 
     def compute_local_quota(self, key: FlavorResource) -> int:
-        """Return the part of the quota that is not lent to the parent."""
+        """Return the part of the subtree's quota that is not lent to the parent, 0 without a lending limit."""
         lending_limit = self.get_quota(key).lending_limit
         if lending_limit is None:
             return 0
-        return max(0, subtract(self.subtree_quota.get(key, 0), lending_limit))
+        return max(0, subtract_amounts(self.subtree_quota.get(key, 0), lending_limit))
 
     def compute_local_available(self, key: FlavorResource) -> int:
-        """Return what is free of the part that is not lent to the parent."""
-        return max(0, subtract(self.compute_local_quota(key), self.get_usage(key)))
+        """Return how much of the local quota, which is not lent to the parent, is free."""
+        return max(0, subtract_amounts(self.compute_local_quota(key), self.get_usage(key)))
 
     def compute_available(self, key: FlavorResource) -> int:
-        """Return how much more can be used, with what may be borrowed. Negative if too much is in use."""
+        """Return how much more can be used, including what can be borrowed. It is negative if too much is in use."""
         subtree_quota, usage = self.subtree_quota.get(key, 0), self.get_usage(key)
         if self.parent is None:
-            return subtract(subtree_quota, usage)
+            return subtract_amounts(subtree_quota, usage)
+
+        # The parent has the quota that this node lends, and what others lend up to the borrowing limit
         from_parent = self.parent.compute_available(key)
         borrowing_limit = self.get_quota(key).borrowing_limit
         if borrowing_limit is not None:
             local_quota = self.compute_local_quota(key)
-            lent = subtract(subtree_quota, local_quota)
-            used_of_lent = max(0, subtract(usage, local_quota))
-            from_parent = min(add(subtract(lent, used_of_lent), borrowing_limit), from_parent)
-        return add(self.compute_local_available(key), from_parent)
+            lent = subtract_amounts(subtree_quota, local_quota)
+            used_of_lent = max(0, subtract_amounts(usage, local_quota))
+            from_parent = min(add_amounts(subtract_amounts(lent, used_of_lent), borrowing_limit), from_parent)
+        return add_amounts(self.compute_local_available(key), from_parent)
 
     def compute_capacity(self, key: FlavorResource) -> int:
-        """Return how much could be used if nothing was in use."""
+        """Return how much could be used, including what could be borrowed, if nothing was in use."""
         subtree_quota = self.subtree_quota.get(key, 0)
         if self.parent is None:
             return subtree_quota
-        capacity = add(self.compute_local_quota(key), self.parent.compute_capacity(key))
+        capacity = add_amounts(self.compute_local_quota(key), self.parent.compute_capacity(key))
         borrowing_limit = self.get_quota(key).borrowing_limit
         if borrowing_limit is not None:
-            capacity = min(add(subtree_quota, borrowing_limit), capacity)
+            capacity = min(add_amounts(subtree_quota, borrowing_limit), capacity)
         return capacity
 
     def add_usage(self, key: FlavorResource, amount: int) -> None:
-        """Count an amount as used, and carry what exceeds the node's own part to the parent."""
+        """Add an amount to the usage of the node, and what exceeds its free local quota to its parent's usage."""
         node: QuotaNode | None = self
         while node is not None:
             used = node.usage.get(key, 0)
             limits = node.quotas.get(key)
             lends_all = limits is None or limits.lending_limit is None
+
+            # Most nodes have no local quota, for which the call would take too long
             local_available = 0 if lends_all and used >= 0 else node.compute_local_available(key)
-            node.usage[key] = add(used, amount)
+            node.usage[key] = add_amounts(used, amount)
             if amount <= local_available:
                 return
-            amount = subtract(amount, local_available)
+            amount = subtract_amounts(amount, local_available)
             node = node.parent
 
     def remove_usage(self, key: FlavorResource, amount: int) -> None:
-        """Undo ``add_usage``."""
+        """Subtract an amount from the usage of the node, and what exceeded its local quota from its parent's usage."""
         node: QuotaNode | None = self
         while node is not None:
             used = node.usage.get(key, 0)
             limits = node.quotas.get(key)
             lends_all = limits is None or limits.lending_limit is None
-            carried = used if lends_all else subtract(used, node.compute_local_quota(key))
-            node.usage[key] = subtract(used, amount)
+            carried = used if lends_all else subtract_amounts(used, node.compute_local_quota(key))
+            node.usage[key] = subtract_amounts(used, amount)
             if carried <= 0:
                 return
             amount = min(amount, carried)
             node = node.parent
 
     def would_borrow(self, key: FlavorResource, amount: int = 0) -> bool:
-        """Return whether the subtree would use more than its quota with an additional amount."""
-        return self.subtree_quota.get(key, 0) < add(self.get_usage(key), amount)
+        """Return whether the subtree would use more than its quota with an additional amount, by default 0."""
+        return self.subtree_quota.get(key, 0) < add_amounts(self.get_usage(key), amount)
 
     def is_within_quota(self, keys: Iterable[FlavorResource]) -> bool:
         """Return whether the subtree uses at most its quota of each of these resources."""
@@ -155,10 +160,13 @@ class QuotaNode:
         return True
 
     def fit_requests(self, requests: Usage) -> tuple[bool, Usage]:
-        """Return whether requests fit in the subtree's quota, and what of them goes to the parent."""
+        """Return whether requests fit in the subtree's quota, and what of them exceeds the free local quota.
+
+        The latter amounts are those that the parent would have to cover.
+        """
         fits = not any(self.would_borrow(key, amount) for key, amount in requests.items())
         remaining = {
-            key: max(0, subtract(amount, self.compute_local_available(key))) for key, amount in requests.items()
+            key: max(0, subtract_amounts(amount, self.compute_local_available(key))) for key, amount in requests.items()
         }
         return fits, remaining
 
@@ -178,7 +186,10 @@ class CohortNode(QuotaNode):
 
     @property
     def height(self) -> int:
-        """Return the number of levels below the cohort. Nothing may be added to the tree afterwards."""
+        """Return the number of levels below the cohort.
+
+        It is computed once, so that nothing may be added to the tree afterwards.
+        """
         if self._height is None:
             height = 1 if self.cohorts or self.queues else 0
             self._height = max([height, *(cohort.height + 1 for cohort in self.cohorts)])
@@ -194,40 +205,41 @@ class CohortNode(QuotaNode):
         """Return the ClusterQueues directly below that use more than their quota of any of these resources."""
         if len(keys) > 1:
             return [node for node in self.queues if not node.is_within_quota(keys)]
+
         # One resource is the usual case, for which a call for each queue takes too long
         key = next(iter(keys), None)
         if key is None:
             return []
         return [node for node in self.queues if node.subtree_quota.get(key, 0) < node.usage.get(key, 0)]
 
-    def sum_subtree(self) -> None:
-        """Recompute quota and usage of the subtree from the ClusterQueues up."""
+    def recompute_subtree(self) -> None:
+        """Compute quota and usage of all cohorts in the subtree again from their ClusterQueues."""
         self.subtree_quota = {key: quota.nominal for key, quota in self.quotas.items()}
         self.usage = {}
         for cohort in self.cohorts:
-            cohort.sum_subtree()
+            cohort.recompute_subtree()
         for child in (*self.cohorts, *self.queues):
             for key, quota in child.subtree_quota.items():
-                lent = subtract(quota, child.compute_local_quota(key))
-                self.subtree_quota[key] = add(self.subtree_quota.get(key, 0), lent)
+                lent = subtract_amounts(quota, child.compute_local_quota(key))
+                self.subtree_quota[key] = add_amounts(self.subtree_quota.get(key, 0), lent)
             for key, amount in child.usage.items():
-                carried = max(0, subtract(amount, child.compute_local_quota(key)))
-                self.usage[key] = add(self.usage.get(key, 0), carried)
+                carried = max(0, subtract_amounts(amount, child.compute_local_quota(key)))
+                self.usage[key] = add_amounts(self.usage.get(key, 0), carried)
 
 
 def find_borrowing_height(node: QuotaNode, key: FlavorResource, amount: int) -> tuple[int, bool]:
-    """Return the height of the lowest subtree whose quota covers the amount, and whether it has a parent.
+    """Return the height of the lowest subtree around a node whose quota covers the amount, and whether it has a parent.
 
-    The height is 0 if nothing has to be borrowed. Upstream: FindHeightOfLowestSubtreeThatFits of
-    pkg/scheduler/preemption/classical/hierarchical_preemption.go.
+    The height is 0 if nothing has to be borrowed. If no subtree covers the amount, it is the height of the root.
+    Upstream: FindHeightOfLowestSubtreeThatFits of pkg/scheduler/preemption/classical/hierarchical_preemption.go.
     """
     if node.parent is None or not node.would_borrow(key, amount):
         return 0, node.parent is not None
-    remaining = subtract(amount, node.compute_local_available(key))
+    remaining = subtract_amounts(amount, node.compute_local_available(key))
     root = node.parent
     for cohort in node.iter_ancestors():
         if not cohort.would_borrow(key, remaining):
             return cohort.height, cohort.parent is not None
-        remaining = subtract(remaining, cohort.compute_local_available(key))
+        remaining = subtract_amounts(remaining, cohort.compute_local_available(key))
         root = cohort
     return root.height, False

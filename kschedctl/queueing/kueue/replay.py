@@ -15,8 +15,8 @@ from kschedctl.api.queueing import KueueRelease, KueueWorkload
 from kschedctl.api.times import parse_microseconds
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.queueing.kueue.amounts import FlavorResource, format_units, subtract
-from kschedctl.queueing.kueue.cluster_queues import CachedQueue, QueueCache, ReferencedObjects, build_cache
+from kschedctl.queueing.kueue.amounts import FlavorResource, format_amount, subtract_amounts
+from kschedctl.queueing.kueue.cluster_queues import CachedQueue, QueueCache, ReferencedObjects, build_empty_queue_cache
 from kschedctl.queueing.kueue.fair_preemption import DEFAULT_STRATEGIES, FINAL_SHARE, INITIAL_SHARE
 from kschedctl.queueing.kueue.fair_share import compute_share
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate, build_feature_gates
@@ -26,7 +26,7 @@ from kschedctl.queueing.kueue.quota_tree import QuotaNode
 from kschedctl.queueing.kueue.scheduler import AdmissionScheduler, CycleResult
 from kschedctl.queueing.kueue.topology.pods_outside import PodsOutside
 from kschedctl.queueing.kueue.topology.snapshot import TopologySnapshot
-from kschedctl.queueing.kueue.topology.tree import Counts, TopologyTree, build_tree
+from kschedctl.queueing.kueue.topology.tree import Counts, TopologyTree, build_topology_tree
 from kschedctl.queueing.kueue.workload_controller import WorkloadController
 from kschedctl.queueing.kueue.workloads import PodSetAdmission, WorkloadState, read_workload
 from kschedctl.reports.document import Document
@@ -92,7 +92,7 @@ class KueueAdmissionReport(Report, frozen=True):
         return "KueueAdmission"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return how many Workloads got quota in how many cycles."""
+        """Return the line that says how many Workloads got quota in how many cycles."""
         admitted = sum("admission" in state for cycle in self.cycles for state in cycle.workloads.values())
         return (f"{counted(admitted, 'Workload')} got quota in {counted(len(self.cycles), 'cycle')}",)
 
@@ -124,7 +124,7 @@ def kueue_admission(
 
 
 def _parse_release(text: str) -> KueueRelease:
-    """Parse a minor version of Kueue. Raises InputError."""
+    """Parse a minor version of Kueue such as 0.20. Raises InputError if it cannot be replayed."""
     try:
         return KueueRelease(text)
     except ValueError:
@@ -148,7 +148,7 @@ class KueueReplay:
         self._settings = ReplaySettings(
             gates,
             read_resource_settings(object_at(configuration, "resources")),
-            _read_strategies(configuration),
+            _read_fair_strategies(configuration),
             keeps_former_admission,
         )
         self.now = now
@@ -158,7 +158,7 @@ class KueueReplay:
             frozenset(topology.metadata.name for topology in cluster.topologies),
         )
         self._named_cohorts = frozenset(cohort.metadata.name for cohort in cluster.cohorts)
-        self.cache = build_cache(cluster.cluster_queues, cluster.cohorts, inventory, gates)
+        self.cache = build_empty_queue_cache(cluster.cluster_queues, cluster.cohorts, inventory, gates)
         limit_ranges = _group_by_namespace(cluster.limit_ranges)
         store = WorkloadStore(_read_workloads(cluster, limit_ranges), keeps_former_admission)
         self.queues = Queues(
@@ -176,26 +176,29 @@ class KueueReplay:
 
     @property
     def has_fair_sharing(self) -> bool:
-        """Return whether ClusterQueues share by weight."""
+        """Return whether fair sharing is on, which compares ClusterQueues by their weighted shares."""
         return self._settings.fair_strategies is not None
 
     def start(self) -> Events:
-        """Let the controllers see all objects. Return the Events that they recorded."""
+        """Let the controllers process all objects before the first cycle. Return the Events that they recorded."""
         self.controller.start()
         return self.controller.events
 
     def run_cycle(self) -> CycleResult | None:
-        """Run one cycle of the scheduler, without the controllers. Return None if no Workload is to be tried."""
+        """Run one cycle of the scheduler, without the controllers. Return None if no Workload is left to be tried."""
         return self._scheduler.run_cycle(self._topologies.build_snapshots(self.cache), self.now)
 
     def settle(self) -> Events:
-        """Let the controllers react to a cycle, and advance the time by a second. Return the Events they recorded."""
+        """Let the controllers react to a cycle, advance the time by a second, and return the controllers' Events."""
         events = self.controller.settle(self.now)
         self.now += _SECOND
         return events
 
     def run_cycles(self, max_cycles: int) -> KueueAdmissionReport:
-        """Run up to ``max_cycles`` cycles, stopping early if no Workload is to be tried, and report on them."""
+        """Start the replay, run up to ``max_cycles`` cycles, and report on them.
+
+        The replay stops early if no Workload is waiting to be tried.
+        """
         start_events = self.start()
         start = KueueStart(self._render_workloads(), _render_events(start_events))
 
@@ -206,26 +209,29 @@ class KueueReplay:
                 break
             reports.append(report)
 
-        active = self._list_active()
+        active = self._list_active_workloads()
         final = KueueFinal(
             workloads=self._render_workloads(),
             cluster_queues={name: self._render_queue(queue) for name, queue in sorted(self.cache.queues.items())},
             cohort_shares=self._render_cohort_shares(),
             heap=active,
-            inadmissible=self._list_inadmissible(),
-            more_heads=any(self.cache.is_active(name) for name in active),
+            inadmissible=self._list_inadmissible_workloads(),
+            more_heads=any(self.cache.is_queue_active(name) for name in active),
         )
         return KueueAdmissionReport(start, reports, final, self.cache.problems)
 
     def _run_reported_cycle(self, number: int) -> KueueCycle | None:
-        """Run a cycle of the scheduler and let the controllers react. Return None if no Workload is to be tried."""
+        """Run a cycle of the scheduler, let the controllers react, and report on both.
+
+        Return None if no Workload is waiting to be tried.
+        """
         states_before = self._render_workloads()
         result = self.run_cycle()
         if result is None:
             return None
 
         # Queues and states are reported as the scheduler leaves them, before the controllers change them
-        active, inadmissible = self._list_active(), self._list_inadmissible()
+        active, inadmissible = self._list_active_workloads(), self._list_inadmissible_workloads()
         states = self._render_workloads()
         changed_states = {key: state for key, state in states.items() if states_before.get(key) != state}
 
@@ -233,7 +239,7 @@ class KueueReplay:
         return KueueCycle(
             cycle=number,
             order=result.order,
-            requeued=_render_requeued(result),
+            requeued=_render_requeued_workloads(result),
             workloads=changed_states,
             events=_render_events(result.events),
             controller_events=_render_events(controller_events),
@@ -241,21 +247,24 @@ class KueueReplay:
             inadmissible=inadmissible,
         )
 
-    def _list_active(self) -> dict[str, list[str]]:
-        """Return the Workloads that will be tried, by ClusterQueue, without empty queues."""
+    def _list_active_workloads(self) -> dict[str, list[str]]:
+        """Return the sorted keys of the active Workloads by ClusterQueue, without empty queues."""
         return {name: sorted(queue.active) for name, queue in sorted(self.queues.pending.items()) if queue.active}
 
-    def _list_inadmissible(self) -> dict[str, list[str]]:
-        """Return the Workloads that wait for a change, by ClusterQueue, without empty queues."""
+    def _list_inadmissible_workloads(self) -> dict[str, list[str]]:
+        """Return the sorted keys of the inadmissible Workloads by ClusterQueue, without empty queues."""
         pending = sorted(self.queues.pending.items())
         return {name: sorted(queue.inadmissible) for name, queue in pending if queue.inadmissible}
 
     def _render_workloads(self) -> dict[str, dict[str, Any]]:
-        """Return the state of all Workloads as JSON values."""
+        """Return the state of each Workload as JSON values, by namespace and name."""
         return {key: _render_workload(workload) for key, workload in sorted(self.queues.store.workloads.items())}
 
     def _render_queue(self, queue: CachedQueue) -> dict[str, Any]:
-        """Return the state of a ClusterQueue as JSON values."""
+        """Return the state of a ClusterQueue as JSON values: its condition, usage and numbers of Workloads.
+
+        With fair sharing, its weighted share is added.
+        """
         readiness = queue.readiness
         active = {
             "status": "True" if readiness.status else "False",
@@ -317,13 +326,13 @@ class _Topologies:
         for name, flavor in self._flavors.items():
             if flavor.spec.topology_name in topologies:
                 topology = topologies[flavor.spec.topology_name]
-                self._trees[name] = build_tree(flavor, topology, cluster.nodes, (*sorted(requested), "pods"))
+                self._trees[name] = build_topology_tree(flavor, topology, cluster.nodes, (*sorted(requested), "pods"))
         if self._trees:
             outside = PodsOutside(cluster.pods)
-            self._free = {name: outside.subtract_from(tree) for name, tree in self._trees.items()}
+            self._free = {name: outside.compute_free_capacity(tree) for name, tree in self._trees.items()}
 
     def build_snapshots(self, cache: QueueCache) -> dict[str, TopologySnapshot]:
-        """Return the topology of each flavor, with the room that the Workloads of the ClusterQueues take."""
+        """Build a snapshot of each flavor's topology, with the usage of the Workloads that hold quota."""
         snapshots = {}
         for name, tree in self._trees.items():
             tolerations = self._flavors[name].spec.tolerations
@@ -331,26 +340,31 @@ class _Topologies:
         for queue in cache.queues.values():
             for info in queue.workloads.values():
                 for flavor, domains in info.compute_usage(self._gates).topology.items():
-                    for snapshot in self._list_overlapping(snapshots, flavor):
+                    for snapshot in self._list_overlapping_topologies(snapshots, flavor):
                         snapshot.change_usage(domains, 1)
         return snapshots
 
-    def _list_overlapping(self, snapshots: Mapping[str, TopologySnapshot], flavor: str) -> list[TopologySnapshot]:
+    def _list_overlapping_topologies(
+        self, snapshots: Mapping[str, TopologySnapshot], flavor: str
+    ) -> list[TopologySnapshot]:
         """Return the topologies in which the pods of a flavor take room, or none if the flavor has no topology.
 
-        With the gate for overlapping flavors these are all topologies down to single nodes, since flavors can share
-        nodes.
+        Usually it is only the topology of the flavor. With the gate TASHandleOverlappingFlavors it is every topology
+        whose lowest level is nodes, since flavors may share nodes.
         """
-        own = snapshots.get(flavor)
-        if own is None:
+        flavor_topology = snapshots.get(flavor)
+        if flavor_topology is None:
             return []
-        if Gate.TAS_HANDLE_OVERLAPPING_FLAVORS not in self._gates or not own.tree.is_lowest_node:
-            return [own]
+        if Gate.TAS_HANDLE_OVERLAPPING_FLAVORS not in self._gates or not flavor_topology.tree.is_lowest_node:
+            return [flavor_topology]
         return [snapshot for snapshot in snapshots.values() if snapshot.tree.is_lowest_node]
 
 
-def _read_strategies(configuration: JsonObject) -> tuple[str, ...] | None:
-    """Return the preemption strategies of fair sharing, or None if it is off. Raises InputError."""
+def _read_fair_strategies(configuration: JsonObject) -> tuple[str, ...] | None:
+    """Read the preemption strategies of fair sharing from Kueue's Configuration.
+
+    Return None if fair sharing is off. Raises InputError for an unknown strategy.
+    """
     if configuration.get("fairSharing") is None:
         return None
     strategies = object_at(configuration, "fairSharing").get("preemptionStrategies") or DEFAULT_STRATEGIES
@@ -364,7 +378,7 @@ def _read_strategies(configuration: JsonObject) -> tuple[str, ...] | None:
 
 
 def _group_by_namespace(limit_ranges: Iterable[LimitRange]) -> dict[str, list[LimitRange]]:
-    """Return LimitRanges by namespace."""
+    """Group LimitRanges by namespace."""
     by_namespace: dict[str, list[LimitRange]] = {}
     for limit_range in limit_ranges:
         by_namespace.setdefault(limit_range.metadata.namespace, []).append(limit_range)
@@ -372,20 +386,23 @@ def _group_by_namespace(limit_ranges: Iterable[LimitRange]) -> dict[str, list[Li
 
 
 def _read_workloads(cluster: Cluster, limit_ranges: Mapping[str, list[LimitRange]]) -> dict[str, WorkloadState]:
-    """Read all Workloads, with default requests filled in. Raises InputError."""
+    """Read the Workloads of a cluster, with default requests filled in, by namespace and name. Raises InputError."""
     priorities = {c.metadata.name: c.value for c in cluster.workload_priority_classes}
     overheads = {c.metadata.name: c.overhead.pod_fixed for c in cluster.runtime_classes if c.overhead is not None}
     workloads = {}
     for stored in cluster.kueue_workloads:
         ranges = limit_ranges.get(stored.metadata.namespace, ())
         adjusted = adjust_pod_sets(stored.spec.pod_sets, ranges, overheads)
-        workload = read_workload(stored, adjusted, _get_priority(stored, priorities))
+        workload = read_workload(stored, adjusted, _find_priority(stored, priorities))
         workloads[workload.key] = workload
     return workloads
 
 
-def _get_priority(workload: KueueWorkload, priorities: Mapping[str, int]) -> int:
-    """Return a Workload's own priority, else that of the WorkloadPriorityClass that it names, else 0."""
+def _find_priority(workload: KueueWorkload, priorities: Mapping[str, int]) -> int:
+    """Return the priority in a Workload's spec or, without one, of the WorkloadPriorityClass that it names, or 0.
+
+    ``priorities`` has the priority of each WorkloadPriorityClass.
+    """
     spec = workload.spec
     if spec.priority is not None:
         return spec.priority
@@ -395,8 +412,8 @@ def _get_priority(workload: KueueWorkload, priorities: Mapping[str, int]) -> int
     return priorities.get(spec.priority_class_name, 0)
 
 
-def _render_requeued(result: CycleResult) -> dict[str, dict[str, Any]]:
-    """Return how Workloads went back into their queues, as JSON values."""
+def _render_requeued_workloads(result: CycleResult) -> dict[str, dict[str, Any]]:
+    """Return the reason, result and status of each Workload that was requeued as JSON values, by namespace and name."""
     return {
         key: {"reason": entry.reason.value, "added": entry.added, "status": entry.status.value}
         for key, entry in sorted(result.requeued.items())
@@ -404,7 +421,7 @@ def _render_requeued(result: CycleResult) -> dict[str, dict[str, Any]]:
 
 
 def _render_events(events: Events) -> dict[str, list[dict[str, str]]]:
-    """Return the Events of each Workload as JSON values, sorted."""
+    """Return the sorted Events of each Workload as JSON values, by namespace and name."""
     return {key: [_render_event(event) for event in sorted(by_key)] for key, by_key in sorted(events.items())}
 
 
@@ -414,7 +431,10 @@ def _render_event(event: KueueEvent) -> dict[str, str]:
 
 
 def _render_workload(workload: WorkloadState) -> dict[str, Any]:
-    """Return the state of a Workload as JSON values: its requests if it has no admission, and nothing that is empty."""
+    """Return the state of a Workload as JSON values, without empty fields.
+
+    The resource requests are only part of it if the Workload has no admission.
+    """
     conditions = {}
     for kind, condition in sorted(workload.conditions.items()):
         status = "True" if condition.status else "False"
@@ -439,7 +459,7 @@ def _render_workload(workload: WorkloadState) -> dict[str, Any]:
 
 
 def _render_admitted_pod_set(assigned: PodSetAdmission) -> dict[str, Any]:
-    """Return what an admission gives to a pod set, as JSON values."""
+    """Return the admission of a pod set as JSON values: its flavors, usage, number of pods and topology."""
     pod_set: dict[str, Any] = {
         "name": assigned.name,
         "count": assigned.count,
@@ -457,17 +477,17 @@ def _render_admitted_pod_set(assigned: PodSetAdmission) -> dict[str, Any]:
 
 
 def _render_amounts(amounts: Mapping[str, int]) -> dict[str, str]:
-    """Return amounts as quantities."""
-    return {resource: format_units(resource, amount) for resource, amount in sorted(amounts.items())}
+    """Return amounts as canonical quantities by resource, sorted by name."""
+    return {resource: format_amount(resource, amount) for resource, amount in sorted(amounts.items())}
 
 
 def _render_usage(queue: CachedQueue, key: FlavorResource) -> dict[str, str]:
-    """Return how much of a resource a ClusterQueue uses, and how much more this is than its nominal quota."""
+    """Return how much of a resource a ClusterQueue uses and, if it borrows from its cohort, how much it borrows."""
     used = queue.node.get_usage(key)
-    usage = {"total": format_units(key.resource, used)}
-    borrowed = subtract(used, queue.node.get_quota(key).nominal)
+    usage = {"total": format_amount(key.resource, used)}
+    borrowed = subtract_amounts(used, queue.node.get_quota(key).nominal)
     if queue.node.parent is not None and borrowed > 0:
-        usage["borrowed"] = format_units(key.resource, borrowed)
+        usage["borrowed"] = format_amount(key.resource, borrowed)
     return usage
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
 
-from kschedctl.queueing.kueue.amounts import Usage, add, subtract
+from kschedctl.queueing.kueue.amounts import Usage, add_amounts, subtract_amounts
 from kschedctl.queueing.kueue.assignment import Assignment, AssignmentMode
 from kschedctl.queueing.kueue.cluster_queues import CycleSnapshot, QueueSnapshot
 from kschedctl.queueing.kueue.conditions import ConditionType, WorkloadCondition, truncate_event_message
@@ -37,12 +37,12 @@ from kschedctl.queueing.kueue.workloads import (
     WorkloadInfo,
     WorkloadState,
     WorkloadUsage,
-    evict,
     get_queue_time,
     get_wait_start,
+    mark_evicted,
     release_quota,
     reserve_quota,
-    sync_admitted,
+    sync_admitted_condition,
 )
 
 NORMAL, WARNING = "Normal", "Warning"
@@ -110,6 +110,13 @@ class _Head(NamedTuple):
     """Whether the Workload waits for preemptions that it requested."""
 
 
+class _Rejection(NamedTuple):
+    """Why a Workload may not be admitted at all."""
+
+    message: str
+    quota_reason: QuotaReason
+
+
 class _AssignmentOutcome(NamedTuple):
     """The flavors found for a Workload, and the Workloads to preempt for it."""
 
@@ -144,16 +151,18 @@ class _Entry:
         """Return the Workload."""
         return self.info.workload
 
-    def record(self, outcome: _AssignmentOutcome) -> None:
-        """Keep an assignment and its targets, with its message and how far flavors were tried."""
+    def record_assignment(self, outcome: _AssignmentOutcome) -> None:
+        """Record an assignment and its targets, its message, and the progress in the search for flavors."""
         self.assignment, self.targets = outcome
         self.message = outcome.assignment.message
         self.info.last_assignment = outcome.assignment.progress
 
-    def reject(self, message: str, quota_reason: QuotaReason) -> None:
-        """Record why the Workload may not be admitted at all."""
-        self.message = message
-        self.quota_reason = quota_reason.value
+    def record_rejection(self, rejection: _Rejection) -> None:
+        """Record the message and the reasons why the Workload may not be admitted at all."""
+        self.message = rejection.message
+        self.quota_reason = rejection.quota_reason.value
+        if rejection.message == NAMESPACE_MISMATCH:
+            self.requeue_reason = RequeueReason.NAMESPACE_MISMATCH
 
 
 class AdmissionScheduler:
@@ -171,77 +180,82 @@ class AdmissionScheduler:
         self._preemptor = Preemptor(self._snapshot, 0, None)
 
     def run_cycle(self, topologies: Mapping[str, TopologySnapshot], now: int) -> CycleResult | None:
-        """Try the first Workload of each active queue. Return None if all queues are empty.
+        """Run a cycle, which tries the first Workload of each active queue. Return None if all active queues are empty.
 
-        ``topologies`` are the topologies of the flavors, with what Workloads use.
+        ``topologies`` are snapshots of the flavors' topologies that contain the usage of Workloads.
         """
-        heads = self._pop_heads()
+        heads = self._pop_queue_heads()
         if not heads:
             return None
         self._cycle += 1
         self._now = now
         self._result = CycleResult()
-        self._snapshot = self._queues.cache.snapshot(topologies)
+        self._snapshot = self._queues.cache.build_snapshot(topologies)
         self._preemptor = Preemptor(self._snapshot, now, self._settings.fair_strategies)
 
-        entries, rejected = self._nominate(heads)
+        entries, rejected = self._nominate_heads(heads)
         preempted: dict[str, WorkloadInfo] = {}
-        for entry in self._iter_in_order(entries):
+        for entry in self._iter_in_admission_order(entries):
             self._result.order.append(entry.workload.key)
-            self._process(entry, preempted)
+            self._process_entry(entry, preempted)
         for entry in (*entries, *rejected):
             if entry.status != EntryStatus.ASSUMED:
-                self._requeue(entry)
+                self._requeue_entry(entry)
         return self._result
 
-    def _pop_heads(self) -> list[_Head]:
-        """Remove the next Workload from each active queue, and return these Workloads by the names of their queues."""
+    def _pop_queue_heads(self) -> list[_Head]:
+        """Remove the next Workload from each active queue, and return these Workloads, sorted by the queues' names."""
         heads = []
         for name in sorted(self._queues.pending):
-            if not self._queues.cache.is_active(name):
+            if not self._queues.cache.is_queue_active(name):
                 continue
             queue = self._queues.pending[name]
-            info = queue.pop()
+            info = queue.pop_next_workload()
             if info is not None:
                 heads.append(_Head(replace(info, cluster_queue=name), queue.is_preemptor(info.workload.key)))
         return heads
 
-    def _nominate(self, heads: Sequence[_Head]) -> tuple[list[_Entry], list[_Entry]]:
-        """Find an assignment for each head as if it were alone. Upstream: nominate.
+    def _nominate_heads(self, heads: Sequence[_Head]) -> tuple[list[_Entry], list[_Entry]]:
+        """Find an assignment for each head, as if no other head were tried. Upstream: nominate.
 
-        Return the entries with an assignment, and those that may not be admitted at all. A head that already holds
-        quota is dropped.
+        Return the entries with an assignment, and the entries that may not be admitted at all. A head that already
+        holds quota is dropped.
         """
         nominated, rejected = [], []
         for info, is_preemptor in heads:
-            name, workload = info.cluster_queue, info.workload
-            if workload.key in self._queues.cache.queues[name].workloads:
+            if info.workload.key in self._queues.cache.queues[info.cluster_queue].workloads:
                 continue
-            queue = self._snapshot.queues.get(name)
+            queue = self._snapshot.queues.get(info.cluster_queue)
             entry = _Entry(info, queue, is_preemptor)
-            if workload.has_check_in(RETRY, REJECTED):
-                entry.reject("The workload has failed admission checks", QuotaReason.PENDING_EVALUATION)
+            rejection = self._find_rejection(info, queue)
+            if rejection is not None:
+                entry.record_rejection(rejection)
                 rejected.append(entry)
                 continue
-            if queue is None:
-                entry.reject(f"ClusterQueue {name} is inactive", QuotaReason.SUSPENDED)
-                rejected.append(entry)
-                continue
-            selector = queue.settings.namespace_selector
-            error = self._queues.find_admissibility_error(info, selector, is_adjusted=True)
-            if error:
-                entry.reject(error, QuotaReason.MISCONFIGURED)
-                if error == NAMESPACE_MISMATCH:
-                    entry.requeue_reason = RequeueReason.NAMESPACE_MISMATCH
-                rejected.append(entry)
-                continue
-            entry.record(self._find_assignment(info, queue))
+            assert queue is not None
+            entry.record_assignment(self._find_assignment(info, queue))
             nominated.append(entry)
         return nominated, rejected
 
+    def _find_rejection(self, info: WorkloadInfo, queue: QueueSnapshot | None) -> _Rejection | None:
+        """Return the reason why a Workload may not be admitted at all, or None if it may.
+
+        ``queue`` is its ClusterQueue, or None if that is inactive.
+        """
+        if info.workload.has_check_in(RETRY, REJECTED):
+            return _Rejection("The workload has failed admission checks", QuotaReason.PENDING_EVALUATION)
+        if queue is None:
+            return _Rejection(f"ClusterQueue {info.cluster_queue} is inactive", QuotaReason.SUSPENDED)
+        selector = queue.settings.namespace_selector
+        error = self._queues.find_admissibility_error(info, selector, is_adjusted=True)
+        return _Rejection(error, QuotaReason.MISCONFIGURED) if error else None
+
     def _find_assignment(self, info: WorkloadInfo, queue: QueueSnapshot) -> _AssignmentOutcome:
-        """Find flavors, a place in the topology, and Workloads to preempt if necessary. Upstream: getAssignments."""
-        if self._is_outdated(info, queue):
+        """Find flavors, a place in the topology and, if necessary, Workloads to preempt for a Workload.
+
+        Progress of an earlier search for flavors is cleared if it is outdated. Upstream: getAssignments.
+        """
+        if self._is_progress_outdated(info, queue):
             info.last_assignment = None
         assigner = self._build_assigner(info, queue)
         outcome = self._find_initial_assignment(assigner)
@@ -249,22 +263,23 @@ class AdmissionScheduler:
         return outcome
 
     def _build_assigner(self, info: WorkloadInfo, queue: QueueSnapshot) -> FlavorAssigner:
-        """Build the assigner of flavors for a Workload."""
+        """Build the object that assigns flavors of the queue to a Workload in this cycle."""
         return FlavorAssigner(
             info,
             queue,
             self._snapshot,
-            self._preemptor.simulate,
+            self._preemptor.simulate_preemption,
             self._gates,
             self._cycle,
             self._settings.ignores_undeclared,
             uses_fair_sharing=self._settings.fair_strategies is not None,
         )
 
-    def _is_outdated(self, info: WorkloadInfo, queue: QueueSnapshot) -> bool:
-        """Return whether the flavors have to be tried from the first again, although some were tried before.
+    def _is_progress_outdated(self, info: WorkloadInfo, queue: QueueSnapshot) -> bool:
+        """Return whether the search for flavors must start from the first flavor again.
 
-        Upstream: lastAssignmentOutdated.
+        This is so if quota was released since the last search, or if the Workload changed. Upstream:
+        lastAssignmentOutdated.
         """
         progress = info.last_assignment
         if progress is None:
@@ -277,15 +292,15 @@ class AdmissionScheduler:
         return queue.generation > progress.generation
 
     def _find_initial_assignment(self, assigner: FlavorAssigner) -> _AssignmentOutcome:
-        """Find flavors for all pods or, if they do not fit and fewer may be admitted, for as many as possible.
+        """Find flavors for all pods or, if they do not fit and fewer pods may be admitted, for as many as possible.
 
-        If nothing fits, the assignment for all pods is returned without targets. Upstream: getInitialAssignments.
+        If no number of pods fits, return the assignment for all pods without targets. Upstream: getInitialAssignments.
         """
-        full = assigner.assign()
+        full = assigner.assign_flavors()
         outcome = self._find_fitting_outcome(assigner, full)
         if outcome is not None:
             return outcome
-        if Gate.PARTIAL_ADMISSION in self._gates and assigner.info.can_be_partial:
+        if Gate.PARTIAL_ADMISSION in self._gates and assigner.info.can_be_admitted_partially:
             partial = self._find_partial_assignment(assigner)
             if partial is not None:
                 return partial
@@ -296,32 +311,31 @@ class AdmissionScheduler:
         if assignment.mode == AssignmentMode.FIT:
             return _AssignmentOutcome(assignment, [])
         if assignment.mode == AssignmentMode.PREEMPT:
-            targets = self._find_targets(assigner, assignment)
+            targets = self._find_preemption_targets(assigner, assignment)
             if targets:
                 return _AssignmentOutcome(assignment, targets)
         return None
 
-    def _find_targets(self, assigner: FlavorAssigner, assignment: Assignment) -> list[Target]:
-        """Return the Workloads to preempt for an assignment, or an empty list if that would not help."""
+    def _find_preemption_targets(self, assigner: FlavorAssigner, assignment: Assignment) -> list[Target]:
+        """Return the Workloads to preempt for an assignment, or an empty list if preemption would not help."""
         placements = {}
         if Gate.TOPOLOGY_AWARE_SCHEDULING in self._gates:
             placements = assigner.build_placement_requests(assignment)
         info = assigner.info
-        usage = WorkloadUsage(assignment.sum_requests(info), info.compute_topology_usage(self._gates))
-        request = PreemptionRequest(info, assigner.queue, assignment.list_preempting(), usage, placements)
+        usage = WorkloadUsage(assignment.compute_quota_usage(info), info.compute_topology_usage(self._gates))
+        request = PreemptionRequest(info, assigner.queue, assignment.find_preempting_resources(), usage, placements)
         return self._preemptor.find_targets(request)
 
     def _find_partial_assignment(self, assigner: FlavorAssigner) -> _AssignmentOutcome | None:
-        """Find the largest numbers of pods that can be admitted, between count and minCount of each pod set.
+        """Find the assignment with the largest numbers of pods that fit, from count down to minCount of each pod set.
 
-        Return None if not even minCount fits. Upstream: PodSetReducer.Search, a binary search that expects smaller
-        numbers to fit if larger ones do.
+        Return None if not even minCount fits. Upstream: PodSetReducer.Search, a binary search that relies on smaller
+        numbers fitting if larger numbers do.
         """
         pod_sets = assigner.info.workload.pod_sets
         counts = [pod_set.count for pod_set in pod_sets]
-        spans = [
-            pod_set.count - (pod_set.count if pod_set.min_count is None else pod_set.min_count) for pod_set in pod_sets
-        ]
+        min_counts = [pod_set.count if pod_set.min_count is None else pod_set.min_count for pod_set in pod_sets]
+        spans = [count - min_count for count, min_count in zip(counts, min_counts, strict=True)]
         total = sum(spans)
 
         # Search the smallest reduction that fits, from 0 to ``total`` pods, shared among the pod sets by their spans
@@ -331,19 +345,22 @@ class AdmissionScheduler:
         while low < high:
             reduction = (low + high) // 2
             reduced = [count - span * reduction // total for count, span in zip(counts, spans, strict=True)]
-            outcome = self._find_fitting_outcome(assigner, assigner.assign(reduced))
+            outcome = self._find_fitting_outcome(assigner, assigner.assign_flavors(reduced))
             if outcome is None:
                 low = reduction + 1
             else:
                 best, best_reduction = outcome, reduction
                 high = reduction
+
+        # The search ends beyond ``total`` if nothing fits
         return best if low == best_reduction else None
 
     def _reserve_topology(self, assigner: FlavorAssigner, outcome: _AssignmentOutcome) -> None:
-        """Assign domains to a Workload that waits for preemptions and needs a topology.
+        """Assign topology domains to a Workload that needs them and waits for preemptions.
 
-        With targets these are domains that fit once the targets are gone. Without targets they are domains of an
-        empty topology, so that others do not take the room meanwhile. Upstream: updateAssignmentForTAS.
+        With targets, the domains have enough room once the targets are gone. Without targets, they are chosen in an
+        empty topology, so that other Workloads do not take the room meanwhile. Other Workloads are left as they are.
+        Upstream: updateAssignmentForTAS.
         """
         assignment, targets = outcome
         queue, workload = assigner.queue, assigner.info.workload
@@ -359,17 +376,18 @@ class AdmissionScheduler:
         self._snapshot.add_usage(infos)
         assignment.set_placements(results)
 
-    def _iter_in_order(self, entries: Sequence[_Entry]) -> Iterator[_Entry]:
-        """Yield the entries in the order in which they are admitted."""
+    def _iter_in_admission_order(self, entries: Sequence[_Entry]) -> Iterator[_Entry]:
+        """Yield the entries in the order in which they are admitted, which depends on whether fair sharing is on."""
         if self._settings.fair_strategies is not None:
             yield from _iter_by_share(self, entries)
         else:
-            yield from sorted(entries, key=self._get_classical_order)
+            yield from sorted(entries, key=self._build_classical_key)
 
-    def _get_classical_order(self, entry: _Entry) -> tuple[bool, bool, int, int, int]:
-        """Return the sort key without fair sharing: lower borrowing first, then priority, then age.
+    def _build_classical_key(self, entry: _Entry) -> tuple[bool, bool, int, int, int]:
+        """Build the key by which entries are sorted without fair sharing.
 
-        Before that come Workloads that already have quota and, with their gate, those that wait for preemptions.
+        Workloads that already have quota come first, then, if the gate is on, Workloads that wait for their own
+        preemptions. Then less borrowing, higher priority and a longer wait decide.
         """
         assert entry.assignment is not None
         by_priority = Gate.PRIORITY_SORTING_WITHIN_COHORT in self._gates
@@ -382,21 +400,24 @@ class AdmissionScheduler:
             get_queue_time(entry.workload, self._gates),
         )
 
-    def is_older(self, a: _Entry, b: _Entry) -> bool:
-        """Return whether entry ``a`` goes before ``b`` by priority and age."""
+    def is_entry_before(self, a: _Entry, b: _Entry) -> bool:
+        """Return whether entry ``a`` goes before ``b`` by its priority and, if that is equal, by its age.
+
+        Priority only counts if the gate PrioritySortingWithinCohort is on.
+        """
         if Gate.PRIORITY_SORTING_WITHIN_COHORT in self._gates and a.workload.priority != b.workload.priority:
             return a.workload.priority > b.workload.priority
         return get_queue_time(a.workload, self._gates) < get_queue_time(b.workload, self._gates)
 
     def compute_usage(self, entry: _Entry) -> WorkloadUsage:
-        """Return the quota and the room in the topology that an entry would take."""
+        """Return the quota and the room in the topology that an entry would take if it was admitted."""
         assert entry.assignment is not None
         return self._build_usage(entry, entry.assignment.quota)
 
     def _build_usage(self, entry: _Entry, quota: Usage) -> WorkloadUsage:
-        """Return a usage of ``quota``, with the room in the topology that the entry's assignment adds.
+        """Build the usage of ``quota`` and of the room in the topology that the entry's assignment adds.
 
-        The quota is left out for a Workload that has it already. Upstream: netUsage.
+        For a Workload that already has quota, the quota is left out. Upstream: netUsage.
         """
         assert entry.assignment is not None
         assert entry.queue is not None
@@ -405,14 +426,14 @@ class AdmissionScheduler:
             topology = self._build_assigner(entry.info, entry.queue).compute_topology_usage(entry.assignment)
         return WorkloadUsage({} if entry.workload.has_quota else quota, topology)
 
-    def _process(self, entry: _Entry, preempted: dict[str, WorkloadInfo]) -> None:
-        """Admit an entry, preempt for it, or leave it waiting.
+    def _process_entry(self, entry: _Entry, preempted: dict[str, WorkloadInfo]) -> None:
+        """Admit an entry, preempt Workloads for it, or leave it waiting. Upstream: processEntry.
 
-        ``preempted`` are the victims of the entries before; those of this entry are added. Upstream: processEntry.
+        ``preempted`` has the victims of the entries before this one, by key. The victims of this entry are added.
         """
         queue = entry.queue
         assert queue is not None
-        usage, has_fit = self._update_assignment(entry, queue, preempted)
+        usage, has_fit = self._update_assignment_if_needed(entry, queue, preempted)
         assignment = entry.assignment
         assert assignment is not None
         mode = assignment.mode
@@ -427,7 +448,7 @@ class AdmissionScheduler:
             entry.quota_reason = QuotaReason.WAITING_FOR_QUOTA.value
             keeps_quota = Gate.PRIORITIZE_PREEMPTOR_WORKLOADS in self._gates and entry.is_preemptor
             if keeps_quota or not can_always_reclaim(queue):
-                queue.add_usage(self._build_usage(entry, _limit_reservation(assignment, queue)))
+                queue.add_usage(self._build_usage(entry, _compute_reservation(assignment, queue)))
             return
         if mode == AssignmentMode.DEFERRED_FIT:
             entry.message = f"{_OVERLAP}, but will fit after these preemptions complete"
@@ -439,61 +460,66 @@ class AdmissionScheduler:
 
         # An entry before this one took its targets or its room
         if any(target.info.workload.key in preempted for target in entry.targets):
-            self._skip(entry, _OVERLAP)
+            self._skip_entry(entry, _OVERLAP)
             return
         if not has_fit:
-            self._skip(entry, "Workload no longer fits after processing another workload")
+            self._skip_entry(entry, "Workload no longer fits after processing another workload")
             return
 
+        # The entry takes its quota, now or once its targets are gone
         preempted |= {target.info.workload.key: target.info for target in entry.targets}
         queue.add_usage(usage)
         if mode == AssignmentMode.PREEMPT:
             entry.quota_reason = QuotaReason.WAITING_FOR_PREEMPTED.value
-            self._preempt(entry, queue)
+            self._preempt_targets(entry, queue)
             return
-        self._admit(entry, queue, assignment)
+        self._admit_entry(entry, queue, assignment)
 
-    def _skip(self, entry: _Entry, message: str) -> None:
-        """Leave an entry for the next cycle, with a message that says why."""
+    def _skip_entry(self, entry: _Entry, message: str) -> None:
+        """Leave an entry for the next cycle, with a message that says why it was skipped in this one."""
         entry.status = EntryStatus.SKIPPED
         entry.message = message
         entry.quota_reason = QuotaReason.WAITING_FOR_QUOTA.value
         if Gate.FLAVOR_FUNGIBILITY_PRESERVE_SCAN_PROGRESS not in self._gates:
             entry.info.last_assignment = None
 
-    def _update_assignment(
+    def _update_assignment_if_needed(
         self, entry: _Entry, queue: QueueSnapshot, preempted: Mapping[str, WorkloadInfo]
     ) -> tuple[WorkloadUsage, bool]:
         """Assign flavors again if entries before this one took its targets or its room in the topology.
 
-        Return the usage of the assignment, and whether it fits once all victims are gone. With the gates for that
-        off, the assignment stays as it is. Upstream: updateAssignmentIfNeeded.
+        The assignment stays as it is if the feature gates for this are off. Return the usage of the assignment, and
+        whether it fits once all preempted Workloads and the entry's targets are gone. Upstream:
+        updateAssignmentIfNeeded.
         """
+        # Without flavors, victims and placement there is nothing to update
         usage = self.compute_usage(entry)
         assert entry.assignment is not None
         if entry.assignment.mode <= AssignmentMode.PREEMPT and not entry.targets and not usage.topology:
             return usage, False
 
-        fit = self._check_fit(queue, usage, preempted, entry.targets)
+        fit = self._check_usage_fit(queue, usage, preempted, entry.targets)
         lacks_topology_only = fit.fits_quota and not fit.fits_topology
         has_overlap = any(target.info.workload.key in preempted for target in entry.targets)
         if has_overlap and Gate.RECOMPUTE_UPON_TARGETS_OVERLAP in self._gates:
             victims = list(preempted.values())
-            self._assign_again(entry, queue, victims)
+            self._assign_flavors_again(entry, queue, victims)
             if entry.assignment is not None and entry.assignment.mode == AssignmentMode.FIT:
                 entry.assignment.set_mode(AssignmentMode.DEFERRED_FIT)
         elif lacks_topology_only and Gate.TAS_RECOMPUTE_ASSIGNMENT in self._gates:
-            self._assign_again(entry, queue, ())
+            self._assign_flavors_again(entry, queue, ())
         else:
             return usage, all(fit)
 
         usage = self.compute_usage(entry)
-        return usage, all(self._check_fit(queue, usage, preempted, entry.targets))
+        return usage, all(self._check_usage_fit(queue, usage, preempted, entry.targets))
 
-    def _assign_again(self, entry: _Entry, queue: QueueSnapshot, victims: Sequence[WorkloadInfo]) -> None:
-        """Search an assignment with the same flavors as before, as if the victims of other entries were gone."""
+    def _assign_flavors_again(self, entry: _Entry, queue: QueueSnapshot, victims: Sequence[WorkloadInfo]) -> None:
+        """Find an assignment with the same flavors as before, as if the victims of other entries were gone.
+
+        The snapshot is restored afterwards.
+        """
         assert entry.assignment is not None
-        # The snapshot and the limit to these flavors are restored afterwards
         for victim in victims:
             self._snapshot.remove_workload(victim)
         entry.info.last_assignment = None
@@ -502,20 +528,23 @@ class AdmissionScheduler:
             for pod_set in entry.assignment.pod_sets
         }
 
-        entry.record(self._find_assignment(entry.info, queue))
+        entry.record_assignment(self._find_assignment(entry.info, queue))
 
         entry.info.nominated_flavors = None
         for victim in victims:
             self._snapshot.add_workload(victim)
 
-    def _check_fit(
+    def _check_usage_fit(
         self,
         queue: QueueSnapshot,
         usage: WorkloadUsage,
         preempted: Mapping[str, WorkloadInfo],
         targets: Sequence[Target],
     ) -> _FitCheck:
-        """Return whether a usage fits into quota and topology once the preempted Workloads and the targets are gone."""
+        """Return whether a usage fits into quota and topology once the preempted Workloads and the targets are gone.
+
+        The snapshot is restored afterwards.
+        """
         # What fits beside victims fits all the more without them, so the many victims of other entries come last
         own_victims = {target.info.workload.key: target.info for target in targets}
         other_victims = [info for key, info in preempted.items() if key not in own_victims]
@@ -531,30 +560,39 @@ class AdmissionScheduler:
         self._snapshot.add_usage(removed)
         return fit
 
-    def _preempt(self, entry: _Entry, queue: QueueSnapshot) -> None:
-        """Evict the targets of an entry that are not evicted yet, and record the Events. Upstream: IssuePreemptions."""
+    def _preempt_targets(self, entry: _Entry, queue: QueueSnapshot) -> None:
+        """Evict the targets of an entry that are not evicted yet, and record the preemptions and their Events.
+
+        The entry then waits until its targets are gone. Upstream: IssuePreemptions.
+        """
         entry.info.last_assignment = None
         preemptor = entry.workload
         for target in entry.targets:
             victim = target.info.workload
             if victim.is_evicted:
                 continue
+
+            # Evict the victim
             message = (
                 f"Preempted to accommodate a workload (UID: {preemptor.uid or 'UNKNOWN'}, "
                 f"JobUID: {preemptor.job_uid or 'UNKNOWN'}) due to {_REASONS_IN_WORDS[target.reason]}; "
                 f"preemptor path: {queue.path}; preemptee path: {target.queue.path}"
             )
             condition = WorkloadCondition(True, target.reason, message, self._now)
-            evicted = evict(victim.with_condition(ConditionType.PREEMPTED, condition), _PREEMPTED, message, self._now)
-            self._store.patch(evicted)
+            evicted = mark_evicted(
+                victim.with_condition(ConditionType.PREEMPTED, condition), _PREEMPTED, message, self._now
+            )
+            self._store.patch_status(evicted)
             self._result.preemptions.append(KueuePreemption(preemptor.key, victim.key))
+
+            # Record the Events of both Workloads
             priorities = (
                 f"preemptor effective priority: {preemptor.priority} (base: {preemptor.priority}, boost: 0); "
                 f"preemptee effective priority: {victim.priority} (base: {victim.priority}, boost: 0)"
             )
-            self._record(victim, NORMAL, "EvictedDueToPreempted", message)
-            self._record(victim, NORMAL, _PREEMPTED, f"{message}; {priorities}")
-            self._record(
+            self._record_event(victim, NORMAL, "EvictedDueToPreempted", message)
+            self._record_event(victim, NORMAL, _PREEMPTED, f"{message}; {priorities}")
+            self._record_event(
                 preemptor,
                 NORMAL,
                 "PreemptedWorkload",
@@ -565,47 +603,50 @@ class AdmissionScheduler:
             entry.message += f". Pending the preemption of {len(entry.targets)} workload(s)"
             entry.requeue_reason = RequeueReason.PENDING_PREEMPTION
 
-    def _admit(self, entry: _Entry, queue: QueueSnapshot, assignment: Assignment) -> None:
-        """Reserve quota for an entry, and admit it if it needs no admission checks. Upstream: admit."""
-        admission = QuotaAdmission(queue.name, assignment.list_admissions())
+    def _admit_entry(self, entry: _Entry, queue: QueueSnapshot, assignment: Assignment) -> None:
+        """Reserve quota for an entry, and admit it if no admission checks are left to wait for. Upstream: admit."""
+        admission = QuotaAdmission(queue.name, assignment.build_pod_set_admissions())
         workload = reserve_quota(entry.workload, admission, self._now)
-        if _has_all_checks(workload, queue):
-            workload = sync_admitted(workload, self._gates, self._now)
+        if _has_all_required_checks(workload, queue):
+            workload = sync_admitted_condition(workload, self._gates, self._now)
         entry.status = EntryStatus.ASSUMED
-        self._queues.cache.add_or_update(self._queues.get_workload_info(workload))
+        self._queues.cache.update_workload(self._queues.get_workload_info(workload))
+
         waited = (self._now - get_wait_start(workload)) / _SECOND
         message = f"Quota reserved in ClusterQueue {queue.name}, wait time since queued was {waited:.0f}s"
-        if attempts := assignment.attempts_in_words:
+        if attempts := assignment.describe_attempts():
             message += f"; Flavors considered: {attempts}"
-        self._record(workload, NORMAL, "QuotaReserved", message)
+        self._record_event(workload, NORMAL, "QuotaReserved", message)
         if workload.is_admitted:
             message = f"Admitted by ClusterQueue {queue.name}, wait time since reservation was 0s"
-            self._record(workload, NORMAL, "Admitted", message)
-        self._store.patch(workload)
+            self._record_event(workload, NORMAL, "Admitted", message)
+        self._store.patch_status(workload)
 
-    def _requeue(self, entry: _Entry) -> None:
-        """Put an entry back into its queue, and write why it waits. Upstream: requeueAndUpdate."""
+    def _requeue_entry(self, entry: _Entry) -> None:
+        """Put an entry back into its queue, and store and record why it waits. Upstream: requeueAndUpdate."""
         if entry.status != EntryStatus.NOT_NOMINATED and entry.requeue_reason == RequeueReason.GENERIC:
             entry.requeue_reason = RequeueReason.FAILED_AFTER_NOMINATION
         key = entry.workload.key
-        added = self._queues.requeue(entry.info, entry.requeue_reason, entry.quota_reason)
+        added = self._queues.requeue_workload(entry.info, entry.requeue_reason, entry.quota_reason)
         self._result.requeued[key] = Requeued(entry.requeue_reason, added, entry.status)
+
+        # Store the reason in the Workload's status
         workload = self._store.workloads[key]
         reason = entry.quota_reason if Gate.UNADMITTED_OBSERVABILITY in self._gates else "Pending"
         info = self._queues.get_workload_info(workload)
         workload = release_quota(workload, reason, entry.message, self._gates, self._now)
         requests = {pod_set.name: pod_set.requests for pod_set in info.pod_sets}
-        self._store.patch(replace(workload, resource_requests=requests))
-        self._record(workload, WARNING, reason, entry.message)
+        self._store.patch_status(replace(workload, resource_requests=requests))
+        self._record_event(workload, WARNING, reason, entry.message)
 
-    def _record(self, workload: WorkloadState, kind: str, reason: str, message: str) -> None:
-        """Record an Event about a Workload."""
+    def _record_event(self, workload: WorkloadState, kind: str, reason: str, message: str) -> None:
+        """Record an Event about a Workload. ``kind`` is NORMAL or WARNING. A message that is too long is cut."""
         event = KueueEvent(kind, reason, truncate_event_message(message))
         self._result.events.setdefault(workload.key, []).append(event)
 
 
-def _has_all_checks(workload: WorkloadState, queue: QueueSnapshot) -> bool:
-    """Return whether the Workload has a state for every admission check that it needs.
+def _has_all_required_checks(workload: WorkloadState, queue: QueueSnapshot) -> bool:
+    """Return whether the Workload already has a state, which may be pending, for every admission check that it needs.
 
     Upstream: HasAllRequiredChecks.
     """
@@ -613,17 +654,20 @@ def _has_all_checks(workload: WorkloadState, queue: QueueSnapshot) -> bool:
 
 
 def find_required_checks(admission: QuotaAdmission | None, checks: Mapping[str, frozenset[str]]) -> set[str]:
-    """Return the admission checks for the flavors of an admission."""
+    """Return the admission checks that an admission needs for its flavors, or none without an admission.
+
+    ``checks`` has the flavors for which each check is required.
+    """
     if admission is None:
         return set()
     flavors = {flavor for pod_set in admission.pod_sets for flavor in pod_set.flavors.values()}
-    return {name for name, of_flavors in checks.items() if of_flavors & flavors}
+    return {name for name, checked_flavors in checks.items() if checked_flavors & flavors}
 
 
-def _limit_reservation(assignment: Assignment, queue: QueueSnapshot) -> Usage:
-    """Return the part of an assignment's quota that is kept free for a Workload that waits without targets.
+def _compute_reservation(assignment: Assignment, queue: QueueSnapshot) -> Usage:
+    """Return how much quota is kept free for an assignment that waits although nothing can be preempted for it.
 
-    It is limited to the nominal quota or, if the assignment borrows, to that and the borrowing limit.
+    The amounts are limited to the unused nominal quota. If the assignment borrows, the borrowing limit is added.
 
     Upstream: quotaResourcesToReserve.
     """
@@ -631,19 +675,19 @@ def _limit_reservation(assignment: Assignment, queue: QueueSnapshot) -> Usage:
     for key, amount in assignment.quota.items():
         quota, usage = queue.node.get_quota(key), queue.node.get_usage(key)
         if assignment.borrowing == 0:
-            reserved[key] = max(0, min(amount, subtract(quota.nominal, usage)))
+            reserved[key] = max(0, min(amount, subtract_amounts(quota.nominal, usage)))
         elif quota.borrowing_limit is None:
             reserved[key] = amount
         else:
-            reserved[key] = min(amount, subtract(add(quota.nominal, quota.borrowing_limit), usage))
+            reserved[key] = min(amount, subtract_amounts(add_amounts(quota.nominal, quota.borrowing_limit), usage))
     return reserved
 
 
 def _iter_by_share(scheduler: AdmissionScheduler, entries: Sequence[_Entry]) -> Iterator[_Entry]:
-    """Yield all entries, each time the winner of a tournament in the cohort tree of the first remaining queue.
+    """Yield all entries in the order of fair sharing.
 
-    A queue without a cohort has no competitors. Upstream, fairSharingIterator, takes the trees in any order; here they
-    go by the name of the first queue.
+    The next entry is the winner of a tournament in the cohort tree of the first remaining queue by name. An entry
+    whose queue has no cohort has no competitors. Upstream, fairSharingIterator, takes the trees in arbitrary order.
     """
     remaining = {entry.queue.name: entry for entry in entries if entry.queue is not None}
     while remaining:
@@ -672,7 +716,7 @@ class _Tournament:
                 self._compute_shares(entries[node.name])
 
     def _compute_shares(self, entry: _Entry) -> None:
-        """Compute the shares of the entry's queue and of the cohorts above it, as if the entry were admitted."""
+        """Compute and record the shares of the entry's queue and of the cohorts above it, as if it were admitted."""
         queue, key = entry.queue, entry.workload.key
         assert queue is not None
         usage = self._scheduler.compute_usage(entry)
@@ -685,24 +729,31 @@ class _Tournament:
         queue.remove_usage(usage)
 
     def find_winner(self) -> _Entry:
-        """Return the entry that is processed next."""
-        winner = self._find_best(self._root)
+        """Return the winner of the whole tree, the entry that is processed next."""
+        winner = self._find_cohort_winner(self._root)
         assert winner is not None
         return winner
 
-    def _find_best(self, cohort: CohortNode) -> _Entry | None:
-        """Return the best among the entries of a cohort's queues and the winners of its child cohorts, or None."""
-        winners = [self._find_best(child) for child in cohort.cohorts]
+    def _find_cohort_winner(self, cohort: CohortNode) -> _Entry | None:
+        """Return the best among the entries of a cohort's queues and the winners of its child cohorts.
+
+        Return None if no queue of the subtree has an entry.
+        """
+        winners = [self._find_cohort_winner(child) for child in cohort.cohorts]
         candidates = [winner for winner in winners if winner is not None]
         candidates += [self._entries[node.name] for node in cohort.queues if node.name in self._entries]
         best: _Entry | None = None
         for candidate in candidates:
-            if best is None or self._is_better(candidate, best, cohort.name):
+            if best is None or self._is_better_entry(candidate, best, cohort.name):
                 best = candidate
         return best
 
-    def _is_better(self, a: _Entry, b: _Entry, cohort: str) -> bool:
-        """Return whether entry ``a`` goes before ``b`` at a cohort."""
+    def _is_better_entry(self, a: _Entry, b: _Entry, cohort: str) -> bool:
+        """Return whether entry ``a`` wins against ``b`` in the cohort with this name.
+
+        Depending on feature gates, waiting for preemptions and not borrowing count first. Then the smaller share wins,
+        and among equal shares the higher priority or the longer wait.
+        """
         gates = self._scheduler._gates
         if Gate.PRIORITIZE_PREEMPTOR_WORKLOADS in gates and a.is_preemptor != b.is_preemptor:
             return a.is_preemptor
@@ -714,4 +765,4 @@ class _Tournament:
                 return not borrows_a
         if share_a.sort_key != share_b.sort_key:
             return share_a.sort_key < share_b.sort_key
-        return self._scheduler.is_older(a, b)
+        return self._scheduler.is_entry_before(a, b)

@@ -12,7 +12,7 @@ _REPLACED_SLICE_ANNOTATION = "kueue.x-k8s.io/workload-slice-replacement-for"
 
 
 def iter_unreplayed_features(workloads: Iterable[KueueWorkload]) -> Iterator[str]:
-    """Yield a sentence for each feature that is not replayed, with the Workloads that use it."""
+    """Yield a sentence for each feature that is not replayed and that unfinished Workloads use."""
     gated: list[KueueWorkload] = []
     on_unhealthy_nodes: list[KueueWorkload] = []
     slices: list[KueueWorkload] = []
@@ -25,14 +25,17 @@ def iter_unreplayed_features(workloads: Iterable[KueueWorkload]) -> Iterator[str
             on_unhealthy_nodes.append(workload)
         if _REPLACED_SLICE_ANNOTATION in workload.metadata.annotations:
             slices.append(workload)
-    yield from _iter_sentences("preemption gates are not replayed", gated)
-    yield from _iter_sentences("the replacement of failed nodes is not replayed", on_unhealthy_nodes)
-    yield from _iter_sentences("the replacement of Workload slices is not replayed", slices)
+    for limitation, users in (
+        ("preemption gates are not replayed", gated),
+        ("the replacement of failed nodes is not replayed", on_unhealthy_nodes),
+        ("the replacement of Workload slices is not replayed", slices),
+    ):
+        if users:
+            yield _format_limitation(limitation, users)
 
 
-def _iter_sentences(what: str, workloads: list[KueueWorkload]) -> Iterator[str]:
-    """Yield a sentence if there are such Workloads."""
-    if workloads:
-        first = workloads[0].metadata
-        others = f" and {counted(len(workloads) - 1, 'other')}" if len(workloads) > 1 else ""
-        yield f"{what} (Workload {first.namespace}/{first.name}{others})"
+def _format_limitation(limitation: str, workloads: list[KueueWorkload]) -> str:
+    """Return the sentence about a limitation, with the first Workload that it concerns and the number of others."""
+    first = workloads[0].metadata
+    others = f" and {counted(len(workloads) - 1, 'other')}" if len(workloads) > 1 else ""
+    return f"{limitation} (Workload {first.namespace}/{first.name}{others})"

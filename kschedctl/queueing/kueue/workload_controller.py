@@ -1,12 +1,11 @@
-"""What Kueue's Workload controller does between two cycles: it reacts to changes, and evicts what must not run.
+"""Kueue's Workload controller, which reacts to changes between two cycles and evicts Workloads that must not run.
 
-Upstream: pkg/controller/core/workload_controller.go. The eviction of a job, which a job's own controller finishes, is
-that of pkg/controller/jobframework/reconciler.go.
+Upstream: pkg/controller/core/workload_controller.go. Evictions are completed by the jobs' own controllers, which are
+replayed here as well: pkg/controller/jobframework/reconciler.go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 
@@ -22,9 +21,9 @@ from kschedctl.queueing.kueue.workloads import (
     RETRY,
     CheckState,
     WorkloadState,
-    evict,
+    mark_evicted,
     release_quota,
-    sync_admitted,
+    sync_admitted_condition,
 )
 
 _SECOND = 10**6
@@ -62,46 +61,54 @@ class WorkloadController:
         self.events: Events = {}
 
     def start(self) -> None:
-        """Queue the Workloads without quota and count those with quota, then settle. Upstream: Create."""
+        """Add Workloads without quota to their queues and Workloads with quota to the cache, then settle.
+
+        Upstream: Create.
+        """
         for key in sorted(self._store.workloads):
             workload = self._store.workloads[key]
             self._seen[key] = workload
-            self._queues.assign_queue(workload)
+            self._queues.record_cluster_queue(workload)
             if workload.is_finished:
                 continue
             if workload.is_admissible:
-                self._queues.add_or_update(workload)
+                self._queues.queue_workload(workload)
             else:
-                self._queues.cache.add_or_update(self._queues.get_workload_info(workload))
+                self._queues.cache.update_workload(self._queues.get_workload_info(workload))
         self._store.changed.update(self._store.workloads)
         self.settle(self._now)
 
     def settle(self, now: int) -> Events:
-        """React to changes until nothing changes. Return the Events that were recorded.
+        """React to changed Workloads until nothing changes any more. Return the Events that were recorded.
 
-        Each pass looks at the changed Workloads in the order of their names. Workloads that change meanwhile are
-        looked at in the same pass if their turn is still to come, and in the next pass otherwise.
+        Each pass processes the changed Workloads in the order of their names. Workloads that change during a pass are
+        processed in the same pass if their turn is still to come, and in the next pass otherwise.
         """
         self._now = now
         self.events = {}
         changed = True
         while changed:
             changed = False
+
             # A sorted list is a heap, and the set says which keys are in it
-            heap = sorted(self._take_changed())
+            heap = sorted(self._take_changed_keys())
             keys_in_heap = set(heap)
             postponed: set[str] = set()
             while heap:
                 key = heappop(heap)
                 keys_in_heap.discard(key)
                 before = self._store.workloads[key]
+
+                # Each controller's change reaches the queues before the next controller runs
                 self._update_queues(key)
-                self._reconcile(key)
+                self._reconcile_workload(key)
                 self._update_queues(key)
-                self._stop_job(key)
+                self._stop_evicted_job(key)
                 self._update_queues(key)
                 changed = changed or self._store.workloads[key] != before
-                for changed_key in self._take_changed() - keys_in_heap:
+
+                # Schedule the Workloads that changed meanwhile
+                for changed_key in self._take_changed_keys() - keys_in_heap:
                     if changed_key > key:
                         keys_in_heap.add(changed_key)
                         heappush(heap, changed_key)
@@ -111,8 +118,11 @@ class WorkloadController:
             self._queues.retry_after_releases()
         return self.events
 
-    def _take_changed(self) -> set[str]:
-        """Return the Workloads that changed or whose reason may have, and clear the records of these changes."""
+    def _take_changed_keys(self) -> set[str]:
+        """Return the keys of the Workloads to process, and clear the records of their changes.
+
+        These are Workloads that changed, and Workloads whose reason for not having quota may have changed.
+        """
         changed, failures_changed = self._store.changed, self._queues.failures_changed
         keys = set(changed)
         keys |= {key for key in failures_changed - changed if self._depends_on_failures(key)}
@@ -121,9 +131,11 @@ class WorkloadController:
         return keys
 
     def _depends_on_failures(self, key: str) -> bool:
-        """Return whether the reason for which a Workload has no quota depends on equivalent Workloads."""
+        """Return whether a Workload lacks quota for a reason that the failure of an equivalent one may replace."""
         workload = self._store.workloads[key]
-        return not workload.has_quota and self._may_be_bypassed(workload.conditions.get(ConditionType.QUOTA_RESERVED))
+        return not workload.has_quota and self._may_be_replaced_by_failure(
+            workload.conditions.get(ConditionType.QUOTA_RESERVED)
+        )
 
     def _update_queues(self, key: str) -> None:
         """Update the queues and the used quota if a Workload changed since the last call. Upstream: Update."""
@@ -132,26 +144,27 @@ class WorkloadController:
             return
         self._seen[key] = new
         if new.is_finished or not new.active:
-            self._queues.remove(key)
-            self._queues.cache.remove(key)
-            self._queues.note_release(key)
+            self._queues.remove_workload(key)
+            self._queues.cache.remove_workload(key)
+            self._queues.record_release(key)
         elif not new.has_quota:
             if old.has_quota:
-                self._queues.cache.remove(key)
-                self._queues.note_release(key)
+                self._queues.cache.remove_workload(key)
+                self._queues.record_release(key)
             if new.is_on_hold:
-                self._queues.remove(key)
+                self._queues.remove_workload(key)
             else:
-                self._queues.add_or_update(new)
+                self._queues.queue_workload(new)
         else:
             if not old.has_quota:
-                self._queues.remove(key)
-            self._queues.cache.add_or_update(self._queues.get_workload_info(new))
+                self._queues.remove_workload(key)
+            self._queues.cache.update_workload(self._queues.get_workload_info(new))
 
-    def _stop_job(self, key: str) -> None:
-        """Take the reservation from an evicted Workload, as its job's controller does once the job is suspended.
+    def _stop_evicted_job(self, key: str) -> None:
+        """Release the quota of an evicted Workload, as its job's controller does once the job is suspended.
 
-        A Workload that was preempted may be queued again at once; others wait for their backoff or their queue.
+        A preempted Workload may be queued again at once. Other evicted Workloads wait for their backoff or until their
+        queue is restarted.
         """
         workload = self._store.workloads[key]
         if not workload.is_evicted or not workload.has_quota:
@@ -161,33 +174,42 @@ class WorkloadController:
         condition = WorkloadCondition(is_requeued, evicted.reason, evicted.message, self._now)
         workload = workload.with_condition(ConditionType.REQUEUED, condition)
         reason = _PENDING_EVALUATION if Gate.UNADMITTED_OBSERVABILITY in self._gates else "Pending"
-        self._store.patch(release_quota(workload, reason, evicted.message, self._gates, self._now))
+        self._store.patch_status(release_quota(workload, reason, evicted.message, self._gates, self._now))
 
-    def _reconcile(self, key: str) -> None:
-        """Bring a Workload's status in line with its queues and checks. Upstream: Reconcile."""
+    def _reconcile_workload(self, key: str) -> None:
+        """Update a Workload's status by its owner, queues and admission checks. Upstream: Reconcile.
+
+        Like upstream, most changes end the call; the next pass makes further changes.
+        """
         workload = self._store.workloads[key]
+
+        # A Workload whose job was deleted is finished
         is_orphaned = not workload.is_owned and bool(workload.job_uid)
         if is_orphaned and Gate.FINISH_ORPHANED_WORKLOADS in self._gates and not workload.is_finished:
             message = "The workload's owner no longer exists"
             condition = WorkloadCondition(True, "OwnerNotFound", message, self._now)
-            workload = self._store.patch(workload.with_condition(ConditionType.FINISHED, condition))
+            workload = self._store.patch_status(workload.with_condition(ConditionType.FINISHED, condition))
         if workload.is_finished:
             return
+
+        # Deactivation and the end of waiting after an eviction
         if workload.active:
-            if workload.has(ConditionType.DEACTIVATION_TARGET):
-                self._store.replace(replace(workload, active=False))
+            if workload.has_condition(ConditionType.DEACTIVATION_TARGET):
+                self._store.replace_workload(replace(workload, active=False))
                 return
             if self._end_backoff(workload):
                 return
         elif not workload.is_evicted:
-            self._deactivate(workload)
+            self._evict_deactivated(workload)
             return
         local_queue = self._queues.find_local_queue(workload)
-        if self._restart(workload, local_queue):
+        if self._requeue_after_queue_restart(workload, local_queue):
             return
-        name, exists = self._queues.find_queue_name(workload)
+
+        # Admission checks, conditions and evictions
+        name, exists = self._queues.find_cluster_queue_name(workload)
         cluster_queue = self._cluster_queues[name] if exists else None
-        if cluster_queue is not None and self._sync_checks(workload, name):
+        if cluster_queue is not None and self._sync_admission_checks(workload, name):
             return
         if not workload.is_admitted:
             workload = self._sync_conditions(workload, local_queue, name, cluster_queue)
@@ -195,9 +217,10 @@ class WorkloadController:
             self._evict_if_needed(workload, local_queue, name, cluster_queue)
 
     def _end_backoff(self, workload: WorkloadState) -> bool:
-        """Let a Workload be queued again whose eviction allows that now. Return whether it changed.
+        """Set the condition Requeued of a Workload that waits for its backoff. Return whether the Workload changed.
 
-        The replay does not wait for the time of a backoff.
+        The replay does not wait for the duration of the backoff. A Workload that was deactivated and is active again
+        may be queued again as well.
         """
         requeued = workload.conditions.get(ConditionType.REQUEUED)
         if requeued is None or requeued.status:
@@ -208,50 +231,50 @@ class WorkloadController:
             condition = WorkloadCondition(True, "BackoffFinished", "The workload backoff was finished", self._now)
         else:
             return False
-        self._store.patch(workload.with_condition(ConditionType.REQUEUED, condition))
+        self._store.patch_status(workload.with_condition(ConditionType.REQUEUED, condition))
         return True
 
-    def _deactivate(self, workload: WorkloadState) -> None:
-        """Evict a Workload that was deactivated."""
+    def _evict_deactivated(self, workload: WorkloadState) -> None:
+        """Evict a Workload that was deactivated. A condition DeactivationTarget says for which reason."""
         target = workload.conditions.get(ConditionType.DEACTIVATION_TARGET)
         reason, message = _DEACTIVATED, "The workload is deactivated"
         if target is not None:
             message += f" due to {target.message}"
             reason += f"DueTo{target.reason}"
-        self._evict(workload, reason, message)
+        self._evict_workload(workload, reason, message)
 
-    def _evict(self, workload: WorkloadState, reason: str, message: str) -> None:
-        """Evict a Workload, with an Event if it has quota."""
-        self._store.patch(evict(workload, reason, message, self._now))
+    def _evict_workload(self, workload: WorkloadState, reason: str, message: str) -> None:
+        """Mark a Workload as evicted, and record an Event if it has an admission."""
+        self._store.patch_status(mark_evicted(workload, reason, message, self._now))
         if workload.admission is not None:
-            self._record(workload, NORMAL, f"EvictedDueTo{reason}", message)
+            self._record_event(workload, NORMAL, f"EvictedDueTo{reason}", message)
 
-    def _restart(self, workload: WorkloadState, local_queue: LocalQueue | None) -> bool:
-        """Let a Workload be queued again if the stopped queue that evicted it runs again. Return whether it changed."""
+    def _requeue_after_queue_restart(self, workload: WorkloadState, local_queue: LocalQueue | None) -> bool:
+        """Set the condition Requeued of a Workload if the queue whose stop evicted it is running again.
+
+        Return whether the Workload changed.
+        """
         requeued = workload.conditions.get(ConditionType.REQUEUED)
         if requeued is None or requeued.status:
             return False
-        name, exists = self._queues.find_queue_name(workload)
+        name, exists = self._queues.find_cluster_queue_name(workload)
         is_local_running = local_queue is not None and not is_stopped(local_queue.spec.stop_policy)
+        is_cluster_running = exists and not is_stopped(self._cluster_queues[name].spec.stop_policy)
         if requeued.reason == _LOCAL_QUEUE_STOPPED and is_local_running:
             reason, message = "LocalQueueRestarted", "The LocalQueue was restarted after being stopped"
-        elif (
-            requeued.reason == _CLUSTER_QUEUE_STOPPED
-            and exists
-            and not is_stopped(self._cluster_queues[name].spec.stop_policy)
-        ):
+        elif requeued.reason == _CLUSTER_QUEUE_STOPPED and is_cluster_running:
             reason, message = "ClusterQueueRestarted", "The ClusterQueue was restarted after being stopped"
         else:
             return False
         condition = WorkloadCondition(True, reason, message, self._now)
-        self._store.patch(workload.with_condition(ConditionType.REQUEUED, condition))
+        self._store.patch_status(workload.with_condition(ConditionType.REQUEUED, condition))
         return True
 
-    def _sync_checks(self, workload: WorkloadState, name: str) -> bool:
-        """Add a pending state for each admission check that a Workload lacks, and remove those that it does not need.
+    def _sync_admission_checks(self, workload: WorkloadState, name: str) -> bool:
+        """Add a pending state for each admission check that a Workload needs, and remove checks that it does not need.
 
-        Without an admission, only the checks for all flavors are needed. Return whether the Workload changed.
-        Upstream: syncAdmissionCheckConditions.
+        ``name`` is the Workload's ClusterQueue. Without an admission, only the checks that apply to all flavors are
+        needed. Return whether the Workload changed. Upstream: syncAdmissionCheckConditions.
         """
         settings = self._queues.pending[name].settings
         if workload.admission is None:
@@ -268,22 +291,25 @@ class WorkloadController:
                 checks = {check: state for check, state in checks.items() if check in required}
         if checks == workload.checks:
             return False
-        self._store.replace(replace(workload, checks=dict(sorted(checks.items()))))
+        self._store.replace_workload(replace(workload, checks=dict(sorted(checks.items()))))
         return True
 
     def _sync_conditions(
         self, workload: WorkloadState, local_queue: LocalQueue | None, name: str, cluster_queue: ClusterQueue | None
     ) -> WorkloadState:
-        """Store why a Workload is not admitted, or that it is. Return the stored Workload."""
+        """Update the conditions QuotaReserved and Admitted of a Workload that is not admitted yet.
+
+        If that admits the Workload, an Event is recorded. Return the Workload as it is stored.
+        """
         updated = workload
         if not workload.has_quota:
             condition = self._explain_missing_quota(workload, local_queue, name, cluster_queue)
             if condition is not None:
                 updated = workload.with_condition(ConditionType.QUOTA_RESERVED, condition)
-        updated = sync_admitted(updated, self._gates, self._now)
+        updated = sync_admitted_condition(updated, self._gates, self._now)
         if updated == workload:
             return workload
-        updated = self._store.patch(updated)
+        updated = self._store.patch_status(updated)
         if updated.is_admitted and updated.admission is not None:
             reserved = updated.conditions[ConditionType.QUOTA_RESERVED]
             waited = (self._now - reserved.since) / _SECOND
@@ -291,31 +317,33 @@ class WorkloadController:
                 f"Admitted by ClusterQueue {updated.admission.cluster_queue}, "
                 f"wait time since reservation was {waited:.0f}s"
             )
-            self._record(updated, NORMAL, "Admitted", message)
+            self._record_event(updated, NORMAL, "Admitted", message)
         return updated
 
     def _explain_missing_quota(
         self, workload: WorkloadState, local_queue: LocalQueue | None, name: str, cluster_queue: ClusterQueue | None
     ) -> WorkloadCondition | None:
-        """Return the condition QuotaReserved of a Workload without quota, or None if the condition stays as it is.
+        """Return the new condition QuotaReserved of a Workload without quota, or None if it stays as it is.
 
+        Without the gate UnadmittedWorkloadsObservability, only queues that admit nothing are a reason for a condition.
         Upstream: syncQuotaReservedFalseCondition.
         """
-        blocker = self._find_blocker(workload, local_queue, name, cluster_queue)
+        blocker = self._find_queue_blocker(workload, local_queue, name, cluster_queue)
         if Gate.UNADMITTED_OBSERVABILITY not in self._gates:
             if blocker is None:
                 return None
             _, message = blocker
             return WorkloadCondition(False, _INADMISSIBLE, message, self._now)
-        reason, message = self._find_reason(workload, blocker, name, cluster_queue)
+        reason, message = self._find_missing_quota_reason(workload, blocker, name, cluster_queue)
         return WorkloadCondition(False, reason, message, self._now) if reason else None
 
-    def _find_reason(  # noqa: PLR0911 - one for each reason
+    def _find_missing_quota_reason(  # noqa: PLR0911 - one for each reason
         self, workload: WorkloadState, blocker: tuple[str, str] | None, name: str, cluster_queue: ClusterQueue | None
     ) -> tuple[str, str]:
-        """Return the reason and the message why a Workload has no quota, or "" twice to leave the condition unset.
+        """Return the reason and the message why a Workload has no quota.
 
-        Upstream: resolveGranularUnadmittedQuotaReservedCondition.
+        ``blocker`` are the reason and the message why its queues admit nothing. Return two empty strings to leave the
+        condition unset. Upstream: resolveGranularUnadmittedQuotaReservedCondition.
         """
         current = workload.conditions.get(ConditionType.QUOTA_RESERVED)
         if not workload.active:
@@ -330,7 +358,7 @@ class WorkloadController:
             error = self._queues.find_admissibility_error(info, selector, is_adjusted=False)
             if error:
                 return _MISCONFIGURED, error
-        if cluster_queue is not None and self._may_be_bypassed(current):
+        if cluster_queue is not None and self._may_be_replaced_by_failure(current):
             failure = self._queues.pending[name].find_failed_shape_reason(workload.key)
             if failure is not None:
                 return failure, "Bypassed scheduling evaluation because an equivalent workload recently failed"
@@ -340,10 +368,10 @@ class WorkloadController:
             return "", ""
         return _PENDING_EVALUATION, "Workload is pending evaluation in the scheduling queue"
 
-    def _may_be_bypassed(self, current: WorkloadCondition | None) -> bool:
-        """Return whether the failure of an equivalent Workload replaces a condition QuotaReserved.
+    def _may_be_replaced_by_failure(self, current: WorkloadCondition | None) -> bool:
+        """Return whether the failure of an equivalent Workload may replace the current condition QuotaReserved.
 
-        Upstream: shouldCheckEquivalenceHash.
+        ``current`` is None if the condition is not set. Upstream: shouldCheckEquivalenceHash.
         """
         if Gate.SCHEDULING_EQUIVALENCE_HASHING not in self._gates:
             return False
@@ -351,12 +379,12 @@ class WorkloadController:
             return Gate.UNADMITTED_EXPLICIT_STATUS in self._gates
         return current.reason in _MAY_BE_BYPASSED
 
-    def _find_blocker(
+    def _find_queue_blocker(
         self, workload: WorkloadState, local_queue: LocalQueue | None, name: str, cluster_queue: ClusterQueue | None
     ) -> tuple[str, str] | None:
-        """Return the reason and the message why a Workload's queues admit nothing, or None if they are active.
+        """Return the reason and the message why a Workload's LocalQueue or ClusterQueue admits nothing.
 
-        Upstream: getQueueBlocker.
+        Return None if both are active. Upstream: getQueueBlocker.
         """
         if local_queue is None:
             return _MISCONFIGURED, f"LocalQueue {workload.queue_name} doesn't exist"
@@ -364,73 +392,78 @@ class WorkloadController:
             return _SUSPENDED, f"LocalQueue {workload.queue_name} is inactive"
         if cluster_queue is None:
             return _MISCONFIGURED, f"ClusterQueue {name} doesn't exist"
-        if not self._queues.cache.is_active(name):
+        if not self._queues.cache.is_queue_active(name):
             return _SUSPENDED, f"ClusterQueue {name} is inactive"
         return None
 
     def _evict_if_needed(
         self, workload: WorkloadState, local_queue: LocalQueue | None, name: str, cluster_queue: ClusterQueue | None
     ) -> None:
-        """Evict a Workload with quota whose checks failed or whose queue is stopped.
+        """Evict a Workload with quota if its admission checks failed or its queue is stopped.
 
-        An admitted Workload is only evicted by a queue that is drained. One that is not admitted just loses its
-        reservation, also if its queue is missing.
+        An admitted Workload is only evicted if its queue is drained. A Workload that is not admitted loses its quota
+        if its queue is stopped or does not exist.
         """
-        if self._evict_by_checks(workload):
+        if self._evict_by_admission_checks(workload):
             return
+
         local_policy = local_queue.spec.stop_policy if local_queue is not None else None
         policy = cluster_queue.spec.stop_policy if cluster_queue is not None else None
         if workload.is_admitted:
             if workload.is_evicted:
                 return
             if local_policy == _HOLD_AND_DRAIN:
-                self._evict(workload, _LOCAL_QUEUE_STOPPED, "The LocalQueue is stopped")
+                self._evict_workload(workload, _LOCAL_QUEUE_STOPPED, "The LocalQueue is stopped")
             elif policy == _HOLD_AND_DRAIN:
-                self._evict(workload, _CLUSTER_QUEUE_STOPPED, "The ClusterQueue is stopped")
+                self._evict_workload(workload, _CLUSTER_QUEUE_STOPPED, "The ClusterQueue is stopped")
             return
+
         queue_name = workload.queue_name
         if local_queue is None:
-            self._release(workload, _MISCONFIGURED, f"LocalQueue {queue_name} is terminating or missing")
+            self._release_reservation(workload, _MISCONFIGURED, f"LocalQueue {queue_name} is terminating or missing")
         elif is_stopped(local_policy):
-            self._release(workload, _SUSPENDED, f"LocalQueue {queue_name} is stopped")
+            self._release_reservation(workload, _SUSPENDED, f"LocalQueue {queue_name} is stopped")
         elif cluster_queue is None:
-            self._release(workload, _MISCONFIGURED, f"ClusterQueue {name} is terminating or missing")
+            self._release_reservation(workload, _MISCONFIGURED, f"ClusterQueue {name} is terminating or missing")
         elif is_stopped(policy):
-            self._release(workload, _SUSPENDED, f"ClusterQueue {name} is stopped")
+            self._release_reservation(workload, _SUSPENDED, f"ClusterQueue {name} is stopped")
 
-    def _release(self, workload: WorkloadState, reason: str, message: str) -> None:
-        """Take the reservation from a Workload that is not admitted."""
+    def _release_reservation(self, workload: WorkloadState, reason: str, message: str) -> None:
+        """Release the quota of a Workload that is not admitted.
+
+        Without the gate UnadmittedWorkloadsObservability the reason is always Inadmissible.
+        """
         if Gate.UNADMITTED_OBSERVABILITY not in self._gates:
             reason = _INADMISSIBLE
-        self._store.patch(release_quota(workload, reason, message, self._gates, self._now))
+        self._store.patch_status(release_quota(workload, reason, message, self._gates, self._now))
 
-    def _evict_by_checks(self, workload: WorkloadState) -> bool:
-        """Deactivate or evict a Workload by its admission checks. Return whether it changed.
+    def _evict_by_admission_checks(self, workload: WorkloadState) -> bool:
+        """Deactivate a Workload with a rejected admission check, or evict it if a check has to be retried.
 
-        Upstream: reconcileCheckBasedEviction.
+        Return whether the Workload changed. Upstream: reconcileCheckBasedEviction.
         """
         if workload.is_evicted or not workload.has_check_in(RETRY, REJECTED):
             return False
         if workload.has_check_in(REJECTED):
-            message = _describe_checks(workload, REJECTED)
+            message = _describe_admission_checks(workload, REJECTED)
             condition = WorkloadCondition(True, ADMISSION_CHECK, message, self._now)
-            self._store.patch(workload.with_condition(ConditionType.DEACTIVATION_TARGET, condition))
-            self._record(workload, WARNING, "AdmissionCheckRejected", f"Deactivated due to {message}")
+            self._store.patch_status(workload.with_condition(ConditionType.DEACTIVATION_TARGET, condition))
+            self._record_event(workload, WARNING, "AdmissionCheckRejected", f"Deactivated due to {message}")
             return True
-        self._evict(workload, ADMISSION_CHECK, f"Evicted due to {_describe_checks(workload, RETRY)}")
+        self._evict_workload(workload, ADMISSION_CHECK, f"Evicted due to {_describe_admission_checks(workload, RETRY)}")
         return True
 
-    def _record(self, workload: WorkloadState, kind: str, reason: str, message: str) -> None:
-        """Record an Event about a Workload."""
+    def _record_event(self, workload: WorkloadState, kind: str, reason: str, message: str) -> None:
+        """Record an Event about a Workload. ``kind`` is NORMAL or WARNING. A message that is too long is cut."""
         event = KueueEvent(kind, reason, truncate_event_message(message))
         self.events.setdefault(workload.key, []).append(event)
 
 
-def _describe_checks(workload: WorkloadState, state: str) -> str:
-    """Name the admission checks in a state, with their messages. Upstream: buildAdmissionChecksMessage."""
-    checks: Sequence[tuple[str, CheckState]] = sorted(
-        (name, check) for name, check in workload.checks.items() if check.state == state
-    )
-    parts = [f'"{name}" ({check.message})' if check.message else f'"{name}"' for name, check in checks]
-    noun = "AdmissionChecks" if len(checks) > 1 else "AdmissionCheck"
-    return f"{noun} in {state} state: {'; '.join(parts)}"
+def _describe_admission_checks(workload: WorkloadState, state: str) -> str:
+    """Describe the admission checks that are in a state, with their messages. Upstream: buildAdmissionChecksMessage."""
+    descriptions = []
+    for name, check in sorted(workload.checks.items()):
+        if check.state == state:
+            descriptions.append(f'"{name}" ({check.message})' if check.message else f'"{name}"')
+    noun = "AdmissionChecks" if len(descriptions) > 1 else "AdmissionCheck"
+    return f"{noun} in {state} state: {'; '.join(descriptions)}"

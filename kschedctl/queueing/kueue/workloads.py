@@ -19,7 +19,7 @@ from kschedctl.queueing.kueue.amounts import (
     FlavorResource,
     Requests,
     Usage,
-    add,
+    add_amounts,
     divide_requests,
     parse_requests,
     scale_requests,
@@ -28,7 +28,7 @@ from kschedctl.queueing.kueue.conditions import (
     Conditions,
     ConditionType,
     WorkloadCondition,
-    is_true,
+    is_condition_true,
     read_conditions,
     set_condition,
 )
@@ -120,97 +120,74 @@ class WorkloadState:
 
     @property
     def key(self) -> str:
-        """Return namespace and name."""
+        """Return the namespace and the name, joined by a slash."""
         return f"{self.namespace}/{self.name}"
 
-    def has(self, condition: ConditionType) -> bool:
-        """Return whether a condition is true."""
-        return is_true(self.conditions, condition)
+    def has_condition(self, condition: ConditionType) -> bool:
+        """Return whether the condition of this type is set and true."""
+        return is_condition_true(self.conditions, condition)
 
     @property
     def has_quota(self) -> bool:
-        """Return whether quota is reserved for it."""
-        return self.has(ConditionType.QUOTA_RESERVED)
+        """Return whether quota is reserved for the Workload."""
+        return self.has_condition(ConditionType.QUOTA_RESERVED)
 
     @property
     def is_admitted(self) -> bool:
-        """Return whether its pods may start."""
-        return self.has(ConditionType.ADMITTED)
+        """Return whether the Workload's pods may start."""
+        return self.has_condition(ConditionType.ADMITTED)
 
     @property
     def is_evicted(self) -> bool:
-        """Return whether it has to give its quota back."""
-        return self.has(ConditionType.EVICTED)
+        """Return whether the Workload was evicted and has to release its quota."""
+        return self.has_condition(ConditionType.EVICTED)
 
     @property
     def is_finished(self) -> bool:
-        """Return whether it has ended."""
-        return self.has(ConditionType.FINISHED)
+        """Return whether the Workload has ended."""
+        return self.has_condition(ConditionType.FINISHED)
 
     @property
     def is_on_hold(self) -> bool:
-        """Return whether it was put on hold."""
+        """Return whether the Workload was put on hold, which its condition QuotaReserved says."""
         reserved = self.conditions.get(ConditionType.QUOTA_RESERVED)
         return reserved is not None and not reserved.status and reserved.reason == "OnHold"
 
     @property
     def is_admissible(self) -> bool:
-        """Return whether it may enter a queue."""
-        is_blocked = self.is_on_hold or self.has(ConditionType.WAITING_FOR_REPLACEMENT_PODS)
+        """Return whether the Workload may enter a queue: it is active, has no quota, and nothing holds it back."""
+        is_blocked = self.is_on_hold or self.has_condition(ConditionType.WAITING_FOR_REPLACEMENT_PODS)
         return self.active and not (self.is_finished or self.has_quota or is_blocked)
 
     def has_check_in(self, *states: str) -> bool:
-        """Return whether an admission check is in one of the states."""
+        """Return whether any of the Workload's admission checks is in one of the states."""
         return any(check.state in states for check in self.checks.values())
 
     @property
     def are_checks_ready(self) -> bool:
-        """Return whether all admission checks are ready."""
+        """Return whether all of the Workload's admission checks are ready."""
         return all(check.state == READY for check in self.checks.values())
 
     @property
     def is_topology_pending(self) -> bool:
-        """Return whether a topology assignment is still to come."""
+        """Return whether the Workload was admitted before all of its pod sets were placed in their topology."""
         return self.admission is not None and any(
             pod_set.topology is None and pod_set.delayed_topology == PENDING for pod_set in self.admission.pod_sets
         )
 
     def with_condition(self, kind: ConditionType, condition: WorkloadCondition) -> WorkloadState:
-        """Return the Workload with a condition set."""
+        """Return the Workload with the condition of type ``kind`` set, or the Workload itself if nothing changes."""
         conditions, changed = set_condition(self.conditions, kind, condition)
         return replace(self, conditions=conditions) if changed else self
 
-    def with_fewer_pods(self, counts: Mapping[str, int]) -> WorkloadState:
-        """Return the Workload with other numbers of pods in its pod sets."""
-        return replace(
-            self,
-            pod_sets=tuple(msgspec.structs.replace(p, count=counts.get(p.name, p.count)) for p in self.pod_sets),
-            adjusted_pod_sets=tuple(
-                msgspec.structs.replace(p, count=counts.get(p.name, p.count)) for p in self.adjusted_pod_sets
-            ),
-        )
-
 
 def read_workload(stored: KueueWorkload, adjusted: tuple[KueuePodSet, ...], priority: int) -> WorkloadState:
-    """Read a Workload of the API. Raises InputError for a malformed time, QuantityError for a malformed quantity."""
+    """Read a Workload of the API. ``adjusted`` are its pod sets with overhead and default requests filled in.
+
+    Raises InputError for a malformed time and QuantityError for a malformed quantity.
+    """
     metadata, spec, status = stored.metadata, stored.spec, stored.status
-    counts = {pod_set.name: pod_set.count for pod_set in spec.pod_sets}
-    admission = None
-    if status.admission is not None:
-        admission = QuotaAdmission(
-            status.admission.cluster_queue,
-            tuple(
-                PodSetAdmission(
-                    assignment.name,
-                    assignment.flavors,
-                    parse_requests(assignment.resource_usage),
-                    counts.get(assignment.name, 0) if assignment.count is None else assignment.count,
-                    read_topology(assignment.topology_assignment),
-                    assignment.delayed_topology_request or "",
-                )
-                for assignment in status.admission.pod_set_assignments
-            ),
-        )
+    admission = _read_admission(stored)
     return WorkloadState(
         metadata.namespace,
         metadata.name,
@@ -230,28 +207,55 @@ def read_workload(stored: KueueWorkload, adjusted: tuple[KueuePodSet, ...], prio
     )
 
 
-def read_topology(assignment: TopologyAssignment | None) -> TopologyPlacement | None:
-    """Read a topology assignment of either API version, or None if there is none."""
+def _read_admission(stored: KueueWorkload) -> QuotaAdmission | None:
+    """Read the quota that a Workload of the API holds, or None if it holds none. Raises QuantityError.
+
+    An admission that does not name the number of pods is for all pods of the pod set.
+    """
+    admission = stored.status.admission
+    if admission is None:
+        return None
+    counts = {pod_set.name: pod_set.count for pod_set in stored.spec.pod_sets}
+    pod_sets = tuple(
+        PodSetAdmission(
+            assignment.name,
+            assignment.flavors,
+            parse_requests(assignment.resource_usage),
+            counts.get(assignment.name, 0) if assignment.count is None else assignment.count,
+            read_topology_placement(assignment.topology_assignment),
+            assignment.delayed_topology_request or "",
+        )
+        for assignment in admission.pod_set_assignments
+    )
+    return QuotaAdmission(admission.cluster_queue, pod_sets)
+
+
+def read_topology_placement(assignment: TopologyAssignment | None) -> TopologyPlacement | None:
+    """Read a topology assignment of either API version. Return None if there is none."""
     if assignment is None:
         return None
     domains = tuple(DomainCount(domain.values, domain.count) for domain in assignment.list_domains())
     return TopologyPlacement(assignment.levels, domains)
 
 
-def sync_admitted(workload: WorkloadState, gates: FeatureGates, now: int) -> WorkloadState:
-    """Set the condition Admitted by the reservation, the checks and the topology.
+def sync_admitted_condition(workload: WorkloadState, gates: FeatureGates, now: int) -> WorkloadState:
+    """Return the Workload with the condition Admitted that follows from its quota, admission checks and topology.
 
-    Upstream: SyncAdmittedCondition of pkg/workload/admissionchecks.go.
+    If the condition is false, it names the first of the three that is missing. Upstream: SyncAdmittedCondition of
+    pkg/workload/admissionchecks.go.
     """
     is_observable = Gate.UNADMITTED_OBSERVABILITY in gates
     has_quota, checks_ready = workload.has_quota, workload.are_checks_ready
     topology_ready = not workload.is_topology_pending
+
+    # In these cases the condition stays as it is
     if is_observable:
         is_unset = not {ConditionType.QUOTA_RESERVED, ConditionType.ADMITTED} & workload.conditions.keys()
         if is_unset and Gate.UNADMITTED_EXPLICIT_STATUS not in gates:
             return workload
     elif workload.is_admitted == (has_quota and checks_ready and topology_ready):
         return workload
+
     if not has_quota and not checks_ready and not is_observable:
         message = f"{NO_RESERVATION} and not all checks ready"
         condition = WorkloadCondition(False, "NoReservationUnsatisfiedChecks", message, now)
@@ -269,36 +273,43 @@ def sync_admitted(workload: WorkloadState, gates: FeatureGates, now: int) -> Wor
 
 
 def reserve_quota(workload: WorkloadState, admission: QuotaAdmission, now: int) -> WorkloadState:
-    """Give quota to a Workload, and end its eviction. Upstream: SetQuotaReservation."""
+    """Return the Workload with quota reserved. Its conditions Evicted and Preempted become false if they were true.
+
+    Upstream: SetQuotaReservation.
+    """
     message = f"Quota reserved in ClusterQueue {admission.cluster_queue}"
     workload = replace(workload, admission=admission)
     workload = workload.with_condition(
         ConditionType.QUOTA_RESERVED, WorkloadCondition(True, "QuotaReserved", message, now)
     )
     for kind in (ConditionType.EVICTED, ConditionType.PREEMPTED):
-        if workload.has(kind):
+        if workload.has_condition(kind):
             previous = f"Previously: {workload.conditions[kind].message}"
             workload = workload.with_condition(kind, WorkloadCondition(False, "QuotaReserved", previous, now))
     return workload
 
 
 def release_quota(workload: WorkloadState, reason: str, message: str, gates: FeatureGates, now: int) -> WorkloadState:
-    """Take the reservation from a Workload, or say why it has none. Upstream: UnsetQuotaReservationWithCondition."""
+    """Return the Workload without quota. Its condition QuotaReserved gets the reason and the message.
+
+    Upstream: UnsetQuotaReservationWithCondition.
+    """
     workload = replace(workload, admission=None).with_condition(
         ConditionType.QUOTA_RESERVED, WorkloadCondition(False, reason, message, now)
     )
-    return sync_admitted(workload, gates, now)
+    return sync_admitted_condition(workload, gates, now)
 
 
-def evict(workload: WorkloadState, reason: str, message: str, now: int) -> WorkloadState:
-    """Mark a Workload as evicted, and reset its admission checks. Upstream: prepareForEviction."""
+def mark_evicted(workload: WorkloadState, reason: str, message: str, now: int) -> WorkloadState:
+    """Return the Workload with the condition Evicted, and with its admission checks reset to pending.
+
+    It keeps its quota until that is released. Upstream: prepareForEviction.
+    """
     workload = workload.with_condition(ConditionType.EVICTED, WorkloadCondition(True, reason, message, now))
-    checks = {
-        name: check
-        if check.state == PENDING
-        else CheckState(PENDING, f"Reset to Pending after eviction. Previously: {check.state}")
-        for name, check in workload.checks.items()
-    }
+    checks = dict(workload.checks)
+    for name, check in workload.checks.items():
+        if check.state != PENDING:
+            checks[name] = CheckState(PENDING, f"Reset to Pending after eviction. Previously: {check.state}")
     return replace(workload, checks=checks)
 
 
@@ -337,14 +348,16 @@ class PodSetRequests:
     delayed_topology: str = ""
 
     def scaled_to(self, count: int) -> PodSetRequests:
-        """Return the requests of another number of pods. Pods with a topology assignment stay as they are."""
+        """Return the requests of another number of pods.
+
+        A pod set with a topology assignment or without pods keeps its requests.
+        """
         if self.domains is not None:
             return self
-        requests = dict(self.requests)
-        if self.count not in (0, count):
-            requests = scale_requests(divide_requests(requests, self.count), count)
-            return PodSetRequests(self.name, requests, count, self.flavors)
-        return PodSetRequests(self.name, requests, self.count, self.flavors)
+        if self.count in (0, count):
+            return PodSetRequests(self.name, dict(self.requests), self.count, self.flavors)
+        requests_per_pod = divide_requests(self.requests, self.count)
+        return PodSetRequests(self.name, scale_requests(requests_per_pod, count), count, self.flavors)
 
 
 @dataclass(slots=True)
@@ -357,11 +370,11 @@ class ScanProgress:
     """The generation of the ClusterQueue."""
     cycle: int
     shape: bytes
-    """The shape of the Workload, see ``compute_shape``."""
+    """The shape of the Workload, see ``build_shape_key``."""
 
     @property
     def has_flavors_left(self) -> bool:
-        """Return whether some flavor was not tried yet."""
+        """Return whether there is a resource for which not all flavors were tried yet."""
         return any(index != -1 for pod_set in self.tried_flavors for index in pod_set.values())
 
 
@@ -381,7 +394,7 @@ class WorkloadInfo:
     """The result of ``compute_usage`` once it was called."""
 
     def compute_usage(self, gates: FeatureGates) -> WorkloadUsage:
-        """Return the quota and the room in the topology that the Workload holds."""
+        """Return the quota and the room in the topology that the Workload uses in its flavors. It is computed once."""
         if self.usage is not None:
             return self.usage
         quota: Usage = {}
@@ -389,40 +402,47 @@ class WorkloadInfo:
             for resource, amount in pod_set.requests.items():
                 if flavor := pod_set.flavors.get(resource):
                     key = FlavorResource(flavor, resource)
-                    quota[key] = add(quota.get(key, 0), amount)
+                    quota[key] = add_amounts(quota.get(key, 0), amount)
         self.usage = WorkloadUsage(quota, self.compute_topology_usage(gates))
         return self.usage
 
     def compute_topology_usage(self, gates: FeatureGates) -> TopologyUsage:
-        """Return the pods in topology domains, by flavor."""
+        """Return the Workload's pods in topology domains, by flavor. Without the gate for topologies there are none."""
+        if Gate.TOPOLOGY_AWARE_SCHEDULING not in gates:
+            return {}
         usage: TopologyUsage = {}
-        if Gate.TOPOLOGY_AWARE_SCHEDULING in gates:
-            for pod_set in self.pod_sets:
-                if pod_set.domains is not None:
-                    for flavor in dict.fromkeys(pod_set.flavors.values()):
-                        usage.setdefault(flavor, []).extend(pod_set.domains)
+        for pod_set in self.pod_sets:
+            if pod_set.domains is not None:
+                for flavor in dict.fromkeys(pod_set.flavors.values()):
+                    usage.setdefault(flavor, []).extend(pod_set.domains)
         return usage
 
     @property
-    def can_be_partial(self) -> bool:
-        """Return whether fewer pods than asked for may be admitted."""
+    def can_be_admitted_partially(self) -> bool:
+        """Return whether fewer pods than requested may be admitted, since a pod set has a lower minCount."""
         return any(p.min_count is not None and p.count > p.min_count for p in self.workload.pod_sets)
 
 
 def build_workload_info(workload: WorkloadState, settings: ResourceSettings, gates: FeatureGates) -> WorkloadInfo:
-    """Compute the requests of a Workload: those of its admission, or else of its pod sets. Raises QuantityError."""
+    """Build the WorkloadInfo of a Workload, with the total requests of its pod sets. Raises QuantityError.
+
+    The requests are those of its admission or, if it has none, of its pod templates.
+    """
     if workload.admission is not None:
-        pod_sets = _sum_admission(workload, workload.admission, gates)
+        pod_sets = _compute_admitted_requests(workload, workload.admission, gates)
         info = WorkloadInfo(workload, pod_sets, workload.admission.cluster_queue)
     else:
         info = WorkloadInfo(workload, _compute_pod_set_requests(workload, settings, gates), "")
     if Gate.SCHEDULING_EQUIVALENCE_HASHING in gates:
-        info.shape = compute_shape(workload, info.pod_sets)
+        info.shape = build_shape_key(workload, info.pod_sets)
     return info
 
 
 def _count_remaining_pods(workload: WorkloadState, gates: FeatureGates) -> dict[str, int]:
-    """Return the number of pods of each pod set that still need quota."""
+    """Return the number of pods of each pod set that still need quota, by name.
+
+    With the gate ReclaimablePods, pods that have ended do not need quota.
+    """
     counts = {pod_set.name: pod_set.count for pod_set in workload.pod_sets}
     if Gate.RECLAIMABLE_PODS in gates:
         for name, count in workload.reclaimable.items():
@@ -446,18 +466,26 @@ def _compute_pod_set_requests(
     ]
 
 
-def _sum_admission(workload: WorkloadState, admission: QuotaAdmission, gates: FeatureGates) -> list[PodSetRequests]:
-    """Return what an admission gave to each pod set, less what ended pods gave back. Raises QuantityError."""
+def _compute_admitted_requests(
+    workload: WorkloadState, admission: QuotaAdmission, gates: FeatureGates
+) -> list[PodSetRequests]:
+    """Compute what each pod set was given by an admission, less the quota of pods that have ended.
+
+    Raises QuantityError.
+    """
     counts = _count_remaining_pods(workload, gates)
     templates = {pod_set.name: pod_set.template.spec for pod_set in workload.adjusted_pod_sets}
     pod_sets = []
     for assigned in admission.pod_sets:
         requests, count = dict(assigned.usage), assigned.count
+
+        # The topology domains of all pods, even of pods that have ended
         domains = None
         if assigned.topology is not None and Gate.TOPOLOGY_AWARE_SCHEDULING in gates:
             template = templates.get(assigned.name)
             pod_requests = divide_requests(requests, count) if template is None else compute_requests(template)
             domains = [DomainRequests(d.values, pod_requests, d.count) for d in assigned.topology.domains]
+
         delayed = assigned.delayed_topology if Gate.TOPOLOGY_AWARE_SCHEDULING in gates else ""
         remaining = counts.get(assigned.name, 0)
         if remaining < count:
@@ -466,8 +494,11 @@ def _sum_admission(workload: WorkloadState, admission: QuotaAdmission, gates: Fe
     return pod_sets
 
 
-def compute_shape(workload: WorkloadState, pod_sets: Sequence[PodSetRequests]) -> bytes:
-    """Return what decides how a Workload is scheduled, for comparison with others. Upstream: computeSchedulingHash."""
+def build_shape_key(workload: WorkloadState, pod_sets: Sequence[PodSetRequests]) -> bytes:
+    """Return a key of what decides how a Workload is scheduled: its pod sets with their requests, and its priority.
+
+    Workloads with equal keys are treated alike in a ClusterQueue. Upstream: computeSchedulingHash.
+    """
     shapes = []
     for index, pod_set in enumerate(workload.adjusted_pod_sets):
         spec = pod_set.template.spec
@@ -490,7 +521,11 @@ def compute_shape(workload: WorkloadState, pod_sets: Sequence[PodSetRequests]) -
 
 
 def get_queue_time(workload: WorkloadState, gates: FeatureGates) -> int:
-    """Return the time by which a Workload is ordered in its queue. Upstream: GetQueueOrderTimestamp."""
+    """Return the time by which a Workload is ordered in its queue, in microseconds since 1970.
+
+    It is usually the time of creation, and after some evictions and preemptions the time of these. Upstream:
+    GetQueueOrderTimestamp.
+    """
     evicted = workload.conditions.get(ConditionType.EVICTED)
     if evicted is not None and evicted.status and evicted.reason in (ADMISSION_CHECK, "PodsReadyTimeout"):
         return evicted.since
@@ -506,6 +541,6 @@ def get_queue_time(workload: WorkloadState, gates: FeatureGates) -> int:
 
 
 def get_wait_start(workload: WorkloadState) -> int:
-    """Return since when a Workload waits in its queue. Upstream: QueuedWaitTime."""
+    """Return since when a Workload waits in its queue, in microseconds since 1970. Upstream: QueuedWaitTime."""
     requeued = workload.conditions.get(ConditionType.REQUEUED)
     return workload.created if requeued is None else requeued.since

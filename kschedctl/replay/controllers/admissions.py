@@ -86,9 +86,10 @@ class Admissions:
     def admit_all(self, workloads: Sequence[Struct], changes: Sequence[WorkloadChange]) -> list[NotCreated]:
         """Admit the new pods of several workloads in order, and drop denied pods from ``changes``.
 
-        Return a report for each workload with denied pods. The pods that a change removes are released first. Bare pods
-        that differ only in name share their fixes.
+        Return a report, with fixes, for each workload with denied pods. The pods that a change removes are first
+        released from quotas. Bare pods that differ only in name share their fixes.
         """
+        # Usually all pods are admitted, and then equal bare pods are admitted at once
         groups = group_bare_pods(workloads, changes, self._written)
         if len(groups) < len(workloads) and self._admit_all_groups(groups.values(), workloads, changes):
             return []
@@ -101,6 +102,7 @@ class Admissions:
             if report is not None:
                 denied[index] = report
 
+        # Search fixes for each group of denied workloads
         for indexes in groups.values():
             denied_indexes = [index for index in indexes if index in denied]
             if not denied_indexes:
@@ -127,18 +129,22 @@ class Admissions:
         """
         quotas_before = self._quotas.copy()
         note_count = len(self.notes)
-        if all(self._admit_alike(workloads[first], changes[first], 1 + len(rest)) for first, *rest in groups):
+        if all(self._admit_group(workloads[first], changes[first], 1 + len(rest)) for first, *rest in groups):
             return True
         self._quotas = quotas_before
         del self.notes[note_count:]
         return False
 
-    def _admit_alike(self, workload: Struct, change: WorkloadChange, count: int) -> bool:
-        """Admit ``count`` bare pods like the change's pod, and return whether all are admitted."""
+    def _admit_group(self, workload: Struct, change: WorkloadChange, count: int) -> bool:
+        """Admit all new pods of a workload, or ``count`` equal bare pods, and return whether all are admitted."""
         self.release(change.removed)
-        if self.admit_workload(get_identity(workload), change):
+        workload_denials = self.admit_workload(get_identity(workload), change)
+        if workload_denials:
             return False
-        return not (change.new and self.admit_up_to(workload, change.new, max(count, len(change.new))).denials)
+        if not change.new:
+            return True
+        pod_count = max(count, len(change.new))
+        return not self.admit_up_to(workload, change.new, pod_count).denials
 
     def admit(self, workload: Struct, change: WorkloadChange) -> NotCreated | None:
         """Admit the new pods of a workload, and drop denied pods from ``change``. Return a report if some are
@@ -146,8 +152,11 @@ class Admissions:
         """
         return next(iter(self.admit_all([workload], [change])), None)
 
-    def admit_more(self, owner: Owner, change: WorkloadChange) -> NotCreated | None:
-        """Admit more pods of a workload that is known only by its pods, and drop denied pods from ``change``."""
+    def admit_more_pods(self, owner: Owner, change: WorkloadChange) -> NotCreated | None:
+        """Admit more pods of a workload that is known only by its pods, and drop denied pods from ``change``.
+
+        Return a report with fixes, or None if all pods are admitted.
+        """
         example = next(iter(change.new), None)
         denied = self._admit_change(owner, None, change)
         if denied is None or example is None:
@@ -176,7 +185,7 @@ class Admissions:
     ) -> tuple[CreationFix, ...]:
         """Return fixes for pods that were denied with ``message``.
 
-        There are none unless the message lists everything that the pods have to set.
+        Return () unless the message lists everything that the pods have to set.
         """
         example = change.new[0]
         denied_pod = DeniedPod(
@@ -198,8 +207,8 @@ class Admissions:
     ) -> tuple[CreationFix, ...]:
         """Return fixes that let the missing pods be created.
 
-        The pods of other workloads that were denied before count as created, too. Each fix starts with ``first_step``,
-        if that is given. After MAX_WORKLOADS_WITH_FIXES workloads, no more fixes are searched.
+        ``example`` is one of these pods. The pods of other workloads that were denied before count as created, too.
+        Each fix starts with ``first_step``, if it is given. After MAX_WORKLOADS_WITH_FIXES workloads, () is returned.
         """
         self._workloads_with_fixes += 1
         if self._workloads_with_fixes > MAX_WORKLOADS_WITH_FIXES:
@@ -222,7 +231,7 @@ class Admissions:
             document=self._written.get(owner),
             scheduler=lambda: self._scheduler,
         )
-        start = FixState(self._cluster, self._charge_denied_pods(request.namespace), request.manifest)
+        start = FixState(self._cluster, self._list_quotas_charged_with_denied_pods(request.namespace), request.manifest)
 
         # Raise quotas for the claims of a StatefulSet's pods. The first pod may have some of its claims already.
         claims = list(self._build_claim_requests(workload, request.namespace))
@@ -235,13 +244,15 @@ class Admissions:
             start = start.apply(first_step)
 
         fixes = tuple(missing.find_fixes(start, replay))
+
+        # Remember these pods, so that the fixes of later workloads leave room for them
         stored = replay(start).stored
         if stored is not None:
             self._denied.setdefault(request.namespace, []).append((stored, count))
         return fixes
 
-    def _charge_denied_pods(self, namespace: str) -> tuple[ResourceQuota, ...]:
-        """Return the quotas of a namespace with the use that they would have if all pods denied so far were created."""
+    def _list_quotas_charged_with_denied_pods(self, namespace: str) -> tuple[ResourceQuota, ...]:
+        """Return the quotas of a namespace as if all pods that were denied so far had been created."""
         quotas = self._quotas.get_quotas(namespace)
         for request, count in self._denied.get(namespace, ()):
             enforced = [quota for quota in quotas if quota.status.hard]
@@ -252,7 +263,7 @@ class Admissions:
 
     @cached_property
     def _scheduler(self) -> Scheduler:
-        """Return a scheduler of the cluster, built on first use."""
+        """A scheduler of the cluster, built on first use."""
         return Scheduler(self._cluster)
 
     def _replay_creation(self, create_request: CreateRequest, count: int) -> CreationAttempt:
@@ -265,7 +276,7 @@ class Admissions:
             self._quotas.build_request("Pod", stored, create_request.namespace),
             quotas=self._list_replayable_quotas(create_request),
         )
-        return CreationAttempt(self._admit_up_to(create_request, count).denials, request)
+        return CreationAttempt(self._admit_identical_pods(create_request, count).denials, request)
 
     def _list_replayable_quotas(self, create_request: CreateRequest) -> list[ResourceQuota]:
         """Return the quotas of the request's namespace that can be replayed with the fields that the request has."""
@@ -284,7 +295,9 @@ class Admissions:
 
     def admit_pods_of(self, owner: Owner, workload: Struct | None, pods: Sequence[Pod], most: int) -> Admitted:
         """Admit up to ``most`` more pods of an owner. ``workload`` is None if the owner is known only by its pods."""
-        return self._admit_claims(workload, pods, self._admit_up_to(self._build_pod_request(owner, pods[0]), most))
+        return self._admit_claims(
+            workload, pods, self._admit_identical_pods(self._build_pod_request(owner, pods[0]), most)
+        )
 
     def copy(self) -> Admissions:
         """Return a copy with the current quotas, for another run."""
@@ -316,6 +329,7 @@ class Admissions:
             quotas_before = self._quotas.get_quotas(namespace)
             key = namespace, id(pod.spec.containers), id(quotas_before)
             if key not in cache:
+                # Try the replacement without its pod, which is gone by then
                 self.release([pod])
                 outcomes = self._try_admission(self._build_pod_request(find_owner(pod), strip_admitted_fields(pod)))
                 messages = () if any(admission.allowed for admission in outcomes) else _collect_messages(outcomes)
@@ -323,6 +337,7 @@ class Admissions:
             denials, _ = cache[key]
             if denials:
                 yield pod, denials
+            # An admitted replacement takes over the use of its pod
             self._quotas.charged[namespace] = quotas_before
             if denials:
                 self.release([pod])  # the old pod is gone anyway
@@ -330,7 +345,10 @@ class Admissions:
     def report_denied_replacements(
         self, pods: Iterable[Pod], before: Iterable[tuple[Pod, Sequence[str]]] = ()
     ) -> list[NotCreated]:
-        """Report, by workload, how many replacements of ``pods`` are denied, including those denied ``before``."""
+        """Report, by workload, how many replacements of ``pods`` are denied.
+
+        ``before`` has pods whose replacements were denied earlier, with the messages; they are included.
+        """
         pods, before = list(pods), list(before)
         denied = [*before, *self.iter_denied_replacements(pods)]
         return self.report_by_workload([*pods, *(pod for pod, _ in before)], denied)
@@ -348,9 +366,9 @@ class Admissions:
         ]
 
     def replace_pods(self, old_pods: Iterable[Pod], new_pods: Iterable[Pod]) -> list[tuple[Pod, Sequence[str]]]:
-        """Release the old pods from quotas, and then admit the new ones, workload by workload.
+        """Release the old pods from quotas, and then admit the new pods, workload by workload.
 
-        Return the denied pods with the messages.
+        Return the denied pods, each with the possible messages.
         """
         self.release(list(old_pods))
         denied: list[tuple[Pod, Sequence[str]]] = []
@@ -358,7 +376,7 @@ class Admissions:
         for pod in new_pods:  # pods of one template share their containers
             groups.setdefault((find_owner(pod), id(pod.spec.containers)), []).append(pod)
         for (owner, _), pods in groups.items():
-            admitted, messages = self._admit_up_to(
+            admitted, messages = self._admit_identical_pods(
                 self._build_pod_request(owner, strip_admitted_fields(pods[0])), len(pods)
             )
             denied += [(pod, messages) for pod in pods[admitted:]]
@@ -378,7 +396,7 @@ class Admissions:
         """Return the cluster with the current quotas, or the same cluster if no quota was used."""
         return self._quotas.apply_to(cluster)
 
-    def _admit_up_to(self, create_request: CreateRequest, most: int) -> Admitted:
+    def _admit_identical_pods(self, create_request: CreateRequest, most: int) -> Admitted:
         """Admit up to ``most`` pods like the request, ignoring their claims, and charge them to their quotas.
 
         If LimitRanges in some order would deny the pod, a note says so.
@@ -399,11 +417,11 @@ class Admissions:
     def _admit_claims(self, workload: Struct | None, pods: Sequence[Pod], admitted: Admitted) -> Admitted:
         """Create the claims of a StatefulSet's pods, and return how many pods are admitted with all their claims.
 
-        Claims are created before their pod, so those of the first denied pod are created, too.
+        Claims are created before their pod, so the claims of the first denied pod are created, too.
         """
         if not isinstance(workload, StatefulSet):
             return admitted
-        for index, pod in enumerate(pods[: admitted.number + 1]):
+        for index, pod in enumerate(pods[: admitted.number + 1]):  # the admitted pods and the first denied one
             for claim_index, template in enumerate(workload.spec.volume_claim_templates):
                 name = f"{template.metadata.name}-{pod.metadata.name}"
                 if claim_messages := self._admit_claim(template, pod.metadata.namespace, name):
@@ -440,7 +458,7 @@ class Admissions:
     def admit_workload(self, owner: Owner, change: WorkloadChange) -> Sequence[str]:
         """Admit a new workload itself and, for a Deployment, its ReplicaSet. Return the denial messages.
 
-        There are none for a workload that exists already.
+        A workload that exists already, or has pods, needs no admission, and neither does a bare pod.
         """
         if owner.kind == "Pod" or change.kept or change.removed or self._exists(owner):
             return ()
@@ -452,7 +470,7 @@ class Admissions:
             version = KINDS[kind].versions[0] if kind in KINDS else CRON_JOB_VERSION
             manifest: JsonObject = {"apiVersion": version, "spec": {}}
             request = self._quotas.build_request(kind, manifest, owner.namespace, name)
-            messages = list(dict.fromkeys(self._iter_denials(request, skipped)))
+            messages = list(dict.fromkeys(self._iter_quota_denials(request, skipped)))
             if messages:
                 return messages
             self._quotas.charge(request, 1)
@@ -468,7 +486,7 @@ class Admissions:
             unknown_plugins.discard(NAMESPACE_LIFECYCLE)
         return unknown_plugins
 
-    def _iter_denials(self, request: AdmissionRequest, skipped: Collection[str]) -> Iterator[str]:
+    def _iter_quota_denials(self, request: AdmissionRequest, skipped: Collection[str]) -> Iterator[str]:
         """Yield the denial of each quota that may be checked first, or nothing if one order of quotas admits the
         request.
         """
@@ -497,7 +515,8 @@ class Admissions:
     ) -> list[Admission]:
         """Return all possible outcomes of admission for a request, without charging quotas.
 
-        Plugins that depend on something unknown are skipped. `quotas` overrides the current ones.
+        Several outcomes are possible because LimitRanges and quotas are applied in random order. Plugins that depend on
+        something unknown are skipped. `quotas` overrides the current quotas.
         """
         skipped = self._find_undecidable_plugins(create_request.namespace, written=create_request.in_full)
         if create_request.manifest["kind"] == "Pod":
@@ -549,7 +568,10 @@ class ClusterWithNewObjects(NamedTuple):
 
 
 def create_new_objects(cluster: Cluster) -> ClusterWithNewObjects:
-    """Create the claims and pod groups that are new to the API server, kind by kind."""
+    """Create the claims and pod groups that are new to the API server, kind by kind.
+
+    Return the cluster without the objects that quotas or limits deny, and a report on each denied object.
+    """
     admissions = Admissions(cluster, {})
     denied: dict[Owner, NotCreated] = {}
     admitted_by_field: dict[str, Any] = {}
@@ -679,7 +701,7 @@ def group_bare_pods(
 
 
 def _build_template_key(pod: Any, written: Mapping[Owner, JsonObject]) -> tuple[object, ...]:
-    """Build a key that is equal for bare pods that differ only in name."""
+    """Build a key that is equal for bare pods with the same namespace, spec, annotations and labels."""
     document = written.get(get_identity(pod), {})
     spec = document.get("spec") or pod.spec
     annotations = object_at(document, "metadata").get("annotations")

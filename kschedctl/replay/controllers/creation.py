@@ -50,7 +50,7 @@ def admit_pod(pod: Pod, cluster: Cluster) -> Pod:
     """Return the pod as the API server would create it. Raises InputError if its PriorityClass or RuntimeClass
     forbids it.
     """
-    (pod,) = PodDefaults(cluster).fill_in(f"Pod {pod.key}", [pod])
+    (pod,) = PodDefaults(cluster).fill_in_pods(f"Pod {pod.key}", [pod])
     return _apply_classes(pod, cluster)
 
 
@@ -102,9 +102,9 @@ def create_objects(cluster: Cluster, workloads: Iterable[Struct], *, include_den
     creation = Creation()
 
     # Volumes and claims of the cluster that are new
-    for volume in filter(_is_new, cluster.persistent_volumes):
+    for volume in filter(_is_new_volume_object, cluster.persistent_volumes):
         creation.add("PersistentVolume", replace(volume, status=PhaseStatus("Available")))
-    for claim in filter(_is_new, cluster.persistent_volume_claims):
+    for claim in filter(_is_new_volume_object, cluster.persistent_volume_claims):
         _create_claim(claim, cluster, creation)
     existing_claims = {(claim.metadata.namespace, claim.metadata.name) for claim in cluster.persistent_volume_claims}
 
@@ -118,7 +118,7 @@ def create_objects(cluster: Cluster, workloads: Iterable[Struct], *, include_den
 
         # The claims of its pods
         pods = [_ensure_uid(pod) for pod in workload_objects.pods]
-        ephemeral_claims = (claim for pod in pods for claim in _build_ephemeral_claims(pod))
+        ephemeral_claims = (claim for pod in pods for claim in _iter_ephemeral_claims(pod))
         for claim in (*workload_objects.claims, *ephemeral_claims):
             if (claim.metadata.namespace, claim.metadata.name) not in existing_claims:
                 _create_claim(claim, cluster, creation)
@@ -126,12 +126,12 @@ def create_objects(cluster: Cluster, workloads: Iterable[Struct], *, include_den
 
         # Its pods
         try:
-            pods = defaults.fill_in(title, pods)
+            pods = defaults.fill_in_pods(title, pods)
             pods = [_apply_classes(pod, cluster) for pod in pods]
         except InputError as error:
             if not include_denied:
                 raise InputError(error.what, where=title, hint=error.hint) from None
-        creation.pods.setdefault(title, []).extend(view.admitted(view.stored(pod)) for pod in pods)
+        creation.pods.setdefault(title, []).extend(view.merge_label_keys(view.stored(pod)) for pod in pods)
     creation.notes += defaults.notes
     return creation
 
@@ -140,27 +140,37 @@ def _check_pod_count(workloads: Sequence[Struct], nodes: int) -> None:
     """Check that the workloads do not create too many pods. Raises InputError that names the largest workload."""
     counts = [count_pods(workload, nodes) for workload in workloads]
     if sum(counts) > MAX_PODS:
-        largest = max(range(len(counts)), key=counts.__getitem__)
-        message = f"{counts[largest]:,} pods, {sum(counts):,} with all manifests, are too many to simulate"
+        largest_count = max(counts)
+        largest = workloads[counts.index(largest_count)]
+        message = f"{largest_count:,} pods, {sum(counts):,} with all manifests, are too many to simulate"
         hint = f"the limit is {MAX_PODS:,} pods, as many as a cluster supports"
-        raise InputError(message, where=format_title(workloads[largest]), hint=hint)
+        raise InputError(message, where=format_title(largest), hint=hint)
 
 
-def _is_new(volume_object: PersistentVolume | PersistentVolumeClaim) -> bool:
-    """Return whether the object is new to the API server."""
+def _is_new_volume_object(volume_object: PersistentVolume | PersistentVolumeClaim) -> bool:
+    """Return whether the volume or claim is new to the API server, so that it has neither UID nor phase."""
     return not (volume_object.metadata.uid or volume_object.status.phase)
 
 
 def _ensure_uid(pod: Pod) -> Pod:
     """Return the pod with a UID, so that its objects can refer to it."""
-    meta = pod.metadata
-    return pod if meta.uid else replace(pod, metadata=replace(meta, uid=f"{meta.namespace}/{meta.name}"))
+    return pod if pod.metadata.uid else replace(pod, metadata=replace(pod.metadata, uid=_build_uid(pod)))
+
+
+def _build_uid(pod: Pod) -> str:
+    """Return the UID of a created pod, which has a slash unlike the UIDs of the API server."""
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+def is_made_up(pod: Pod) -> bool:
+    """Return whether the replay created the pod, which does not exist in the cluster."""
+    return pod.metadata.uid == _build_uid(pod)
 
 
 # -- volumes ------------------------------------------------------------------------------------------------------
 
 
-def _build_ephemeral_claims(pod: Pod) -> Iterator[PersistentVolumeClaim]:
+def _iter_ephemeral_claims(pod: Pod) -> Iterator[PersistentVolumeClaim]:
     """Yield the claims of the pod's generic ephemeral volumes."""
     for volume in pod.spec.volumes:
         template = volume.ephemeral.volume_claim_template if volume.ephemeral else None
@@ -171,16 +181,20 @@ def _build_ephemeral_claims(pod: Pod) -> Iterator[PersistentVolumeClaim]:
 
 
 def _create_claim(claim: PersistentVolumeClaim, cluster: Cluster, creation: Creation) -> None:
-    """Create a claim and, if the class provisions immediately, its volume.
+    """Add a claim and, if its class provisions immediately, its volume to the creation.
 
     A claim without a class gets the default class. It is assumed that the volume can be reached wherever the class
     allows.
     """
+    # DefaultStorageClass
     if not get_claim_class(claim) and claim.spec.storage_class_name is None:
-        default = find_default_class(cluster.storage_classes)
+        default = find_default_storage_class(cluster.storage_classes)
         if default:
             claim = replace(claim, spec=replace(claim.spec, storage_class_name=default))
-    storage_class = next((c for c in cluster.storage_classes if c.metadata.name == get_claim_class(claim)), None)
+
+    # The provisioner
+    class_name = get_claim_class(claim)
+    storage_class = next((each for each in cluster.storage_classes if each.metadata.name == class_name), None)
     if storage_class is not None and not claim.spec.volume_name and _provisions_immediately(storage_class):
         volume = _build_volume(claim, storage_class)
         annotations = {**claim.metadata.annotations, BIND_COMPLETED: "yes"}
@@ -198,14 +212,18 @@ def _create_claim(claim: PersistentVolumeClaim, cluster: Cluster, creation: Crea
     creation.add("PersistentVolumeClaim", claim)
 
 
-def find_default_class(classes: Sequence[StorageClass]) -> str | None:
-    """Return the default class for claims, which is the newest one marked as default, or None.
+def find_default_storage_class(classes: Sequence[StorageClass]) -> str | None:
+    """Return the name of the default StorageClass for claims, or None if no class is marked as default.
 
-    Among equally new classes, the first by name counts.
+    The newest of several default classes counts, and the first by name of equally new ones.
     """
-    defaults = [meta for meta in (c.metadata for c in classes) if meta.annotations.get(DEFAULT_CLASS) == "true"]
-    newest = max((meta.creation_timestamp or "" for meta in defaults), default="")
-    return min((meta.name for meta in defaults if (meta.creation_timestamp or "") == newest), default=None)
+    created_by_name = {
+        storage_class.metadata.name: storage_class.metadata.creation_timestamp or ""
+        for storage_class in classes
+        if storage_class.metadata.annotations.get(DEFAULT_CLASS) == "true"
+    }
+    newest = max(created_by_name.values(), default="")
+    return min((name for name, created in created_by_name.items() if created == newest), default=None)
 
 
 def _provisions_immediately(storage_class: StorageClass) -> bool:
@@ -236,8 +254,8 @@ def _build_volume(claim: PersistentVolumeClaim, storage_class: StorageClass) -> 
 
 
 def _add_resource_claims(pod: Pod, cluster: Cluster, creation: Creation) -> Pod:
-    """Create ResourceClaims from the pod's templates, and return the pod with the claim names in its status."""
-    created = tuple(_build_resource_claims(pod, cluster))
+    """Add ResourceClaims from the pod's templates to the creation, and return the pod with them in its status."""
+    created = tuple(_iter_resource_claims(pod, cluster))
     if not created:
         return pod
     for _, claim in created:
@@ -246,7 +264,7 @@ def _add_resource_claims(pod: Pod, cluster: Cluster, creation: Creation) -> Pod:
     return replace(pod, status=replace(pod.status, resource_claim_statuses=statuses))
 
 
-def _build_resource_claims(pod: Pod, cluster: Cluster) -> Iterator[tuple[PodResourceClaimStatus, ResourceClaim]]:
+def _iter_resource_claims(pod: Pod, cluster: Cluster) -> Iterator[tuple[PodResourceClaimStatus, ResourceClaim]]:
     """Yield the ResourceClaims that are created from templates for the pod, each with its entry in the pod's status."""
     existing_names = {status.name for status in pod.status.resource_claim_statuses}
     meta = pod.metadata

@@ -71,7 +71,7 @@ class CreationFailures:
         self._signs_by_owner = _find_creation_failure_signs(cluster)
         self._pod_counts = WorkloadPodCounts(cluster, self._signs_by_owner)
 
-    def report_current(self, namespace: str | None = None) -> tuple[NotCreated, ...]:
+    def report_current_failures(self, namespace: str | None = None) -> tuple[NotCreated, ...]:
         """Return reports on the workloads that lack pods now, in one namespace or in all."""
         top_owners = sorted(
             {self._pod_counts.find_top_owner(failed.owner) for failed in self._failed_creators if not failed.past}
@@ -89,16 +89,17 @@ class CreationFailures:
             for failed in self._failed_creators
             if workload in (failed.owner, self._pod_counts.find_top_owner(failed.owner))
         ]
-        current = [failed for failed in failed_creators if not failed.past]
         if not failed_creators:
             return None
-        return self._build_report(workload, current or failed_creators)
+        current = [failed for failed in failed_creators if not failed.past]
+        return self._build_workload_report(workload, current or failed_creators)
 
-    def _build_report(self, workload: Owner, failed: Sequence[_FailedCreator]) -> NotCreated:
+    def _build_workload_report(self, workload: Owner, failed: Sequence[_FailedCreator]) -> NotCreated:
         """Build the report on a workload from the objects that failed to create others."""
         counts = self._pod_counts.count_pods(workload)
         missing_counts = [self._pod_counts.count_pods(creator.owner).missing for creator in failed]
-        missing = None if None in missing_counts else sum(count or 0 for count in missing_counts)
+        is_unknown = None in missing_counts
+        missing = None if is_unknown else sum(count or 0 for count in missing_counts)
         uncreated_kind = next((creator.object for creator in failed if creator.object != "Pod"), "Pod")
         report = NotCreated(
             workload=str(workload),
@@ -115,17 +116,17 @@ class CreationFailures:
     @cached_property
     def _failed_creators(self) -> list[_FailedCreator]:
         """The objects that could not create something, now or before."""
-        creators = (self._judge_failure(owner, signs) for owner, signs in self._signs_by_owner.items())
+        creators = (self._classify_failure(owner, signs) for owner, signs in self._signs_by_owner.items())
         return [creator for creator in creators if creator.failures]
 
-    def _judge_failure(self, owner: Owner, signs: _FailureSigns) -> _FailedCreator:
+    def _classify_failure(self, owner: Owner, signs: _FailureSigns) -> _FailedCreator:
         """Decide whether a failure is current or past.
 
         A failure is current if pods of the object are still missing and none was created since the failure.
         """
         condition, events = signs
         created_kind = self._find_failed_kind(owner, signs)
-        if condition is not None and self._is_current(owner, created_kind, condition):
+        if condition is not None and self._is_condition_current(owner, created_kind, condition):
             failures = tuple(self._iter_failures(owner, condition, events))
             return _FailedCreator(owner, created_kind, failures, past=False)
 
@@ -137,9 +138,9 @@ class CreationFailures:
         return _FailedCreator(owner, created_kind, failures, past)
 
     def _find_failed_kind(self, owner: Owner, signs: _FailureSigns) -> str:
-        """Return the kind that could not be created: Pod, the Job of a CronJob, or the ReplicaSet of a Deployment.
+        """Return the kind that could not be created: Job for a CronJob, ReplicaSet for a Deployment, otherwise Pod.
 
-        A Deployment whose ReplicaSet exists stands for its pods.
+        The failure of a Deployment whose ReplicaSet exists is about its pods.
         """
         reasons = {event.reason for event in signs.events}
         if signs.condition:
@@ -148,7 +149,7 @@ class CreationFailures:
             return CREATED_KINDS.get(owner.kind, "Pod")
         return "Pod"
 
-    def _is_current(self, owner: Owner, created_kind: str, condition: Condition) -> bool:
+    def _is_condition_current(self, owner: Owner, created_kind: str, condition: Condition) -> bool:
         """Return whether the condition is current: pods are missing, or a Deployment's pods are not all updated.
 
         Known ReplicaSets of a Deployment have their own conditions, so that its condition does not count.
@@ -156,7 +157,7 @@ class CreationFailures:
         if created_kind != "Pod":
             return True
         workload = self._pod_counts.workloads[owner]
-        if owner.kind == "Deployment" and self._pod_counts.find_created(owner):
+        if owner.kind == "Deployment" and self._pod_counts.find_created_workloads(owner):
             return False
         counts = self._pod_counts.count_pods(owner)
         updated = workload.status.updated_replicas if owner.kind == "Deployment" else None
@@ -165,10 +166,7 @@ class CreationFailures:
     def _iter_failures(
         self, owner: Owner, condition: Condition | None, events: Iterable[Event]
     ) -> Iterator[CreationFailure]:
-        """Yield each failure reason once, those of events before that of the condition.
-
-        Reasons of events are sorted by time, the newest first.
-        """
+        """Yield each failure reason once: reasons of events, the newest first, and then the reason of the condition."""
         events_by_reason: dict[str, list[Event]] = {}
         for event in sorted(events, key=get_last_time, reverse=True):
             reason = shorten_api_message(extract_api_message(event.message))
@@ -189,13 +187,16 @@ class CreationFailures:
 
 
 def find_unread_kinds(cluster: Cluster, kind: str = "") -> tuple[UnknownKind, ...]:
-    """Return the unread kinds that would show creation failures of a workload kind, or of any kind."""
+    """Return the unread kinds that would show creation failures of a workload kind, or of any kind if it is empty."""
     kinds = EVIDENCE_KINDS.get(kind, (kind, "Event")) if kind else FAILURE_SOURCES
     return tuple(UnknownKind(kind, gap.why, CREATION) for kind in kinds if (gap := cluster.gap(kind)))
 
 
 def _find_creation_failure_signs(cluster: Cluster) -> Mapping[Owner, _FailureSigns]:
-    """Return the signs of failed pod creation by owner, including possible owners known only from events."""
+    """Return the condition and events about failed creations by owner.
+
+    Owners that are known only from events are included if they may exist. Objects that are being deleted are left out.
+    """
     events = _group_failure_events(cluster)
     signs = {}
     for owner, obj in find_pod_creators(cluster).items():
@@ -205,12 +206,14 @@ def _find_creation_failure_signs(cluster: Cluster) -> Mapping[Owner, _FailureSig
             signs[owner] = _FailureSigns(condition, own_events)
     # The events that remain are about owners that the cluster does not list
     return signs | {
-        owner: _FailureSigns(None, own_events) for owner, own_events in events.items() if _may_exist(owner, cluster)
+        owner: _FailureSigns(None, own_events)
+        for owner, own_events in events.items()
+        if _may_exist_unread(owner, cluster)
     }
 
 
-def _may_exist(owner: Owner, cluster: Cluster) -> bool:
-    """Return whether the object may exist although it was not read."""
+def _may_exist_unread(owner: Owner, cluster: Cluster) -> bool:
+    """Return whether the owner may exist, because objects of its kind are never read or were not read here."""
     return owner.kind not in POD_CREATORS or cluster.gap(owner.kind, owner.namespace) is not None
 
 
@@ -251,7 +254,7 @@ def _is_before(time: str, other: str) -> bool:
 def report_denied(owner: Owner, messages: Iterable[str], wanted: int, denied: int) -> NotCreated:
     """Report that ``denied`` of a workload's ``wanted`` pods are denied.
 
-    The API server gives one of the messages, by chance.
+    The API server gives one of the messages; which one is left to chance.
     """
     failures = tuple(
         CreationFailure(message, BY_CHANCE if index else REPLAYED) for index, message in enumerate(messages)
@@ -262,7 +265,7 @@ def report_denied(owner: Owner, messages: Iterable[str], wanted: int, denied: in
 def report_denied_pods(owner: Owner, messages_by_pod: Sequence[Sequence[str]], wanted: int) -> NotCreated:
     """Report the denied pods of a workload, given the possible messages for each pod.
 
-    If the pods have different messages, none of these is only by chance.
+    If all pods may get the same messages, which one is left to chance. Otherwise, the messages are different reasons.
     """
     denied = len(messages_by_pod)
     all_messages = dict.fromkeys(message for messages in messages_by_pod for message in messages)
@@ -280,14 +283,14 @@ def add_headline(not_created: NotCreated) -> NotCreated:
 def _render_headline(not_created: NotCreated) -> str:
     """Return the headline, such as ``1 of 6 pods (6 wanted, 5 exist): exceeded quota: …``."""
     newest, *older = not_created.failures
-    reason = f"{shorten_api_message(newest.message) or NO_REASON}{_render_other_reasons(older)}"
+    reason = f"{shorten_api_message(newest.message) or NO_REASON}{_describe_other_reasons(older)}"
     if not_created.past:
         ago = f" {spell_age(newest.age)} ago" if newest.age else ""
-        return f"some could not be created{ago}, {_render_past(not_created)}: {reason}"
-    return f"{_render_missing(not_created)}: {reason}"
+        return f"some could not be created{ago}, {_describe_past_failure(not_created)}: {reason}"
+    return f"{_describe_missing_pods(not_created)}: {reason}"
 
 
-def _render_other_reasons(failures: Sequence[CreationFailure]) -> str:
+def _describe_other_reasons(failures: Sequence[CreationFailure]) -> str:
     """Return a clause about further failures, or about other messages that may be given by chance; empty for none."""
     if failures and all(failure.by == BY_CHANCE for failure in failures):
         first, *others = failures
@@ -296,7 +299,7 @@ def _render_other_reasons(failures: Sequence[CreationFailure]) -> str:
     return f" (and {counted(len(failures), 'more reason')})" if failures else ""
 
 
-def _render_missing(not_created: NotCreated) -> str:
+def _describe_missing_pods(not_created: NotCreated) -> str:
     """Describe how many pods, or what other object, is missing."""
     kind, _, _ = not_created.workload.partition(" ")
     exist = agreeing(not_created.there, "exists", "exist")
@@ -314,7 +317,7 @@ def _render_missing(not_created: NotCreated) -> str:
     return f"{not_created.missing:,} of {counted(not_created.wanted, 'pod')} {counts}"
 
 
-def _render_past(not_created: NotCreated) -> str:
+def _describe_past_failure(not_created: NotCreated) -> str:
     """Describe why the failure is past."""
     if not_created.wanted is None or not_created.there < not_created.wanted:
         return "others were created since"

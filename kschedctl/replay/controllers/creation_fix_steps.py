@@ -123,7 +123,10 @@ class DeniedPod(NamedTuple):
 
 
 def suggest_steps(denied: DeniedPod) -> Iterator[FixStep]:
-    """Yield steps that might help against the denial, the best first."""
+    """Yield steps that might help against the denial, the best first, according to a phrase in the message.
+
+    Without a known phrase, the message is taken for that of a LimitRange.
+    """
     for phrase, suggest in _SUGGESTIONS.items():
         if phrase in denied.message:
             yield from suggest(denied)
@@ -135,7 +138,10 @@ def suggest_steps(denied: DeniedPod) -> Iterator[FixStep]:
 
 
 def _build_creation_step(created: Any, remark: str = "", extra_fields: Mapping[str, Json] = {}) -> FixStep:
-    """Build the step that creates an object."""
+    """Build the step that creates an object. ``remark`` follows the summary.
+
+    ``extra_fields`` are fields of the manifest that are not read for objects of this kind.
+    """
     return FixStep(
         StepKind(f"Create{type(created).__name__}"),
         f"create {ObjectKey.of(created)}{remark}",
@@ -202,7 +208,7 @@ def _drop_overhead(spec: Writable) -> None:
 
 
 def _suggest_runtime_selector(denied: DeniedPod) -> Iterator[FixStep]:
-    """Yield the step that takes over the RuntimeClass's value of a conflicting nodeSelector label."""
+    """Yield the step that sets a conflicting nodeSelector label to the value that the RuntimeClass demands."""
     # "… runtimeClass.scheduling.nodeSelector[KEY] = VALUE; pod.spec.nodeSelector[KEY] = OTHER"
     class_part, _, _ = denied.message.rpartition("nodeSelector[")
     _, _, assignment = class_part.partition("nodeSelector[")
@@ -213,7 +219,7 @@ def _suggest_runtime_selector(denied: DeniedPod) -> Iterator[FixStep]:
 
 
 def _suggest_namespace_selector(denied: DeniedPod) -> Iterator[FixStep]:
-    """Yield the step that takes over the namespace's values of conflicting nodeSelector labels."""
+    """Yield the step that sets conflicting nodeSelector labels to the values that the namespace demands."""
     request = AdmissionRequest(denied.cluster, "Pod", {}, denied.namespace)
     pod_selector: Any = denied.spec.get("nodeSelector") or {}
     conflicting = {
@@ -236,10 +242,10 @@ def _set_node_selector(labels: Mapping[str, str], spec: Writable) -> None:
 
 
 def _suggest_pod_security(denied: DeniedPod) -> Iterator[FixStep]:
-    """Yield the security context that the enforced level requires, and the strictest level that admits the pod.
+    """Yield the step that sets the required security context, and the step that enforces a weaker level.
 
-    The security context is left out if the pod would still violate the level. There are no steps if the namespace was
-    not read.
+    The security context is left out if the pod would still violate the level. The weaker level is the strictest one
+    that admits the pod. Nothing is yielded if the namespace was not read.
     """
     namespace = _find_namespace(denied)
     if namespace is None:
@@ -250,7 +256,7 @@ def _suggest_pod_security(denied: DeniedPod) -> Iterator[FixStep]:
     weaker_levels = LEVELS[: LEVELS.index(standard.level)]  # from the weakest to the strictest
     for level in reversed(weaker_levels):
         if not standard._replace(level=level).describe_violations(denied.manifest):
-            yield _build_weaker_level(namespace, standard.level, level)
+            yield _build_weaker_level_step(namespace, standard.level, level)
             return
 
 
@@ -261,9 +267,9 @@ def _find_namespace(denied: DeniedPod) -> Namespace | None:
 
 
 def suggest_security_by_message(denied: DeniedPod) -> Iterator[FixStep]:
-    """Yield steps for a pod whose security context was not read.
+    """Yield the steps against a violation of Pod Security for a pod whose security context was not read.
 
-    There are none unless the message lists everything that the pod has to set.
+    Nothing is yielded unless the message lists everything that the pod has to set.
     """
     namespace = _find_namespace(denied)
     level, _, violations = denied.message.partition(f'{POD_SECURITY_VIOLATED} "')[2].partition(": ")
@@ -276,7 +282,9 @@ def suggest_security_by_message(denied: DeniedPod) -> Iterator[FixStep]:
         )
     yield step
     if namespace is not None and level.startswith("restricted"):
-        yield _build_weaker_level(namespace, "restricted", "baseline")  # level baseline requires none of these settings
+        yield _build_weaker_level_step(
+            namespace, "restricted", "baseline"
+        )  # level baseline requires none of these settings
 
 
 def _build_security_step(denied: DeniedPod) -> FixStep:
@@ -298,7 +306,7 @@ def _apply_restricted_context(manifest: JsonObject) -> JsonObject:
     return changed
 
 
-def _build_weaker_level(namespace: Namespace, before: str, level: str) -> FixStep:
+def _build_weaker_level_step(namespace: Namespace, before: str, level: str) -> FixStep:
     """Build the step that enforces a weaker Pod Security level in the namespace."""
     meta = namespace.metadata
     after = replace(namespace, metadata=replace(meta, labels={**meta.labels, ENFORCE: level}))
@@ -334,7 +342,7 @@ def _list_containers(spec: JsonObject) -> list[Writable]:
 
 
 def _suggest_resources(denied: DeniedPod) -> Iterator[FixStep]:
-    """Yield the step that sets the nearest requests and limits that all LimitRanges allow, if that changes anything."""
+    """Yield the step that sets the nearest requests and limits that all LimitRanges allow, if any have to change."""
     settings = find_allowed_resources(denied.cluster, denied.namespace, denied.manifest)
     if settings:
         yield FixStep(
@@ -345,7 +353,7 @@ def _suggest_resources(denied: DeniedPod) -> Iterator[FixStep]:
 
 
 def _set_resources(settings: list[ResourceSetting], spec: Writable) -> None:
-    """Set requests and limits in the pod spec."""
+    """Set requests and limits of the named containers in the pod spec."""
     for setting in settings:
         container = next(c for c in _list_containers(spec) if c.get("name") == setting.container)
         container.setdefault("resources", {}).setdefault(setting.part, {})[setting.resource] = setting.amount
@@ -428,7 +436,7 @@ def find_allowed_resources(cluster: Cluster, namespace: str, manifest: JsonObjec
     regular = [amounts_by_container[str(container.get("name", ""))] for container in request.containers]
     for item in items:
         if item.type == limit_ranger.POD_TYPE:
-            _fit_pod(regular, item)
+            _fit_container_sums(regular, item)
     return list(_iter_changed_settings(original, amounts_by_container))
 
 
@@ -475,12 +483,13 @@ def _clamp_amounts(amounts: _RequestAndLimit, bounds: _Bounds, resource: str) ->
 
 def _compute_least_request(limit: Quantity, ratio: Quantity, resource: str) -> Quantity:
     """Return the lowest request that the ratio allows for this limit, rounded up. CPU is counted in millicores."""
+    # -(-a // b) is a / b rounded up. The factor 1000 cancels the milli-units of the ratio.
     if resource == "cpu":
         return Quantity(-(-limit.milli_value() * 1000 // ratio.milli_value()), MILLI)
     return Quantity(-(-limit.value() * 1000 // ratio.milli_value()), 0, limit.format)
 
 
-def _fit_pod(containers: list[dict[str, Quantities]], item: LimitRangeItem) -> None:
+def _fit_container_sums(containers: list[dict[str, Quantities]], item: LimitRangeItem) -> None:
     """Change the containers' amounts so that their sums are within an item's bounds.
 
     The largest container takes the whole change.
@@ -500,18 +509,25 @@ def _lower_to_maximum(containers: list[dict[str, Quantities]], name: str, maximu
     for amounts in containers:
         if name in amounts[REQUESTS]:
             amounts[LIMITS].setdefault(name, amounts[REQUESTS][name])
+
+    # Take the excess from the largest container
     for part in (LIMITS, REQUESTS):
         excess = _sum_amounts(containers, part, name).sub(maximum)
         largest = max(containers, key=partial(_get_amount, part, name))
         if excess > ZERO and _get_amount(part, name, largest) > excess:
             largest[part][name] = largest[part][name].sub(excess)
+
+    # No request may exceed its lowered limit
     for amounts in containers:
         if name in amounts[REQUESTS] and name in amounts[LIMITS]:
             amounts[REQUESTS][name] = min(amounts[REQUESTS][name], amounts[LIMITS][name])
 
 
 def _raise_to_minimum(containers: list[dict[str, Quantities]], name: str, minimum: Quantity) -> None:
-    """Raise the request of the largest container, and its limit if needed, if the sum is below the minimum."""
+    """Raise the request of the largest container if the sum of the requests is below the minimum.
+
+    If the request exceeds the container's limit then, the limit is raised, too. The amounts are changed in place.
+    """
     deficit = minimum.sub(_sum_amounts(containers, REQUESTS, name))
     if deficit > ZERO:
         largest = max(containers, key=partial(_get_amount, REQUESTS, name))

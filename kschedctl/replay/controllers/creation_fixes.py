@@ -57,7 +57,7 @@ class FixState(msgspec.Struct, frozen=True):
     steps: tuple[FixStep, ...] = ()
 
     def apply(self, step: FixStep) -> FixState:
-        """Return the state after one more step. Quotas that the step raises stay out of the cluster."""
+        """Return the state after one more step. Quotas that the step raises are changed only in ``quotas``."""
         manifest: Writable = copy.deepcopy(dict(self.manifest))
         if step.edit is not None:
             step.edit(manifest.setdefault("spec", {}))
@@ -131,7 +131,7 @@ class MissingPods:
 
     @cached_property
     def _editable_owner(self) -> Owner:
-        """The workload whose template users write, which for a ReplicaSet is the Deployment behind it."""
+        """The workload whose template users edit. For a ReplicaSet, it is the object that controls the ReplicaSet."""
         owner = self.owner
         if owner.kind != "ReplicaSet":
             return owner
@@ -171,9 +171,9 @@ class MissingPods:
         owner_patch: JsonObject = {}
         if patch and not any(map(_has_guessed_amounts, author_steps)):
             owner_patch = wrap_in_template(owner.kind, patch)
-        changes = list(map(_describe_change, objects))
+        changes = list(map(_build_object_change, objects))
         if patch:
-            changes.append(self._describe_patch(before, after))
+            changes.append(self._build_workload_change(before, after))
         scheduled = _try_scheduling(self._scheduler_with_claims, stored)
         return CreationFix(
             what=", and ".join(step.summary for step in state.steps),
@@ -205,8 +205,8 @@ class MissingPods:
                 kubectl.encode_compact_json(patch),
             )
 
-    def _describe_patch(self, before: JsonObject, after: JsonObject) -> dict[str, Json]:
-        """Return the change of the workload in the form that ``Remedy.changes`` has."""
+    def _build_workload_change(self, before: JsonObject, after: JsonObject) -> dict[str, Json]:
+        """Build the document about the patched workload, in the form that ``Remedy.changes`` has."""
         kind, namespace, name = self._editable_owner
         operations = list(build_json_patch(dict(before), dict(after)))
         return {"kind": kind, "namespace": namespace, "name": name, "patch": operations}
@@ -246,12 +246,12 @@ def build_object_fix(step: FixStep) -> CreationFix:
         by=step.by,
         kinds=(step.kind,),
         weakens=step.weakens,
-        changes=tuple(map(_describe_change, step.objects)),
+        changes=tuple(map(_build_object_change, step.objects)),
     )
 
 
-def _describe_change(change: FixObjectChange) -> dict[str, Json]:
-    """Return the change of an object in the form that ``Remedy.changes`` has."""
+def _build_object_change(change: FixObjectChange) -> dict[str, Json]:
+    """Build the document about a changed or created object, in the form that ``Remedy.changes`` has."""
     key = ObjectKey.of(change.after)  # type: ignore[arg-type]
     if change.before is None:
         return {"create": {**kubectl.build_manifest(key, change.after), **change.extra_fields}}
@@ -296,7 +296,7 @@ def build_quota_raise_for_claims(claims: Sequence[AdmissionRequest], counts: Seq
 
 
 def _build_quota_raise(request: AdmissionRequest, raised: Mapping[str, dict[str, str]]) -> FixStep:
-    """Build the step that raises quotas to the given hard amounts by name."""
+    """Build the step that raises quotas. ``raised`` maps the name of each quota to its new hard amounts."""
     stored_quotas = request.cluster.in_namespace("resource_quotas", request.namespace)
     quotas = {quota.metadata.name: quota for quota in stored_quotas}
     changes = tuple(
@@ -334,7 +334,7 @@ def _set_small_amounts(unset_resources: Sequence[str], spec: Writable) -> None:
 
 
 def _has_guessed_amounts(step: FixStep) -> bool:
-    """Return whether the step sets guessed amounts."""
+    """Return whether the step sets amounts that are only placeholders for what somebody has to choose."""
     return isinstance(step.edit, partial) and step.edit.func is _set_small_amounts
 
 
@@ -356,7 +356,7 @@ def _try_scheduling(scheduler: Scheduler, stored: AdmissionRequest) -> _Scheduli
         return _SchedulingAttempt()
     document = {"apiVersion": "v1", "kind": "Pod", "metadata": stored.obj["metadata"], "spec": stored.spec}
     pod: Any = convert(document)
-    pod = view.admitted(view.stored(pod))
+    pod = view.merge_label_keys(view.stored(pod))
     framework = scheduler.framework(pod.spec.scheduler_name)
     if framework is None:
         return _SchedulingAttempt(message=f'no profile serves scheduler name "{pod.spec.scheduler_name}"')

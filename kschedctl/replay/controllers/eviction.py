@@ -34,7 +34,7 @@ class Evictions:
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
         pdbs = simulation.view.objects.of("PodDisruptionBudget")
-        self._budgets = {get_budget_key(pdb): _compute_status(pdb, simulation) for pdb in pdbs}
+        self._budgets = {get_budget_key(pdb): _with_computed_status(pdb, simulation) for pdb in pdbs}
         self._spare = {name: count_spare_pods(pdb) for name, pdb in self._budgets.items()}
 
     def find_budgets(self, position: Position) -> tuple[str, ...]:
@@ -94,10 +94,10 @@ class Evictions:
             self.change_allowed_disruptions([position], -1)
 
     def undo_eviction(self, position: Position, *, runs: bool) -> None:
-        """Undo the counting of an eviction that did not happen.
+        """Undo the counting of an eviction that did not happen after all.
 
-        ``runs`` says whether the successor is counted as healthy already. If it is and the eviction was not counted,
-        because the pod was unhealthy, the successor is no longer counted.
+        ``runs`` says whether the pod's successor was already counted as healthy. An eviction of an unhealthy pod was
+        not counted; then only the count of its successor is undone.
         """
         was_counted = not self._ignores_budgets(position) and _is_ready(self._get_pod(position))
         if was_counted and not runs:
@@ -107,12 +107,12 @@ class Evictions:
             self.change_allowed_disruptions([position], -1)
 
     def count_recovery(self, position: Position) -> None:
-        """Count a pod's successor as healthy."""
+        """Count the successor of an evicted pod as healthy, which restores the disruption that the eviction used."""
         self.simulation.budgets.record_running([position])
         self.change_allowed_disruptions([position], 1)
 
     def change_allowed_disruptions(self, positions: Iterable[Position], by: int) -> None:
-        """Change the number of allowed disruptions of all budgets of these pods."""
+        """Change the number of allowed disruptions by ``by``, once per pod, for all budgets that select the pod."""
         for position in positions:
             for budget in self.find_budgets(position):
                 self._spare[budget] += by
@@ -127,10 +127,11 @@ class Evictions:
         return pod.metadata.deletion_timestamp is not None or pod.status.phase == "Pending"
 
 
-def _compute_status(pdb: PodDisruptionBudget, simulation: Simulation) -> PodDisruptionBudget:
-    """Return the budget with the status that the disruption controller would set, if it is new. Raises InputError.
+def _with_computed_status(pdb: PodDisruptionBudget, simulation: Simulation) -> PodDisruptionBudget:
+    """Return a new budget with the status that the disruption controller would set. Raises InputError.
 
-    All pods of the covered workloads count, except for pods that are being deleted and have no node.
+    A budget that has a status, or that limits nothing, is returned unchanged. All selected pods count, except for pods
+    that are being deleted and have no node.
     """
     min_available = pdb.spec.min_available
     max_unavailable = pdb.spec.max_unavailable
@@ -158,8 +159,8 @@ def _compute_status(pdb: PodDisruptionBudget, simulation: Simulation) -> PodDisr
 
 
 def _is_ready(pod: Pod) -> bool:
-    """Return whether the pod is ready. A pod without the condition counts as ready."""
-    return all(c.status == "True" for c in pod.status.conditions if c.type == "Ready")
+    """Return whether the pod is ready. A pod without the condition Ready counts as ready."""
+    return all(condition.status == "True" for condition in pod.status.conditions if condition.type == "Ready")
 
 
 def _always_allows_unhealthy(pdb: PodDisruptionBudget) -> bool:
@@ -180,7 +181,7 @@ def is_controlled_by_job(pod: Pod) -> bool:
 def would_fail_job(pod: Pod, objects: ClusterObjects) -> bool:
     """Return whether the eviction of the pod, as one more failed pod, would fail its Job for good.
 
-    A podFailurePolicy that ignores such pods is not read, so such a Job counts as failing.
+    podFailurePolicy is not read. A Job whose policy ignores evicted pods is therefore treated as if it would fail.
     """
     owner = find_controller(pod.metadata)
     if owner is None or owner.kind != "Job":

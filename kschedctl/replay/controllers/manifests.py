@@ -73,7 +73,7 @@ def validate_new_manifests(
     """
     for document in manifests.new_documents:
         raise_if_denied(document, cluster, admission=admission)
-    seen_specs: set[tuple[str, bytes]] = set()
+    seen_specs: set[tuple[str, bytes]] = set()  # equal specs are checked once
     for owner, workload in manifests.structs.items():
         spec = owner.kind, msgspec.json.encode(workload.spec)  # type: ignore[attr-defined]
         if owner not in validated and not workload.metadata.uid and spec not in seen_specs:  # type: ignore[attr-defined]
@@ -82,7 +82,7 @@ def validate_new_manifests(
 
 
 def _sort_manifest(manifest: JsonObject | Struct, result: SortedManifests) -> None:
-    """Decode a manifest, and add it to the sorted ones. Raises InputError.
+    """Decode a manifest, and add it to ``result``. Raises InputError.
 
     Kinds that scheduling does not read are ignored.
     """
@@ -96,13 +96,13 @@ def _sort_manifest(manifest: JsonObject | Struct, result: SortedManifests) -> No
         result.hooks.append(describe(manifest))
     elif is_workload_manifest(manifest):
         struct = _decode_workload(manifest)
-        _check_name(manifest, struct.metadata.name or struct.metadata.generate_name)  # type: ignore[attr-defined]
+        _validate_name(manifest, struct.metadata.name or struct.metadata.generate_name)  # type: ignore[attr-defined]
         result.documents[_add_workload(struct, result)] = manifest
         if not struct.metadata.uid:  # type: ignore[attr-defined]
             result.new_documents.append(manifest)
     elif kind in FIELDS and kind not in KINDS:
         struct = convert(manifest)
-        _check_name(manifest, struct.metadata.name)  # type: ignore[attr-defined]
+        _validate_name(manifest, struct.metadata.name)  # type: ignore[attr-defined]
         result.objects.setdefault(kind, []).append(struct)
         if kind in AROUND_PODS and not struct.metadata.uid:  # type: ignore[attr-defined]
             result.new_documents.append(manifest)
@@ -110,7 +110,7 @@ def _sort_manifest(manifest: JsonObject | Struct, result: SortedManifests) -> No
 
 def _add_workload(manifest: Struct, result: SortedManifests) -> Owner:
     """Add a workload to the result, and return its key."""
-    workload = _generate_name(manifest, result.workloads)
+    workload = _ensure_name(manifest, result.workloads)
     owner = get_identity(workload)
     result.workloads[owner] = workload
     return owner
@@ -124,14 +124,14 @@ def _decode_workload(manifest: JsonObject) -> Struct:
         raise InputError(str(error), where=describe(manifest)) from None
 
 
-def _check_name(manifest: JsonObject, name: str) -> None:
+def _validate_name(manifest: JsonObject, name: str) -> None:
     """Check that the manifest has a name. Raises InputError."""
     if not name:
         raise InputError("metadata.name: required", where=describe(manifest))
 
 
-def _generate_name(workload: Struct, taken: Container[tuple[str, str, str]]) -> Struct:
-    """Return the workload with a unique name, if the API server would generate its name."""
+def _ensure_name(workload: Struct, taken: Container[tuple[str, str, str]]) -> Struct:
+    """Return the workload with a name that is not `taken`, if the API server would generate its name."""
     meta = workload.metadata  # type: ignore[attr-defined]
     kind, namespace, _ = get_identity(workload)
     if meta.name:
@@ -142,7 +142,7 @@ def _generate_name(workload: Struct, taken: Container[tuple[str, str, str]]) -> 
 
 
 def build_error_names(manifest: JsonObject) -> tuple[str, str]:
-    """Return the names that errors use for a manifest, without and with the default namespace."""
+    """Return the two names that errors may use for a manifest: without and with the default namespace."""
     metadata = object_at(manifest, "metadata")
     named = {**metadata, "namespace": metadata.get("namespace") or DEFAULT_NAMESPACE}
     return describe(manifest), describe({**manifest, "metadata": named})

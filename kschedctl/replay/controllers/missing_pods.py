@@ -36,7 +36,7 @@ TOO_MANY_REPLICAS = "TooManyReplicas"
 
 
 def explain_fewer_pods(cluster: Cluster, owner: Owner) -> tuple[str, ...]:
-    """Return clauses that explain why the workload creates no more pods. Empty if it was not read."""
+    """Return clauses that explain why the workload creates no more pods, or () if the workload was not read."""
     field = FIELDS.get(owner.kind)
     candidates = cluster.in_namespace(field, owner.namespace) if field else ()
     workload = next((candidate for candidate in candidates if candidate.metadata.name == owner.name), None)
@@ -44,11 +44,11 @@ def explain_fewer_pods(cluster: Cluster, owner: Owner) -> tuple[str, ...]:
         return ()
     explain = _EXPLANATIONS.get(owner.kind)
     reasons = explain(workload, cluster, owner) if explain is not None else ()
-    return (*reasons, *_explain_autoscaling(workload, cluster, owner))
+    return (*reasons, *_explain_autoscaling_limits(workload, cluster, owner))
 
 
-def _explain_autoscaling(workload: Any, cluster: Cluster, owner: Owner) -> Iterator[str]:
-    """Yield how HorizontalPodAutoscalers limit the workload, unless it wants 0 replicas.
+def _explain_autoscaling_limits(workload: Any, cluster: Cluster, owner: Owner) -> Iterator[str]:
+    """Yield clauses that say how HorizontalPodAutoscalers limit the workload, unless it wants 0 replicas.
 
     Upstream: pkg/controller/podautoscaler/horizontal.go.
     """
@@ -72,10 +72,10 @@ def _explain_autoscaling(workload: Any, cluster: Cluster, owner: Owner) -> Itera
             yield f"{name} is at its maximum of {spec.max_replicas:,}"
 
 
-def _explain_deployment(deployment: StoredWorkload, cluster: Cluster, owner: Owner) -> Iterator[str]:
-    """Yield why a Deployment creates no more pods."""
+def _explain_missing_deployment_pods(deployment: StoredWorkload, cluster: Cluster, owner: Owner) -> Iterator[str]:
+    """Yield the reasons why a Deployment creates no more pods: it is paused, or wants 0 replicas."""
     if deployment.spec.paused:
-        replica_sets = WorkloadPodCounts(cluster, [owner]).find_created(owner)
+        replica_sets = WorkloadPodCounts(cluster, [owner]).find_created_workloads(owner)
         if replica_sets:
             yield "it is paused: a changed template creates no pods"
         else:
@@ -89,8 +89,11 @@ def _explain_zero_replicas(workload: StoredWorkload, *_: object) -> Iterator[str
         yield "it wants 0 replicas"
 
 
-def _explain_stateful_set(stateful_set: StoredWorkload, cluster: Cluster, owner: Owner) -> Iterator[str]:
-    """Yield why a StatefulSet creates no more pods. Unless it is Parallel, each pod waits for the pod before it."""
+def _explain_missing_stateful_set_pods(stateful_set: StoredWorkload, cluster: Cluster, owner: Owner) -> Iterator[str]:
+    """Yield the reasons why a StatefulSet creates no more pods.
+
+    It wants 0 replicas, or a pod waits for the pod before it, as in all StatefulSets that are not Parallel.
+    """
     yield from _explain_zero_replicas(stateful_set)
     if stateful_set.spec.pod_management_policy == PARALLEL:
         return
@@ -100,14 +103,14 @@ def _explain_stateful_set(stateful_set: StoredWorkload, cluster: Cluster, owner:
         pod = cluster.pod(owner.namespace, f"{owner.name}-{ordinal}")
         if pod is None or pod.terminated:
             return
-        if reason := _describe_unready(pod):
+        if reason := _describe_blocking_pod(pod):
             later = first + wanted - 1 - ordinal
             wait = agreeing(later, "waits", "wait")
             yield f"{counted(later, 'pod')} after {pod.metadata.name} {wait}, because it {reason}"
             return
 
 
-def _describe_unready(pod: Pod) -> str:
+def _describe_blocking_pod(pod: Pod) -> str:
     """Describe why the next pod of a StatefulSet waits for this one, or return an empty string if it does not."""
     if pod.metadata.deletion_timestamp is not None:
         return "is being deleted"
@@ -117,8 +120,8 @@ def _describe_unready(pod: Pod) -> str:
     return "is not ready" if ready is not None and ready.status != "True" else ""
 
 
-def _explain_daemon_set(daemon_set: StoredWorkload, cluster: Cluster, owner: Owner) -> Iterator[str]:
-    """Yield the number of nodes on which a DaemonSet wants no pod, if all nodes were read and there are any."""
+def _explain_missing_daemon_pods(daemon_set: StoredWorkload, cluster: Cluster, owner: Owner) -> Iterator[str]:
+    """Yield a clause about the nodes on which a DaemonSet wants no pod, if all nodes were read and there are any."""
     wanted = daemon_set.status.desired_number_scheduled
     nodes = len(cluster.nodes)
     if wanted is not None and wanted < nodes and cluster.gap("Node") is None:
@@ -150,10 +153,10 @@ def _explain_missing_job_pods(job: StoredJob, cluster: Cluster, owner: Owner) ->
 
 
 _EXPLANATIONS: Mapping[str, Callable[[Any, Cluster, Owner], Iterator[str]]] = {
-    "Deployment": _explain_deployment,
+    "Deployment": _explain_missing_deployment_pods,
     "ReplicaSet": _explain_zero_replicas,
-    "StatefulSet": _explain_stateful_set,
-    "DaemonSet": _explain_daemon_set,
+    "StatefulSet": _explain_missing_stateful_set_pods,
+    "DaemonSet": _explain_missing_daemon_pods,
     "Job": _explain_missing_job_pods,
 }
 
@@ -195,7 +198,7 @@ def find_fixes_for_report(
     """
     message = report.failures[0].message if report.failures else ""
     if POD_SECURITY_VIOLATED not in message:
-        return _find_account_fixes(cluster, message, owner.namespace)
+        return _find_service_account_fixes(cluster, message, owner.namespace)
     change = _build_missing_change(cluster, owner, template)
     if change is None or template is None:
         return ()
@@ -203,7 +206,7 @@ def find_fixes_for_report(
     return Admissions(cluster, {}).find_fixes_by_message(get_identity(template), template, change, message)
 
 
-def _find_account_fixes(cluster: Cluster, message: str, namespace: str) -> tuple[CreationFix, ...]:
+def _find_service_account_fixes(cluster: Cluster, message: str, namespace: str) -> tuple[CreationFix, ...]:
     """Return the fix that creates the missing ServiceAccount, if the message is about one."""
     if SERVICE_ACCOUNT_MISSING not in message or cluster.gap("ServiceAccount", namespace) is not None:
         return ()

@@ -60,7 +60,7 @@ class ExistingPods:
 
     @cached_property
     def _one_pod_per_owner(self) -> list[Pod]:
-        """One pod of each owner."""
+        """One pod of each owner, which is enough to tell which workloads have pods."""
         pods: dict[object, Pod] = {}
         for pod in self.cluster.pods.templates:
             if pod.metadata.owner_references:
@@ -72,7 +72,7 @@ class ExistingPods:
         if kind == "Pod":
             pods = [self._bare[namespace, name]] if (namespace, name) in self._bare else []
         elif any(is_pod_of(pod, kind, namespace, name) for pod in self._one_pod_per_owner):
-            # All pods are searched only for workloads that have some
+            # The search through all pods takes long, so it is made only if one pod per owner shows that there are some
             pods = select_pods(self.cluster, lambda pod: is_pod_of(pod, kind, namespace, name))
         else:
             pods = []
@@ -123,10 +123,11 @@ def is_controlled_by(owner: Owner, stored: StoredWorkload) -> bool:
 def plan_change(
     existing: ExistingPods, workload: Struct, name: str, created: Sequence[Pod], forced: bool
 ) -> WorkloadChange:
-    """Plan how the workload gets the `created` pods of its manifest. Raises InputError.
+    """Plan which pods of the workload stay, are removed, or are created from its manifest. Raises InputError.
 
-    Pods stay if they differ in nothing that scheduling reads, unless a rollout is ``forced``. A paused Deployment
-    without pods stays without pods.
+    `name` is the workload's title, and `created` has the pods that the manifest creates. Existing pods stay if they
+    differ in nothing that scheduling reads, unless a rollout is ``forced``. A paused Deployment without pods stays
+    without pods.
     """
     current = existing.find_pods_of(*get_identity(workload))
     change = WorkloadChange(name, note=_describe_special_case(workload, name, current))
@@ -143,7 +144,7 @@ def plan_change(
         outdated_keys = {pod.key for pod in outdated}
         staying = [pod for pod in current if pod.key not in outdated_keys]
         if isinstance(workload, StatefulSet | DaemonSet | Pod):
-            _plan_slots(change, created, outdated, staying)
+            _plan_pods_by_slot(change, created, outdated, staying)
         else:
             _plan_replicas(change, created, outdated, staying)
     if isinstance(workload, StatefulSet):
@@ -173,7 +174,7 @@ def _describe_special_case(workload: Struct, name: str, current: Sequence[Pod]) 
 
 
 def _plan_job(change: WorkloadChange, job: Job, created: Sequence[Pod], current: Sequence[Pod]) -> None:
-    """Plan the pods of a Job, of which only the number can change.
+    """Plan the pods of a Job in ``change``. Only the number of pods can change, not their template.
 
     Upstream: manageJob in pkg/controller/job/job_controller.go (v1.36).
     """
@@ -207,9 +208,9 @@ def _find_outdated_pods(
 ) -> list[Pod]:
     """Return the candidates that the controller replaces with pods of the new template.
 
-    None is replaced by ReplicaSets and ReplicationControllers, by paused Deployments, with the strategy OnDelete, and
-    below a StatefulSet's partition. All others are replaced if a rollout is ``forced`` or if no pod is created.
-    Otherwise, pods stay if their revision has the manifest's template. They also stay if the scheduler sees no
+    ReplicaSets, ReplicationControllers, paused Deployments and workloads with the strategy OnDelete replace no pod, and
+    a StatefulSet replaces none below its partition. All other candidates are replaced if a rollout is ``forced`` or if
+    no pod is created. Otherwise, pods stay if their revision has the manifest's template, or if the scheduler sees no
     difference between the first pod of their revision and a created one.
     """
     match workload:
@@ -244,10 +245,10 @@ def _get_revision(pod: Pod) -> object:
     return labels.get(TEMPLATE_HASH) or labels.get(REVISION) or pod.metadata.name
 
 
-def _plan_slots(
+def _plan_pods_by_slot(
     change: WorkloadChange, created: Sequence[Pod], outdated: Sequence[Pod], staying: Sequence[Pod]
 ) -> None:
-    """Plan one pod for each slot, which is a node or an ordinal."""
+    """Plan in ``change`` one pod for each slot. A slot is a node for a DaemonSet, otherwise the name of the pod."""
     slots = {get_slot(pod) for pod in created}
     change.kept = [pod for pod in staying if get_slot(pod) in slots]
     change.removed = [*outdated, *(pod for pod in staying if get_slot(pod) not in slots)]
@@ -258,7 +259,7 @@ def _plan_slots(
 def _plan_replicas(
     change: WorkloadChange, created: Sequence[Pod], outdated: Sequence[Pod], staying: Sequence[Pod]
 ) -> None:
-    """Plan the wanted number of pods: remove outdated and surplus pods, and create missing ones.
+    """Plan in ``change`` the wanted number of pods: remove outdated and surplus pods, and create missing ones.
 
     If the kept pods look like the new ones to the scheduler, new pods are copies of them, with what admission added.
     """
@@ -298,12 +299,12 @@ def is_same_to_scheduler(new: Pod, old: Pod) -> bool:
 
 
 def _encode_scheduled_fields(pod: Pod) -> str:
-    """Encode the fields of a pod that scheduling reads, for comparison."""
+    """Encode the fields of a pod that scheduling reads, so that pods can be compared by the text."""
     pod = default_pod(pod)
     spec = pod.spec
     info = PodInfo(pod, Options())
     affinity = spec.affinity
-    if affinity and find_owner(pod).kind == "DaemonSet":  # whose node affinity names the node of the pod
+    if affinity and find_owner(pod).kind == "DaemonSet":  # its node affinity names the node of each pod
         affinity = replace(affinity, node_affinity=None)
     parts = (
         {key: value for key, value in pod.metadata.labels.items() if key not in _ADDED_LABELS},

@@ -45,7 +45,7 @@ class WorkloadNote(NamedTuple):
 
 
 class PodDefaults:
-    """The changes that admission makes to new pods, cached for identical pods."""
+    """The changes that admission makes to new pods, cached for identical pods. `notes` says what was changed."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -57,16 +57,17 @@ class PodDefaults:
         self._by_content: dict[tuple[str, bytes], Pod] = {}
         """Namespace and encoded spec parts -> filled pod, for bare pods that are alike."""
 
-    def fill_in(self, workload: str, pods: Iterable[Pod]) -> list[Pod]:
-        """Return the pods of a workload as admission changes them, with notes. Raises InputError if a plugin denies
-        them.
+    def fill_in_pods(self, workload: str, pods: Iterable[Pod]) -> list[Pod]:
+        """Return the pods of a workload as admission changes them, and add notes about the changes to `self.notes`.
+
+        Raises InputError if a plugin denies the pods.
         """
         filled: list[Pod] = []
         for pod in pods:
             pod_spec = pod.spec
             key = pod.metadata.namespace, id(pod_spec.containers), id(pod_spec.tolerations), id(pod_spec.node_selector)
             if key not in self._by_identity:
-                self._by_identity[key] = self._fill_in_cached(workload, pod)
+                self._by_identity[key] = self._fill_in_pod_with_cache(workload, pod)
             # Only the fields that admission changes are shared; names and affinity are the pod's own
             filled_spec = self._by_identity[key].spec
             merged_spec = replace(
@@ -80,8 +81,8 @@ class PodDefaults:
             filled.append(replace(pod, spec=merged_spec))
         return filled
 
-    def _fill_in_cached(self, workload: str, pod: Pod) -> Pod:
-        """Return a changed pod that all pods with equal containers and tolerations share."""
+    def _fill_in_pod_with_cache(self, workload: str, pod: Pod) -> Pod:
+        """Return a pod with the changes of admission, which all pods with equal containers and tolerations share."""
         spec = pod.spec
         namespace = pod.metadata.namespace
         if not (self._get_limit_ranges(namespace) or self._plugins):
@@ -144,7 +145,10 @@ class PodDefaults:
         return texts
 
     def _apply_plugins(self, pod: Pod, ranges: Iterable[LimitRange]) -> tuple[Pod, AdmissionRequest]:
-        """Apply LimitRanger with the LimitRanges in this order, and then the optional plugins."""
+        """Apply LimitRanger with the LimitRanges in this order, and then the optional plugins.
+
+        Return the changed pod, and the request that lists the changes. Raises InputError if a plugin denies the pod.
+        """
         obj: Writable = drop_nulls(msgspec.to_builtins(replace(pod, spec=self._add_default_tolerations(pod.spec))))
         obj.setdefault("metadata", {})
         request = AdmissionRequest(

@@ -79,6 +79,8 @@ class Rollout:
         self.change, self.simulation = change, simulation
         self.creation = creation
         """The admission of new pods; None to admit all."""
+
+        # The pods by what happens to them
         self.kept = [position(pod) for pod in change.kept]
         """Pods that stay."""
         self.old = dict.fromkeys(position(pod) for pod in rename_replaced_pods(change))
@@ -89,25 +91,29 @@ class Rollout:
         """How many pods exist that are there to stay."""
         self.waiting = dict.fromkeys(filter(self._has_no_node, self.kept))
         """Pods that are there to stay and have no node."""
+
+        # Which new pod replaces which old one
         self.replaces: dict[Position, Position] = {}
         """New pod -> old pod whose place it takes, if there is one."""
         if change.pace is Pace.IN_PLACE:
-            places = dict(zip(map(get_slot, change.removed), self.old, strict=True))
-            pairs = zip(self.coming, map(get_slot, change.new), strict=True)
-            self.replaces = {new: places[place] for new, place in pairs if place in places}
+            old_by_slot = dict(zip(map(get_slot, change.removed), self.old, strict=True))
+            for new_position, new_pod in zip(self.coming, change.new, strict=True):
+                slot = get_slot(new_pod)
+                if slot in old_by_slot:
+                    self.replaces[new_position] = old_by_slot[slot]
         replaced = set(self.replaces.values())
         self._done = [position for position in self.old if position not in replaced]
         """Old pods that may go at once: they have no successor, or their successor runs."""
 
     def advance(self) -> list[Position]:
-        """Remove the old pods that may go now, and return the new pods that are created after that."""
+        """Take one step of the rollout: remove the old pods that may go now, and return the new pods created then."""
         match self.change.pace:
             case Pace.ROLLING:
-                return self._create_surge() or self._replace_within_limits()
+                return self._create_surge_pods() or self._replace_within_limits()
             case Pace.IN_PLACE:
                 return self._replace_in_place()
         self._remove_old_pods([*self.old])
-        return self._create_all()
+        return self._create_remaining_pods()
 
     def update(self, position: Position) -> None:
         """Update the rollout after a new or kept pod changed.
@@ -147,7 +153,7 @@ class Rollout:
         """Return whether the pod has no node."""
         return bool(self.simulation.view.node[position] < 0)
 
-    def _create_next(self, count: int) -> list[Position]:
+    def _create_next_pods(self, count: int) -> list[Position]:
         """Create up to ``count`` of the next pods, as admission allows, and return them. They wait for a node now."""
         count = max(count, 0)
         if self.creation is not None:
@@ -159,17 +165,17 @@ class Rollout:
         self.waiting |= dict.fromkeys(created)
         return created
 
-    def _create_all(self) -> list[Position]:
+    def _create_remaining_pods(self) -> list[Position]:
         """Create all remaining pods. If pods are created in order, create only the next one once no pod waits."""
         if self.change.ordered:
-            return [] if self.waiting else self._create_next(1)
-        return self._create_next(len(self.coming))
+            return [] if self.waiting else self._create_next_pods(1)
+        return self._create_next_pods(len(self.coming))
 
     # -- Deployments ---------------------------------------------------------------------------------------------
 
-    def _create_surge(self) -> list[Position]:
-        """Create as many pods as maxSurge allows."""
-        return self._create_next(self.change.desired + self.change.surge - self.present - len(self.old))
+    def _create_surge_pods(self) -> list[Position]:
+        """Create and return as many of the next pods as maxSurge allows."""
+        return self._create_next_pods(self.change.desired + self.change.surge - self.present - len(self.old))
 
     def _replace_within_limits(self) -> list[Position]:
         """Remove old pods within maxUnavailable, those without a node first, and then create new ones.
@@ -177,14 +183,15 @@ class Rollout:
         Upstream: reconcileOldReplicaSets in pkg/controller/deployment/rolling.go (v1.36).
         """
         min_available = self.change.desired - self.change.unavailable
-        limit = self.present + len(self.old) - min_available - len(self.waiting)
-        if limit > 0:
+        total = self.present + len(self.old)
+        max_removed = total - min_available - len(self.waiting)
+        if max_removed > 0:
             unbound = [position for position in self.old if self._has_no_node(position)]
             bound = [position for position in self.old if not self._has_no_node(position)]
             available = len(bound) + self.present - len(self.waiting)
-            bound_limit = max(available - min_available, 0)
-            self._remove_old_pods([*unbound[:limit], *bound[:bound_limit]])
-        return self._create_surge()
+            max_bound_removed = max(available - min_available, 0)
+            self._remove_old_pods([*unbound[:max_removed], *bound[:max_bound_removed]])
+        return self._create_surge_pods()
 
     # -- StatefulSets and DaemonSets -----------------------------------------------------------------------------
 
@@ -200,7 +207,7 @@ class Rollout:
         # Empty slots come first in `coming`
         if self.coming and self.coming[0] not in self.replaces:
             new_slot_count = sum(position not in self.replaces for position in self.coming)
-            return self._create_next(1 if self.change.ordered else new_slot_count)
+            return self._create_next_pods(1 if self.change.ordered else new_slot_count)
 
         self._remove_old_pods(self._done)
         self._done = []
@@ -212,7 +219,7 @@ class Rollout:
         count = max(limit, unbound_count)
         if not self.change.surge:
             self._remove_old_pods([self.replaces[new] for new in self.coming[:count] if new in self.replaces])
-        return self._create_next(count)
+        return self._create_next_pods(count)
 
     def _has_pod_without_node(self) -> bool:
         """Return whether a pod that is there to stay, or an old pod with a successor, has no node."""
@@ -230,13 +237,13 @@ class Rollout:
 
 
 def rename_replaced_pods(change: WorkloadChange) -> list[Pod]:
-    """Return the removed pods, renamed if new pods take their names."""
+    """Return the removed pods. A pod whose name a new pod takes gets a suffix, so that both can exist."""
     taken = {pod.key for pod in change.new}
     return [_add_old_suffix(pod) if pod.key in taken else pod for pod in change.removed]
 
 
 def _add_old_suffix(pod: Pod) -> Pod:
-    """Return the pod with a suffix to its name."""
+    """Return the pod with the suffix for old pods added to its name."""
     return replace(pod, metadata=replace(pod.metadata, name=pod.metadata.name + OLD_NAME_SUFFIX))
 
 
@@ -250,6 +257,7 @@ def roll_out(
 
     ``other_pods`` are in the queue as well. Evicted pods of the workloads and of ``other_pods`` are recreated after
     each round. If the simulation recreates evicted pods itself, the outcomes of all recreated pods are returned, too.
+    After an interruption, pods that still wait get the outcome NotTried.
     """
     rollout_by_pod: dict[Position, Rollout | None] = dict.fromkeys(other_pods)
     rollout_by_pod |= {position: rollout for rollout in rollouts for position in rollout.kept}

@@ -45,10 +45,11 @@ PARALLEL = "Parallel"
 WorkloadSpec = TypeVar("WorkloadSpec", bound=Struct)
 
 
-def find_whole_group(existing: ExistingPods, workload: Struct) -> Struct | None:
-    """Return the workload, resumed, if its pods form a group and are all created at once.
+def find_group_workload(existing: ExistingPods, workload: Struct) -> Struct | None:
+    """Return the workload if its pods form a group and are all created at once, so that all are needed.
 
-    Return None otherwise, and if the workload already has pods in the cluster.
+    A suspended Job or CronJob is returned resumed. Return None for any other workload, and if the workload already has
+    pods in the cluster.
     """
     ordered = isinstance(workload, StatefulSet) and workload.spec.pod_management_policy != PARALLEL
     if isinstance(workload, Pod | DaemonSet) or ordered or existing.find_pods_of(*get_identity(workload)):
@@ -60,7 +61,7 @@ def find_whole_group(existing: ExistingPods, workload: Struct) -> Struct | None:
 
 
 def find_new_group_members(pod: Pod, created_pods: Iterable[Pod], cluster: Cluster) -> list[Pod]:
-    """Return the other created pods of the pod's groups that the cluster does not have yet."""
+    """Return the other pods among the created ones that belong to the pod's groups and are not in the cluster yet."""
     groups = find_groups(pod)
     if not groups:
         return []
@@ -78,10 +79,11 @@ class _ReducedWorkload(NamedTuple):
 def create_targets(
     scheduler: Scheduler, workloads: Iterable[Struct], written: Mapping[Owner, JsonObject] = MappingProxyType({})
 ) -> list[TargetPod]:
-    """Create one pod, or all pods of a group, for each workload, and return the pods as targets.
+    """Create one pod, or all pods of a group, for each workload, and return one target per workload.
 
-    A bare pod, the pods of a DaemonSet and the last pod of a complete StatefulSet replace those in the cluster. Raises
-    InputError, and UsageError for a DaemonSet that fits no node's labels and taints.
+    A bare pod, the pods of a DaemonSet and the last pod of a complete StatefulSet replace the pods of the same name in
+    the cluster. `written` has the manifests of the workloads, as far as they are known. Raises InputError, and
+    UsageError for a DaemonSet that fits no node's labels and taints.
     """
     cluster, denied = create_new_objects(scheduler.cluster)
     if denied:
@@ -92,7 +94,7 @@ def create_targets(
     unique_workloads = list({get_identity(workload): workload for workload in workloads}.values())
     reduced_workloads = []
     for workload in unique_workloads:
-        group = find_whole_group(existing, workload)
+        group = find_group_workload(existing, workload)
         reduced_workloads.append(_reduce_to_one_pod(existing, workload) if group is None else _ReducedWorkload(group))
     creation = create_objects(
         scheduler.cluster, [reduced.workload for reduced in reduced_workloads], include_denied=True
@@ -110,14 +112,16 @@ def create_targets(
             remaining = _remove_pods(scheduler_with_objects.cluster, reduced.replaced)
             scheduler_by_replaced[keys] = Scheduler(remaining, scheduler_with_objects.call_extender)
         pods = creation.pods[format_title(reduced.workload)]
-        target = _choose_pod(scheduler_by_replaced[keys], workload, pods)._replace(workload=workload)
+        target = _choose_target_pod(scheduler_by_replaced[keys], workload, pods)._replace(workload=workload)
         target = _add_group_members(target, creation)
-        targets.append(target._replace(**_replay_admission(admissions, existing, workload)))
+        targets.append(target._replace(**_build_admission_fields(admissions, existing, workload)))
     notes = (*creation.notes, *admissions.notes)
-    return [_add_notes(target, notes, denied) for target in targets]
+    return [_add_workload_notes(target, notes, denied) for target in targets]
 
 
-def _add_notes(target: TargetPod, notes: Iterable[WorkloadNote], denied: Mapping[Owner, NotCreated]) -> TargetPod:
+def _add_workload_notes(
+    target: TargetPod, notes: Iterable[WorkloadNote], denied: Mapping[Owner, NotCreated]
+) -> TargetPod:
     """Return the target with notes about its workload and about denied objects in its namespace."""
     workload = format_title(target.workload) if target.workload is not None else ""
     texts = [target.note]
@@ -135,8 +139,8 @@ class _AdmissionFields(TypedDict):
     admitted: bool
 
 
-def _replay_admission(admissions: Admissions, existing: ExistingPods, workload: Struct) -> _AdmissionFields:
-    """Replay the admission of all pods that the workload would create now, and return the fields of the target."""
+def _build_admission_fields(admissions: Admissions, existing: ExistingPods, workload: Struct) -> _AdmissionFields:
+    """Replay the admission of all pods that the workload would create now, and build the target's fields about it."""
     sized = existing.with_current_replicas(workload)
     change = plan_change(
         existing, sized, format_title(workload), list(create_pods(sized, existing.cluster.nodes).pods), forced=False
@@ -189,7 +193,7 @@ def _reduce_to_one_pod(existing: ExistingPods, workload: Struct) -> _ReducedWork
     if deployment_pods:
         (pod,) = create_pods(single, ()).pods
         if is_same_to_scheduler(pod, deployment_pods[0]):
-            return _ReducedWorkload(_copy_revision(pod, deployment_pods[0]))
+            return _ReducedWorkload(_copy_labels_and_owner(pod, deployment_pods[0]))
     return _ReducedWorkload(single)
 
 
@@ -216,7 +220,7 @@ def _reduce_to_ordinal(workload: StatefulSet, existing: Mapping[str, Pod]) -> _R
     return _ReducedWorkload(replace(workload, spec=spec), () if replaced is None else (replaced,))
 
 
-def _copy_revision(pod: Pod, existing: Pod) -> Pod:
+def _copy_labels_and_owner(pod: Pod, existing: Pod) -> Pod:
     """Return a new pod with the labels and owner of an existing pod of the same ReplicaSet."""
     meta = replace(pod.metadata, labels=existing.metadata.labels, owner_references=existing.metadata.owner_references)
     return replace(pod, metadata=meta)
@@ -227,7 +231,7 @@ def _remove_pods(cluster: Cluster, pods: Sequence[Pod]) -> Cluster:
     return change_pods(cluster, {(pod.metadata.namespace, pod.metadata.name): None for pod in pods})
 
 
-def _choose_pod(scheduler: Scheduler, workload: Struct, pods: Sequence[Pod]) -> TargetPod:
+def _choose_target_pod(scheduler: Scheduler, workload: Struct, pods: Sequence[Pod]) -> TargetPod:
     """Choose the pod that stands for the workload. For a DaemonSet, choose the first pod that would not be
     scheduled.
     """
@@ -238,11 +242,11 @@ def _choose_pod(scheduler: Scheduler, workload: Struct, pods: Sequence[Pod]) -> 
     return TargetPod(
         scheduler,
         pods[0],
-        f"a pod of {format_title(workload)}, as its controller would create it{_explain_why_idle(workload)}",
+        f"a pod of {format_title(workload)}, as its controller would create it{_describe_why_idle(workload)}",
     )
 
 
-def _explain_why_idle(workload: Struct) -> str:
+def _describe_why_idle(workload: Struct) -> str:
     """Return a clause that says why the workload currently creates no pods, or an empty string."""
     spec = workload.spec  # type: ignore[attr-defined]
     if isinstance(workload, CronJob | Job) and spec.suspend:

@@ -19,9 +19,12 @@ from kschedctl.snapshot.pods import AnyGroupKey, get_group_key
 
 
 def find_groups(pod: Pod) -> frozenset[AnyGroupKey]:
-    """Return the keys of the groups that the pod declares to belong to, of Kubernetes and of other projects."""
-    native_group = get_group_key(pod)
-    return frozenset((*find_gangs(pod), *([native_group] if native_group else ())))
+    """Return the keys of all groups that the pod names: its PodGroup, and gangs of other projects."""
+    keys: set[AnyGroupKey] = set(find_gangs(pod))
+    pod_group = get_group_key(pod)
+    if pod_group is not None:
+        keys.add(pod_group)
+    return frozenset(keys)
 
 
 class TargetPod(NamedTuple):
@@ -65,10 +68,10 @@ def change_priority(target: TargetPod, as_if_priority: int | None = None, as_if_
 
 def set_priority_class(pod: Pod, name: str, cluster: Cluster) -> Pod:
     """Return the pod as admission would store it with another PriorityClass. Raises UsageError for an unknown class."""
-    class_ = find_priority_class(name, cluster.priority_classes)
-    if class_ is None:
+    priority_class = find_priority_class(name, cluster.priority_classes)
+    if priority_class is None:
         names = ", ".join(sorted(each.metadata.name for each in cluster.priority_classes))
         raise UsageError(f'no PriorityClass "{name}"', hint=f"there are: {names or 'only those of the system'}")
-    policy = class_.preemption_policy or "PreemptLowerPriority"
-    spec = replace(pod.spec, priority_class_name=name, priority=class_.value, preemption_policy=policy)
+    policy = priority_class.preemption_policy or "PreemptLowerPriority"
+    spec = replace(pod.spec, priority_class_name=name, priority=priority_class.value, preemption_policy=policy)
     return replace(pod, spec=spec)

@@ -27,8 +27,8 @@ NAMED_HOOKS = 3
 def find_unasked_hooks(cluster: Cluster, pods: Iterable[Pod], *, denied: bool = False) -> tuple[UnknownKind, ...]:
     """Return the webhooks and policies that would decide about new pods and the objects that create them.
 
-    A pod that the API server has created passed them, so its successor is not doubted. With ``denied``, the pods are
-    denied anyway, and only hooks that change them could make a difference.
+    A pod that the API server has created has passed them, so it is not asked about again. With ``denied``, the pods are
+    denied anyway, and only hooks that change pods could make a difference.
     """
     unread = {} if denied else _find_unread_hook_kinds(cluster)
     if not unread and not any(getattr(cluster, FIELDS[kind]) for kind in HOOK_KINDS):
@@ -45,16 +45,20 @@ def find_unasked_hooks(cluster: Cluster, pods: Iterable[Pod], *, denied: bool = 
     objects = [obj for pod in distinct_pods.values() for obj in _iter_created_objects(pod)]
 
     hook_names: dict[str, dict[str, None]] = {WEBHOOK_KIND: {}, POLICY_KIND: {}}
-    for mutating in (True,) if denied else (True, False):
+    forms = (True,) if denied else (True, False)  # mutating hooks, and validating ones
+    for mutating in forms:
         hook_names[WEBHOOK_KIND] |= dict.fromkeys(iter_webhooks(cluster, objects, mutating=mutating))
         hook_names[POLICY_KIND] |= dict.fromkeys(iter_policies(cluster, objects, mutating=mutating))
-    unasked = [_describe_unasked(kind, list(names)) for kind, names in hook_names.items() if names]
+    unasked = [_build_unasked_hooks_entry(kind, list(names)) for kind, names in hook_names.items() if names]
     unasked += [UnknownKind(kind, why, VERDICT) for kind, why in unread.items() if not hook_names[kind]]
     return tuple(unasked)
 
 
 def _find_unread_hook_kinds(cluster: Cluster) -> dict[str, str]:
-    """Return why webhooks and policies could not be read, by kind. Files need not have these kinds."""
+    """Return why webhooks and policies could not be read, by the name of their kind.
+
+    Kinds that are merely not among files are left out.
+    """
     gaps = {name: cluster.gap(kind) for kind, name in HOOK_KINDS.items()}
     return {name: gap.why for name, gap in gaps.items() if gap is not None and not gap.is_not_given}
 
@@ -64,14 +68,14 @@ def has_mutating_hooks(cluster: Cluster) -> bool:
     return any(getattr(cluster, FIELDS[kind]) for kind in ADMISSION_HOOK_KINDS if kind.startswith("Mutating"))
 
 
-def _describe_unasked(kind: str, names: list[str]) -> UnknownKind:
-    """Build the report on the hooks of a kind that are not asked."""
+def _build_unasked_hooks_entry(kind: str, names: list[str]) -> UnknownKind:
+    """Build the entry about the webhooks or policies that would decide but are not asked. The first few are named."""
     more = f" and {len(names) - NAMED_HOOKS:,} more" if len(names) > NAMED_HOOKS else ""
     return UnknownKind(kind, f"are not asked: {', '.join(names[:NAMED_HOOKS])}{more}", VERDICT)
 
 
 def _iter_created_objects(pod: Pod) -> Iterator[CreatedObject]:
-    """Yield the pod and the objects that are created before it. These are assumed to have the pod's labels."""
+    """Yield the pod and the objects that are created before it, which are assumed to have the pod's labels."""
     owner_kind = find_owner(pod).kind
     for kind in dict.fromkeys(("Pod", owner_kind, *INTERMEDIATE_KINDS.get(owner_kind, ()))):
         if kind in KINDS:
@@ -88,18 +92,20 @@ NAMED, NAMED_IN_FULL = 3, 3
 def describe_unreplayed_limits(
     cluster: Cluster, namespaces: Iterable[str], replayed: Mapping[str, bool] = MappingProxyType({})
 ) -> tuple[str, ...]:
-    """Return a line about unreplayed quotas, limits and policies of the namespaces, or nothing if there are none.
+    """Return a line about unreplayed quotas, limits and policies of the namespaces, or () if there are none.
 
     ``replayed`` maps namespaces whose quotas and LimitRanges are replayed to whether all of admission is replayed.
     """
     sorted_namespaces = sorted(set(namespaces))
     limits_by_namespace = {}
     for name in sorted_namespaces:
-        limits = list(_iter_limits(cluster, name, replayed.get(name)))
+        limits = list(_iter_unreplayed_limits(cluster, name, replayed.get(name)))
         if limits:
             limits_by_namespace[name] = limits
     clauses = list(_iter_limit_clauses(limits_by_namespace))
-    unread = [UnknownKind(kind, gap.why, CREATION) for kind, gap in _find_gaps(cluster, sorted_namespaces).items()]
+    unread = [
+        UnknownKind(kind, gap.why, CREATION) for kind, gap in _find_limit_gaps(cluster, sorted_namespaces).items()
+    ]
     if unread:
         clauses.append(describe_unread(unread))
     return (f"{NOT_REPLAYED_TEXT}: {'; '.join(clauses)}",) if clauses else ()
@@ -111,7 +117,7 @@ def find_unread_limits(cluster: Cluster, namespaces: Iterable[str]) -> tuple[Unk
     Kinds that are merely not among files are left out, and so are webhooks and policies, which `find_unasked_hooks`
     covers.
     """
-    gaps = _find_gaps(cluster, sorted(set(namespaces)))
+    gaps = _find_limit_gaps(cluster, sorted(set(namespaces)))
     return tuple(
         UnknownKind(kind, gap.why, VERDICT)
         for kind, gap in gaps.items()
@@ -119,7 +125,7 @@ def find_unread_limits(cluster: Cluster, namespaces: Iterable[str]) -> tuple[Unk
     )
 
 
-def _find_gaps(cluster: Cluster, namespaces: Sequence[str]) -> dict[str, Gap]:
+def _find_limit_gaps(cluster: Cluster, namespaces: Sequence[str]) -> dict[str, Gap]:
     """Return the gaps of the kinds that may deny pods of the namespaces, each by the name that reports use."""
     gap_by_name = {}
     for kind in (*LIMITS, "Namespace"):
@@ -129,7 +135,7 @@ def _find_gaps(cluster: Cluster, namespaces: Sequence[str]) -> dict[str, Gap]:
     return gap_by_name
 
 
-def _iter_limits(cluster: Cluster, namespace: str, replayed: bool | None) -> Iterator[str]:
+def _iter_unreplayed_limits(cluster: Cluster, namespace: str, replayed: bool | None) -> Iterator[str]:
     """Yield the unreplayed limits of a namespace, such as ``ResourceQuota gold``.
 
     `replayed` is whether all of admission is replayed there, or None if nothing is.

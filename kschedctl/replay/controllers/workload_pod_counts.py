@@ -45,16 +45,16 @@ class WorkloadPodCounts:
         """All objects that create pods and were read, by owner."""
         return find_pod_creators(self._cluster)
 
-    def find_created(self, owner: Owner) -> Sequence[Owner]:
+    def find_created_workloads(self, owner: Owner) -> Sequence[Owner]:
         """Return the ReplicaSets or Jobs that a Deployment or CronJob has created, or () if none were read."""
         return self._created.get(owner, ())
 
     def find_top_owner(self, owner: Owner) -> Owner:
         """Return the Deployment or CronJob that created the owner, or the owner itself if there is none.
 
-        The Deployment of a ReplicaSet that was not read is recognized by a pod.
+        The Deployment of a ReplicaSet that was not read is found by a pod of the ReplicaSet.
         """
-        above = self._find_controller_of(owner)
+        above = self._find_workload_controller(owner)
         if above is not None and above.kind in CREATED_KINDS:
             return above
         pods = self._pods_by_owner.get(owner, ())
@@ -62,24 +62,28 @@ class WorkloadPodCounts:
 
     def count_pods(self, owner: Owner) -> PodNumbers:
         """Count the wanted and existing pods of a workload, or of all objects that it has created."""
-        created = self.find_created(owner)
+        created = self.find_created_workloads(owner)
         if created:
             numbers = [self.count_pods(created_owner) for created_owner in created]
-            wanted = [counts.wanted for counts in numbers]
-            total_wanted = None if None in wanted else sum(count or 0 for count in wanted)
+            wanted_counts = [counts.wanted for counts in numbers]
+            is_unknown = None in wanted_counts
+            total_wanted = None if is_unknown else sum(count or 0 for count in wanted_counts)
             return PodNumbers(total_wanted, sum(counts.existing for counts in numbers))
-        obj = self.workloads.get(owner)
-        existing = sum(not (p.terminated or p.metadata.deletion_timestamp) for p in self._pods_by_owner.get(owner, ()))
-        return PodNumbers(None if obj is None else _count_wanted(owner.kind, obj), existing)
+
+        workload = self.workloads.get(owner)
+        wanted = None if workload is None else _count_wanted(owner.kind, workload)
+        pods = self._pods_by_owner.get(owner, ())
+        existing = sum(not (pod.terminated or pod.metadata.deletion_timestamp) for pod in pods)
+        return PodNumbers(wanted, existing)
 
     def find_newest_creation(self, owner: Owner) -> str:
         """Return when the workload created its newest pod or object, or an empty string if that is unknown."""
-        created = self.find_created(owner) if owner.kind in CREATED_KINDS else ()
+        created = self.find_created_workloads(owner) if owner.kind in CREATED_KINDS else ()
         if created:
             return max(self.workloads[created_owner].metadata.creation_timestamp or "" for created_owner in created)
         return max((pod.metadata.creation_timestamp or "" for pod in self._pods_by_owner.get(owner, ())), default="")
 
-    def _find_controller_of(self, owner: Owner) -> Owner | None:
+    def _find_workload_controller(self, owner: Owner) -> Owner | None:
         """Return the controller of a workload. Return None if it has none or was not read."""
         obj = self.workloads.get(owner)
         controller = find_controller(obj.metadata) if obj is not None else None
@@ -90,7 +94,7 @@ class WorkloadPodCounts:
         """The created workloads by their controller."""
         created: dict[Owner, list[Owner]] = {}
         for owner in self.workloads:
-            controller = self._find_controller_of(owner)
+            controller = self._find_workload_controller(owner)
             if controller is not None:
                 created.setdefault(controller, []).append(owner)
         return created
@@ -98,17 +102,20 @@ class WorkloadPodCounts:
     @cached_property
     def _pods_by_owner(self) -> dict[Owner, list[Pod]]:
         """The pods by their controller and by the workload behind it, limited to what ``owners`` need."""
+        # Besides the owners themselves: the workloads behind them, and all that these have created
         owners = frozenset(self._owners)
-        tops = {self._find_controller_of(owner) or owner for owner in owners}
-        tops |= {find_owner(pod) for pod in self._cluster.pods.templates if owners & _find_owners_of(pod)}
-        wanted = {*owners, *tops, *(created for top in tops for created in self.find_created(top))}
-        pods: dict[Owner, list[Pod]] = {}
+        top_owners = {self._find_workload_controller(owner) or owner for owner in owners}
+        top_owners |= {find_owner(pod) for pod in self._cluster.pods.templates if owners & _find_owners_of(pod)}
+        created = {created for top_owner in top_owners for created in self.find_created_workloads(top_owner)}
+        relevant_owners = owners | top_owners | created
+
+        pods_by_owner: dict[Owner, list[Pod]] = {}
         for pod in select_pods(
-            self._cluster, lambda pod: not wanted.isdisjoint(_find_owners_of(pod)), include_ended=True
+            self._cluster, lambda pod: not relevant_owners.isdisjoint(_find_owners_of(pod)), include_ended=True
         ):
-            for owner in wanted & _find_owners_of(pod):
-                pods.setdefault(owner, []).append(pod)
-        return pods
+            for owner in relevant_owners & _find_owners_of(pod):
+                pods_by_owner.setdefault(owner, []).append(pod)
+        return pods_by_owner
 
 
 def find_pod_creators(cluster: Cluster) -> dict[Owner, Any]:
@@ -139,7 +146,7 @@ def _count_wanted(kind: str, obj: Any) -> int | None:
 
 
 def _count_wanted_by_job(job: StoredJob) -> int:
-    """Return how many pods a Job wants at the same time: none if it has ended or is suspended."""
+    """Return how many pods a Job wants at the same time, which is 0 if it has ended or is suspended."""
     ended = any(condition.type in JOB_ENDED and condition.status == "True" for condition in job.status.conditions)
     if ended or job.spec.suspend:
         return 0

@@ -59,8 +59,9 @@ _CRON_JOB_SUFFIX = re.compile(r"-\d+$")
 def find_targets(scheduler: Scheduler, owner: Owner, manifest: Struct | None = None) -> list[TargetPod]:
     """Return a target for each group of identical pending pods of a workload, or one more pod if none is pending.
 
-    The additional pod is created from ``manifest``, or like the other pods. For a DaemonSet without a known template,
-    one of its pods is returned. Raises UsageError if nothing is known about the pods, and InputError.
+    The additional pod is created from ``manifest``, like the workload's other pods, or from its stored template. For a
+    DaemonSet without a manifest, one of its existing pods is returned. Raises UsageError if nothing is known about the
+    pods, and InputError.
     """
     cluster = scheduler.cluster
     pods = find_pods(cluster, owner)
@@ -83,6 +84,7 @@ def find_targets(scheduler: Scheduler, owner: Owner, manifest: Struct | None = N
     if pods:
         return [build_additional_pod(scheduler, owner, pods, f"one more pod of {owner}, none of which is pending")]
 
+    # The first pod of the stored template
     template = find_template(cluster, owner)
     if template is not None:
         return create_targets(scheduler, [template])
@@ -113,7 +115,7 @@ def find_pods(cluster: Cluster, owner: Owner) -> list[Pod]:
             return False
         if pod_owner.kind == "ReplicaSet":
             return pod_owner.name in replica_sets
-        return kind == "CronJob" and pod_owner.kind == "Job" and _guess_cron_job(pod_owner.name) == name
+        return kind == "CronJob" and pod_owner.kind == "Job" and _guess_cron_job_name(pod_owner.name) == name
 
     return select_pods(cluster, is_controlled, include_ended=True)
 
@@ -125,8 +127,8 @@ def iter_workloads(cluster: Cluster) -> Iterator[Owner]:
             continue
         owner = find_owner(pod)
         yield owner
-        if owner.kind == "Job" and _guess_cron_job(owner.name) != owner.name:
-            yield Owner("CronJob", owner.namespace, _guess_cron_job(owner.name))
+        if owner.kind == "Job" and _guess_cron_job_name(owner.name) != owner.name:
+            yield Owner("CronJob", owner.namespace, _guess_cron_job_name(owner.name))
     yield from find_pod_creators(cluster)
     for replica_set in cluster.replica_sets:
         controller = find_controller(replica_set.metadata)
@@ -134,25 +136,26 @@ def iter_workloads(cluster: Cluster) -> Iterator[Owner]:
             yield Owner(controller.kind, replica_set.metadata.namespace, controller.name)
 
 
-def _guess_cron_job(job: str) -> str:
+def _guess_cron_job_name(job: str) -> str:
     """Return the name of the CronJob that may have created a Job of this name: the name without "-" and a number."""
     return _CRON_JOB_SUFFIX.sub("", job)
 
 
 def _build_pending_targets(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod]) -> list[TargetPod]:
-    """Return a target for each group of identical pending pods."""
-    columns = scheduler.view.pods
+    """Return a target for each group of pending pods that are equal to the scheduler."""
+    table = scheduler.view.pods
     groups: dict[tuple[int, str], list[Pod]] = {}
     for pod in pods:
-        groups.setdefault((int(columns.info[columns.index[pod.key]]), pod.status.nominated_node_name), []).append(pod)
+        info_code = int(table.info[table.index[pod.key]])  # equal for pods that are equal to the scheduler
+        groups.setdefault((info_code, pod.status.nominated_node_name), []).append(pod)
     return [
-        TargetPod(scheduler, scheduler.view.stored(group[0]), _describe_group(len(group), len(pods), owner))
+        TargetPod(scheduler, scheduler.view.stored(group[0]), _describe_pending_group(len(group), len(pods), owner))
         for group in groups.values()
     ]
 
 
-def _describe_group(alike: int, pods: int, owner: Owner) -> str:
-    """Describe a target that stands for ``alike`` of the pending pods."""
+def _describe_pending_group(alike: int, pods: int, owner: Owner) -> str:
+    """Describe a target that stands for ``alike`` equal pods of the owner's ``pods`` pending pods."""
     if pods == 1:
         return f"the only pending pod of {owner}"
     shared = ""
@@ -164,7 +167,7 @@ def _describe_group(alike: int, pods: int, owner: Owner) -> str:
 
 
 def _start_at_next_ordinal(manifest: StatefulSet, pods: Sequence[Pod]) -> StatefulSet:
-    """Return a StatefulSet that creates only the pod after the existing ones."""
+    """Return the StatefulSet changed so that it creates only the pod after the existing ones."""
     start = max(map(get_ordinal, pods)) + 1
     spec = replace(manifest.spec, replicas=1, ordinals=replace(manifest.spec.ordinals, start=start))
     return replace(manifest, spec=spec)
@@ -198,7 +201,7 @@ def build_additional_pod(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod]
     workload: StatefulSet | Pod
     if owner.kind == "StatefulSet":
         model = max(pods, key=get_ordinal)
-        workload = _build_set_with_next_pod(scheduler.cluster, owner, model)
+        workload = _build_stateful_set_with_next_pod(scheduler.cluster, owner, model)
     else:
         model = max(pods, key=_get_creation_time)
         workload = _copy_as_bare_pod(model)
@@ -216,17 +219,20 @@ def build_additional_pod(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod]
 
 
 def find_template(cluster: Cluster, owner: Owner) -> Struct | None:
-    """Return an object that creates pods like the owner's, or None if nothing suitable was read.
+    """Return a manifest that creates pods like the owner's, or None if nothing suitable was read.
 
-    For a Deployment this is its youngest ReplicaSet, otherwise the workload itself.
+    It is built from the youngest ReplicaSet of a Deployment, otherwise from the stored workload itself.
     """
     kind, namespace, name = owner
-    sets = sorted((rs for rs in cluster.replica_sets if is_controlled_by(owner, rs)), key=_get_creation_time)
-    if kind == "Deployment" and sets:
-        return ReplicaSetManifest(sets[-1].metadata, sets[-1].spec)
+    replica_sets = [stored for stored in cluster.replica_sets if is_controlled_by(owner, stored)]
+    if kind == "Deployment" and replica_sets:
+        replica_sets.sort(key=_get_creation_time)
+        return ReplicaSetManifest(replica_sets[-1].metadata, replica_sets[-1].spec)
     candidates = getattr(cluster, FIELDS[kind]) if kind in _MANIFEST_BUILDERS else ()
-    obj = next((obj for obj in candidates if get_object_key(obj) == (namespace, name)), None)
-    return None if obj is None else _MANIFEST_BUILDERS[kind](obj)
+    for stored in candidates:
+        if get_object_key(stored) == (namespace, name):
+            return _MANIFEST_BUILDERS[kind](stored)
+    return None
 
 
 _MANIFEST_BUILDERS: Mapping[str, Callable[[Any], Struct]] = {
@@ -248,7 +254,10 @@ def _get_creation_time(api_object: ApiObject) -> str:
 
 
 def _copy_as_bare_pod(pod: Pod) -> Pod:
-    """Return a copy of the pod with the same controller but without a node."""
+    """Return a new pending pod with the labels, annotations and controller of the pod, but without its node.
+
+    It has the name that its controller would generate.
+    """
     meta = pod.metadata
     owner = next(o.name for o in meta.owner_references if o.controller)
     new_metadata = PodMeta(
@@ -266,7 +275,7 @@ def _build_unplaced_spec(pod: Pod) -> PodSpec:
     return replace(pod.spec, node_name="", priority=None, preemption_policy=None, priority_class_name="")
 
 
-def _build_set_with_next_pod(cluster: Cluster, owner: Owner, pod: Pod) -> StatefulSet:
+def _build_stateful_set_with_next_pod(cluster: Cluster, owner: Owner, pod: Pod) -> StatefulSet:
     """Build a StatefulSet that creates only the next pod after this one."""
     labels = {key: value for key, value in pod.metadata.labels.items() if key not in ORDINAL_LABELS}
     claims = dict(_recover_claim_templates(cluster, pod))
@@ -287,9 +296,9 @@ def _build_set_with_next_pod(cluster: Cluster, owner: Owner, pod: Pod) -> Statef
 
 
 def _recover_claim_templates(cluster: Cluster, pod: Pod) -> Iterator[tuple[str, PersistentVolumeClaim]]:
-    """Yield the volume names of a StatefulSet's claims, each with a claim template like the claim, if it was read.
+    """Yield the name of each volume whose claim a StatefulSet created, with a claim template like that claim.
 
-    A StatefulSet names its claims after the volume and the pod.
+    A StatefulSet names its claims after the volume and the pod. Claims that were not read are left out.
     """
     claims = cluster.in_namespace("persistent_volume_claims", pod.metadata.namespace)
     claims_by_name = {claim.metadata.name: claim for claim in claims}
@@ -304,7 +313,7 @@ def _recover_claim_templates(cluster: Cluster, pod: Pod) -> Iterator[tuple[str, 
 
 
 def find_pending_pods(cluster: Cluster, namespace: str | None, selector: str | None = None) -> list[Pod]:
-    """Return the pending pods in one namespace, or in all, that match a label selector."""
+    """Return the pending pods in one namespace, or in all if it is None, that match the label selector if it is set."""
     parsed_selector = parse_selector(selector) if selector else None
     return [
         pod

@@ -80,12 +80,15 @@ def _load_document(
     *,
     other_builds: bool,
 ) -> SchedulerConfiguration:
-    """Validate a document and load it. Raises ConfigurationError."""
+    """Validate a document, or the defaults if it is None, and load it. Raises ConfigurationError."""
+    # Parse and validate.
     written = KubeSchedulerConfiguration() if document is None else parse_document(document, gates.minor)
     parsed = with_document_defaults(written, gates)
     if errors := list(validate_configuration(parsed, gates)):
         raise ConfigurationError(format_aggregate(errors))
     _validate_tls(parsed.extenders)
+
+    # Build the profiles, which also need their plugins as written to tell defaults from choices.
     ignored = _find_ignored_resources(parsed.extenders)
     custom_plugins = [profile.plugins for profile in written.profiles] or [Plugins()]
     profiles = [
@@ -114,8 +117,9 @@ def _load_profile(
 ) -> Profile:
     """Build one profile. Raises ConfigurationError.
 
-    `custom` are the plugins as written, and `ignored` the resources that NodeResourcesFit ignores.
+    `custom` are the plugins as written, without defaults. `ignored` are the resources that NodeResourcesFit ignores.
     """
+    # NodeResourcesFit leaves out the resources that extenders manage, and is validated only if it is enabled.
     args = {config.name: config.args for config in profile.plugin_config}
     if ignored:
         if NodeResourcesFit.name not in args:
@@ -128,6 +132,7 @@ def _load_profile(
             problem = f'initializing plugin "{NodeResourcesFit.name}": {format_aggregate(errors)}'
             raise ConfigurationError(problem, where=location)
 
+    # Third-party plugins count like in-tree ones.
     third_party = {name: registered[name] for name in sorted(profile.plugins.enabled_names & registered.keys())}
     for name, declared in third_party.items():
         args[name] = _decode_third_party_args(name, args.get(name), declared.args_type, gates)
@@ -149,9 +154,9 @@ def _load_profile(
 
 
 def _decode_third_party_args(name: str, document: Json, args_type: type[Struct] | None, gates: FeatureGates) -> object:
-    """Return the decoded and validated arguments of a third-party plugin, with defaults. Raises ConfigurationError.
+    """Return the decoded and validated arguments of a third-party plugin, with defaults.
 
-    Without an `args_type`, the document is returned as it is.
+    Without an `args_type`, the document is returned as it is. Raises ConfigurationError for invalid arguments.
     """
     if args_type is None:
         return document
@@ -184,7 +189,7 @@ def _find_ignored_resources(extenders: tuple[Extender, ...]) -> tuple[str, ...]:
 
 
 def _sort_extenders(extenders: tuple[Extender, ...]) -> tuple[Extender, ...]:
-    """Return the extenders with timeouts in the order in which they are called, ignorable ones last."""
+    """Return the extenders, with default timeouts, in the order in which they are called: ignorable ones come last."""
     timed = (
         msgspec.structs.replace(extender, http_timeout=extender.http_timeout or DEFAULT_EXTENDER_TIMEOUT)
         for extender in extenders

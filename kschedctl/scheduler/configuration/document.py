@@ -128,7 +128,7 @@ def _add_profile_defaults(profile: KubeSchedulerProfile, gates: FeatureGates) ->
 
 
 def _add_default_args(args: object, gates: FeatureGates) -> object:
-    """Return plugin arguments with their defaults. Arguments that are not typed stay as they are."""
+    """Return plugin arguments with their defaults. Arguments without a type stay as they are."""
     return args.with_defaults(gates) if isinstance(args, PluginArgs) else args
 
 
@@ -146,9 +146,10 @@ def _validate_kind(document: object) -> None:
 
 
 def _decode_plugin_args(config: PluginConfig, path: str, minor: int) -> tuple[object, list[str]]:
-    """Return a plugin's typed arguments, and errors for unknown fields. Raises ConfigurationError for a wrong type.
+    """Return a plugin's typed arguments, and an error for their unknown fields if there are any.
 
-    Arguments of a plugin that has none in this version are returned as they are.
+    Arguments of a plugin that has none in this version are returned as they are. Raises ConfigurationError for a wrong
+    type.
     """
     args_type = get_args_types(minor).get(config.name)
     if args_type is None:
@@ -163,9 +164,9 @@ def _decode_plugin_args(config: PluginConfig, path: str, minor: int) -> tuple[ob
 
 
 def decode_args(document: Json, args_type: type[Struct], path: str, minor: int) -> tuple[object, list[str]]:
-    """Return the typed arguments found at `path`, or the defaults for None, and the names of their unknown fields.
+    """Return the typed arguments found at `path`, and an error for each unknown field.
 
-    Raises ConfigurationError for a wrong type.
+    A document of None gives the default arguments. Raises ConfigurationError for a wrong type.
     """
     body = {} if document is None else document
     if isinstance(body, Mapping):

@@ -125,9 +125,10 @@ def list_default_plugins(gates: FeatureGates) -> tuple[PluginEntry, ...]:
 
 
 def merge_default_plugins(custom: Plugins, gates: FeatureGates) -> Plugins:
-    """Return the custom plugins with the default ones merged into multiPoint.
+    """Return the custom plugins with the default plugins merged into multiPoint.
 
-    A default plugin that the custom plugins reconfigure keeps its place, and further custom plugins come last.
+    A default plugin that the custom plugins reconfigure keeps its place, unless it is disabled. All other custom
+    plugins come last.
     """
     multi = custom.multi_point
     last_index = {plugin.name: index for index, plugin in enumerate(multi.enabled)}
@@ -136,7 +137,7 @@ def merge_default_plugins(custom: Plugins, gates: FeatureGates) -> Plugins:
     for plugin in list_default_plugins(gates):
         if plugin.name in multi.disabled_names or "*" in multi.disabled_names:
             continue
-        if plugin.name in last_index:
+        if plugin.name in last_index:  # the last entry counts if a plugin is listed twice
             index = last_index[plugin.name]
             reconfiguring_indexes.add(index)
             merged.append(multi.enabled[index])
@@ -156,11 +157,11 @@ def build_profile(
     percentage_of_nodes_to_score: int | None,
     foreign: Mapping[str, frozenset[str]],
 ) -> Profile:
-    """Build a profile from `plugins`, which are the `custom` plugins merged into the default ones.
+    """Build a profile from `plugins`, which are the `custom` plugins merged into the default plugins.
 
     `registry` has the extension points that each plugin implements. `foreign` has the known points of plugins that may
-    also run at others. Raises ConfigurationError for plugins that do not exist, are listed twice or cannot run at their
-    point, for weights that could overflow, and unless one plugin sorts the queue and some plugin binds.
+    also run at other points. Raises ConfigurationError for plugins that do not exist, are listed twice or cannot run at
+    their point, for weights that could overflow, and unless one plugin sorts the queue and some plugin binds.
     """
     registry = {**registry, **foreign}
     by_point = _expand_plugins(plugins, registry)
@@ -179,9 +180,9 @@ def build_profile(
 
 
 def find_foreign_plugins(plugins: Plugins, registry: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
-    """Return the enabled plugins that are not in the registry, with the points that name them.
+    """Return the enabled plugins that are not in the registry, with the points at which the document names them.
 
-    Builds of other vendors may contain them.
+    A scheduler built by another vendor may contain them.
     """
     foreign_names = plugins.enabled_names - registry.keys() - OWN_PLUGINS - {""}
     points_by_name: dict[str, set[str]] = {name: set() for name in foreign_names}
@@ -238,7 +239,7 @@ def _wrap_int64(number: int) -> int:
 
 
 def _find_origins(point: str, names: tuple[str, ...], custom: Plugins) -> dict[str, str]:
-    """Return what enabled each plugin: the point itself, multiPoint or default."""
+    """Return, by plugin name, what enabled the plugin at this point: the point itself, multiPoint or the defaults."""
     enabled_at_point = custom.map_sets_by_point()[point].enabled_names
     enabled_at_multi_point = custom.multi_point.enabled_names
     origins = {}
@@ -265,7 +266,10 @@ def _expand_plugins(plugins: Plugins, registry: Mapping[str, frozenset[str]]) ->
 def _list_explicit_plugins(
     point: str, plugin_set: PluginSet, registry: Mapping[str, frozenset[str]]
 ) -> tuple[str, ...]:
-    """Return the plugins that the point itself enables. Raises ConfigurationError."""
+    """Return the names of the plugins that the point itself enables, in order.
+
+    Raises ConfigurationError for a plugin that does not exist, does not run at the point, or is listed twice.
+    """
     names: list[str] = []
     for name in (plugin.name for plugin in plugin_set.enabled):
         if point not in _get_implemented_points(name, point, registry):
@@ -310,7 +314,10 @@ def _get_implemented_points(name: str, point: str, registry: Mapping[str, frozen
 
 
 def _append_once(names: list[str], name: str, point: str) -> None:
-    """Append a plugin's name. Raises ConfigurationError, which names the point, if it is already listed."""
+    """Append a plugin's name to `names`.
+
+    Raises ConfigurationError, which names the point, if the name is already listed.
+    """
     if name in names:
         raise ConfigurationError(f'plugin "{name}" already registered as "{EXTENSION_POINTS[point].interface}"')
     names.append(name)

@@ -55,7 +55,7 @@ def redact_secrets(document: Any, secret: bool = False) -> Any:
 
 
 def _redact_value(value: object) -> object:
-    """Return a value with a URL stripped of user and query, or REDACTED if the rest still looks like a secret.
+    """Return a string with URLs stripped of user and query, or REDACTED if it still looks like a secret.
 
     Values other than strings stay as they are.
     """

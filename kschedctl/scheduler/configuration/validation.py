@@ -62,7 +62,7 @@ def _validate_client_connection(connection: ClientConnection) -> Iterator[str]:
 
 
 def _validate_leader_election(election: LeaderElection) -> Iterator[str]:
-    """Yield the errors in leaderElection."""
+    """Yield the errors in leaderElection. Without leader election, nothing is checked."""
     if not election.leader_elect:
         return
     lease = election.lease_duration or 15  # the defaults of leader election, in seconds
@@ -101,7 +101,7 @@ def _validate_percentage(path: str, percentage: int | None) -> Iterator[str]:
 
 
 def _validate_plugin_names(path: str, profile: KubeSchedulerProfile, removed: frozenset[str]) -> Iterator[str]:
-    """Yield an error for each removed plugin that the profile at this path enables."""
+    """Yield an error for each plugin in `removed` that the profile at this path enables."""
     for point, plugin_set in profile.plugins.map_sets_by_point().items():
         for i, plugin in enumerate(plugin_set.enabled):
             if plugin.name in removed:
@@ -139,6 +139,8 @@ def _validate_common_queue_sort(profiles: tuple[KubeSchedulerProfile, ...]) -> I
     if len(first_set.enabled) > 1:
         rule = "only one queue sort plugin can be enabled"
         yield invalid("profiles[0].plugins.queueSort.Enabled", len(first_set.enabled), rule)
+
+    # Compare the other profiles with the plugin and the arguments of the first one.
     first_name = first_set.enabled[0].name if first_set.enabled else None
     first_args = None
     for config in first_profile.plugin_config:
@@ -155,7 +157,7 @@ def _validate_common_queue_sort(profiles: tuple[KubeSchedulerProfile, ...]) -> I
 
 
 def _validate_extenders(extenders: tuple[Extender, ...]) -> Iterator[str]:
-    """Yield the errors in extenders."""
+    """Yield the errors in extenders: weights, names of managed resources, and more than one extender that binds."""
     seen = set()
     for i, extender in enumerate(extenders):
         path = f"extenders[{i}]"
@@ -199,7 +201,10 @@ class VersionMismatch(NamedTuple):
 
 
 def iter_version_mismatches(document: JsonObject | None, minor: int) -> Iterator[VersionMismatch]:
-    """Yield the names in a document that this minor version lacks. The document need not be valid."""
+    """Yield the names in a document that this minor version lacks. The document need not be valid.
+
+    Names that no version has are left out.
+    """
     if not isinstance(document, Mapping):
         return
     version = str(document.get("apiVersion"))
@@ -243,12 +248,12 @@ def _iter_plugin_config_mismatches(profile: JsonObject, path: Path, minor: int) 
                 yield VersionMismatch(entry_path, f"arguments of {name}", f"need 1.{declared.args_since}")
                 continue
             for field, since in iter_unknown_fields(config.get("args"), declared.args_type, minor):
-                if since is not None:
+                if since is not None:  # otherwise no version has the field
                     yield VersionMismatch((*entry_path, "args", *split_path(field)), field, f"needs 1.{since}")
 
 
 def _explain_plugin(name: str, minor: int) -> str:
-    """Return why this minor version lacks the plugin, or "" if it has the plugin or no version has."""
+    """Return why this minor version lacks the plugin, or "" if it has the plugin or no version has it."""
     if name in FORMER_PLUGINS:
         return f"was removed before 1.{OLDEST_MINOR}"
     declared = IN_TREE.get(name)
@@ -260,7 +265,7 @@ def _explain_plugin(name: str, minor: int) -> str:
 
 
 def _explain_point(name: str, point: str, minor: int) -> str:
-    """Return since which version the plugin runs at the point, or "" if it does in this minor version."""
+    """Return since which version the plugin runs at the point, or "" if it does so in this minor version."""
     declared = IN_TREE.get(name)
     since = declared.points_since.get(point, minor) if declared is not None else minor
     return f"needs 1.{since} at {point}" if since > minor else ""

@@ -53,7 +53,7 @@ class VersionedField(NamedTuple):
         return name
 
     def is_stored(self, gates: FeatureGates) -> bool:
-        """Return whether a version with these gates stores the field."""
+        """Return whether an API server of this version, with these gates, stores the field."""
         if gates.minor < self.since or self._find_replacement(gates):
             return False
         return gates.minor < self.gated_since or self._is_gate_on(gates)
@@ -67,6 +67,8 @@ class VersionedField(NamedTuple):
 
     def describe_requirement(self, gates: FeatureGates) -> str:
         """Return what is missing for the field to be stored, or "" if it is stored.
+
+        For a field that was removed, this is its replacement.
 
         >>> field = VersionedField("spec.resources", "PodLevelResources")
         >>> [field.describe_requirement(FeatureGates(version)) for version in ("1.33", "1.34")]
@@ -90,7 +92,10 @@ class VersionedField(NamedTuple):
         return get_stage(self.gate, gates.minor).on
 
     def _find_first_minors(self) -> tuple[int, int | None]:
-        """Return the first minor version that can store the field, and the first that does by default, or None."""
+        """Return the first minor version that can store the field, and the first one that does so by default.
+
+        The second is None if no version does so by default.
+        """
         stages = {minor: get_stage(self.gate, minor) for minor in range(self.since, NEWEST_MINOR + 1)}
         first = next(minor for minor, stage in stages.items() if stage.known)
         first_by_default = next((minor for minor, stage in stages.items() if stage.on), None)
@@ -214,7 +219,9 @@ _CLUSTER_FIELDS = {kind: FIELDS_OF_CLUSTER[kind] for kind in FIELDS if kind in F
 
 
 def iter_unread_fields(kind: str, document: JsonObject, gates: FeatureGates) -> Iterator[tuple[Path, VersionedField]]:
-    """Yield the fields of an object that a version with these gates does not store, without fields nested in them.
+    """Yield the path of each field of an object that a version with these gates does not store.
+
+    Fields nested in such a field are left out.
 
     >>> document = {"spec": {"volumes": [{"name": "v", "image": {"reference": "i"}}]}}
     >>> [(path, field.gate) for path, field in iter_unread_fields("Pod", document, FeatureGates("1.34"))]
@@ -231,7 +238,7 @@ def iter_unread_fields(kind: str, document: JsonObject, gates: FeatureGates) -> 
 
 
 def iter_ignored_pod_fields(specs: Iterable[PodSpec], gates: FeatureGates) -> Iterator[str]:
-    """Yield a line for each field of these pods that a version with these gates does not store."""
+    """Yield a line for each field that these pods use but that a version with these gates does not store."""
     missing_fields = _list_missing_fields("Pod", gates)
     if not missing_fields:
         return
@@ -273,19 +280,19 @@ def _list_missing_fields(kind: str, gates: FeatureGates) -> list[VersionedField]
 
 
 def _iter_requirements(fields: Iterable[VersionedField], gates: FeatureGates) -> Iterator[str]:
-    """Yield a line with the path and requirement of each field, except fields nested in another of the fields."""
+    """Yield a line with the path and the requirement of each field, except fields nested in another of the fields."""
     paths = {field.path for field in fields}
     for field in fields:
-        parts = field.path.split(".")
-        outer = (".".join(parts[:i]).removesuffix("[]") for i in range(1, len(parts)))
-        if paths.isdisjoint(outer):
+        steps = field.steps
+        outer_paths = (".".join(steps[:i]).removesuffix("[]") for i in range(1, len(steps)))
+        if paths.isdisjoint(outer_paths):
             yield f"{field.path} {field.describe_requirement(gates)}"
 
 
 def _has_field(value: Any, steps: Sequence[str]) -> bool:
     """Return whether the field at the end of the steps is set in a struct.
 
-    Of each list on the way, at least one item must have it.
+    Of each list on the way, at least one item must have the field.
     """
     for index, step in enumerate(steps):
         name = _map_attributes(value.__class__).get(step.removesuffix("[]"))
@@ -299,7 +306,7 @@ def _has_field(value: Any, steps: Sequence[str]) -> bool:
 
 @cache
 def _map_attributes(struct: Hashable) -> Mapping[str, str]:
-    """Return the struct's attribute for each field name in documents, or {} for other types."""
+    """Return the attribute of a struct type for each field name in documents, or {} for other types."""
     names = getattr(struct, "__struct_encode_fields__", ())
     return dict(zip(names, getattr(struct, "__struct_fields__", ()), strict=True))
 

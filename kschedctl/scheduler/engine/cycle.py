@@ -80,7 +80,8 @@ def run_pre_filter(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> PreF
     reached: list[str] = []
     narrowing: list[str] = []
     names: frozenset[str] | None = None
-    status, deciding_plugin, stopped = SUCCESS, "", False
+    status, deciding_plugin = SUCCESS, ""
+    stopped = False  # whether upstream does not reach the next plugin
     for plugin in plugins:
         if not offers(plugin, PreFilterPlugin):
             continue
@@ -102,14 +103,14 @@ def run_pre_filter(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> PreF
             narrowing.append(plugin.name)
             names = result.node_names if names is None else names & result.node_names
             if not names:
-                status = Status(Code.UNRESOLVABLE, (_format_conflict(narrowing),))
+                status = Status(Code.UNRESOLVABLE, (_format_node_name_conflict(narrowing),))
                 deciding_plugin, stopped = "", True
     return PreFilterOutcome(
         results, status, plugin=deciding_plugin, reached=tuple(reached), node_names=names, narrowed_by=tuple(narrowing)
     )
 
 
-def _format_conflict(plugins: list[str]) -> str:
+def _format_node_name_conflict(plugins: list[str]) -> str:
     """Return upstream's message for plugins whose sets of node names have no node in common."""
     if len(plugins) == 1:
         return f"node(s) didn't satisfy plugin {plugins[0]}"
@@ -117,7 +118,7 @@ def _format_conflict(plugins: list[str]) -> str:
 
 
 def select_allowed_nodes(pre_filter: PreFilterOutcome, view: Fork) -> Bools:
-    """Return a mask (N,) of the nodes to which PreFilter plugins restricted the pod, all nodes if none did."""
+    """Return a mask (N,) of the nodes that PreFilter plugins allow, which are all nodes unless a plugin names some."""
     names = pre_filter.node_names
     if names is None:
         return np.ones(len(view.nodes), np.bool_)
@@ -159,7 +160,7 @@ class FilterOutcome:
         return self.first < 0
 
     def find_first_rejection(self, row: int) -> tuple[str, Status]:
-        """Return the plugin that upstream reports for a rejected node, and its status."""
+        """Return the name of the plugin that upstream reports for a rejected node, and that plugin's status."""
         plugin = self.order[self.first[row]]
         verdicts = self.with_nominated if self.by_nominated[row] else self.verdicts
         return plugin, verdicts[plugin].status(row)
@@ -278,8 +279,8 @@ class Cycle:
     def get_node_status(self, row: int) -> Status:
         """Return the status of a node in the diagnosis.
 
-        This is the status from extenders, the status shared by all unexamined nodes, the status of the first plugin
-        that rejects the node, or Success.
+        A status from extenders comes first. A node that was not examined has the status that all such nodes share.
+        Otherwise, the status is that of the first plugin that rejects the node, or Success.
         """
         if row in self.extender_statuses:
             return self.extender_statuses[Row(row)]
@@ -318,7 +319,7 @@ def run_cycle(framework: FrameworkLike, info: PodInfo, view: Fork, sampling: Sam
     except PluginError as failure:
         error = str(failure)
 
-    # The results of a cycle that ends early.
+    # A cycle that ends early has these empty results.
     outcome = FilterOutcome((), {}, {}, np.full(len(view.nodes), -1), np.zeros(len(view.nodes), np.bool_))
     considered = np.zeros(len(view.nodes), np.bool_)
     nominated_row = _find_nominated_row(info, view)
@@ -326,6 +327,7 @@ def run_cycle(framework: FrameworkLike, info: PodInfo, view: Fork, sampling: Sam
     feasible, search = NOTHING_OFFERED, None
     scores = ScoreOutcome(feasible.rows)
 
+    # Filter and score the nodes.
     if error is None:
         try:
             outcome = Filtering.from_framework(framework, pre_filter, info, view).judge()
@@ -388,12 +390,15 @@ class Filtering:
         """Run all plugins on all nodes, and again with the nominated pods to which this pod must yield.
 
         A node must pass both times, as in upstream's RunFilterPluginsWithNominatedPods. `delta` is a hypothesis about
-        pods on nodes. `known_verdicts` are verdicts without a hypothesis, reused for plugins that do not read pods. If
-        `nodes_to_judge` (N,) is given, other nodes may get any verdict. Raises PluginError if a plugin fails.
+        pods on nodes. `known_verdicts` are verdicts without a hypothesis, which are reused for plugins that do not read
+        pods. If `nodes_to_judge` (N,) is given, all other nodes may get any verdict. Raises PluginError if a plugin
+        fails.
         """
         nodes = len(self.view.nodes)
         verdicts = self._collect_verdicts(delta, known_verdicts)
         first = find_first_rejecting_plugins(verdicts, nodes)
+
+        # Nominated pods matter only on the nodes for which they are nominated.
         with_nominated: Verdicts = {}
         by_nominated = np.zeros(nodes, np.bool_)
         nominated = self.view.build_nominated_delta_against(self.info)
@@ -405,7 +410,7 @@ class Filtering:
         return FilterOutcome(tuple(verdicts), verdicts, with_nominated, first, by_nominated)
 
     def _collect_verdicts(self, delta: Delta, known_verdicts: Verdicts | None) -> Verdicts:
-        """Return each plugin's verdict under a hypothesis, reusing known verdicts that the hypothesis cannot change."""
+        """Return each plugin's verdict under a hypothesis, reusing the known verdicts that it cannot change."""
         verdicts: dict[str, PluginVerdict] = {}
         for plugin in self.plugins:
             known = known_verdicts.get(plugin.name) if known_verdicts else None
@@ -427,7 +432,7 @@ class Filtering:
         return rejected
 
     def can_evictions_only_help(self) -> bool:
-        """Return whether evicting pods never makes a plugin that reads only a node's own row reject the node."""
+        """Return whether no plugin that reads only a node's own row rejects a node because pods left it."""
         return all(isinstance(p, OwnRowPlugin) and p.can_evictions_only_help(self.view) for p in self._own_row_plugins)
 
     @cached_property
@@ -452,7 +457,7 @@ class Filtering:
         return get_reads(plugin, self.pre_filter.results.get(plugin.name))
 
     def _judge_with_plugin(self, plugin: FilterPlugin, delta: Delta) -> PluginVerdict:
-        """Run one plugin on all nodes under a hypothesis and return its verdict."""
+        """Run one plugin on all nodes under a hypothesis, and return its verdict on each of them."""
         return PluginVerdict.from_rejections(self._iter_rejections(plugin, delta), len(self.view.nodes))
 
     def _iter_rejections(self, plugin: FilterPlugin, delta: Delta, rows: OwnRows | None = None) -> Iterator[Rejection]:
@@ -484,7 +489,11 @@ def _find_nominated_row(info: PodInfo, view: Fork) -> int | None:
 
 
 def _mask_examined_nodes(pre_filter: PreFilterOutcome, nominated_row: int | None, view: Fork) -> Bools:
-    """Return a mask (N,) of the nodes that upstream examines without sampling, none after a PreFilter rejection."""
+    """Return a mask (N,) of the nodes that upstream examines without sampling.
+
+    After a rejection by PreFilter, upstream examines none. The nominated node is examined even if PreFilter excludes
+    it.
+    """
     if pre_filter.status.rejected:
         return np.zeros(len(view.nodes), np.bool_)
     examined = select_allowed_nodes(pre_filter, view) & view.in_placement

@@ -38,7 +38,7 @@ NO_REJECTORS = Rejectors()
 def find_rejectors(cycle: Cycle) -> Rejectors:
     """Return the plugins that rejected the pod in a cycle.
 
-    There are none if the pod is schedulable or the cycle ended with an error.
+    No plugin is returned if the pod is schedulable or the cycle ended with an error.
     """
     if cycle.error is not None or cycle.schedulable:
         return NO_REJECTORS
@@ -46,7 +46,10 @@ def find_rejectors(cycle: Cycle) -> Rejectors:
 
 
 class PostFilterOutcome(msgspec.Struct, frozen=True):
-    """The combined answer of the PostFilter plugins. Success means that the pod may fit later, or that none ran."""
+    """The combined answer of the PostFilter plugins.
+
+    Success means that the pod may fit later, or that no plugin ran.
+    """
 
     status: Status = SUCCESS
     results: Mapping[str, PostFilterResult] = msgspec.field(default_factory=dict)
@@ -68,8 +71,8 @@ class PostFilterOutcome(msgspec.Struct, frozen=True):
 def run_post_filter(cycle: Cycle) -> PostFilterOutcome:
     """Run the PostFilter plugins in order until one succeeds, fails, or rejects the pod for good.
 
-    If all of them reject the pod only for now, the outcome has the reasons of all. In a cluster without nodes no plugin
-    runs, and the outcome is Success without a nominated node.
+    If all plugins reject the pod only for now, the outcome has the reasons of all of them. In a cluster without nodes
+    no plugin runs, and the outcome is Success without a nominated node.
     """
     results: dict[str, PostFilterResult] = {}
     plugins = cycle.framework.plugins_at("postFilter") if len(cycle.view.nodes) else []
@@ -85,6 +88,8 @@ def run_post_filter(cycle: Cycle) -> PostFilterOutcome:
             return PostFilterOutcome(result.status, results)
         if result.status.code in (Code.UNRESOLVABLE, Code.ERROR):
             return PostFilterOutcome(result.status, results, plugin.name)
+
+    # No plugin decided.
     if not results:
         return PostFilterOutcome()
     reasons = tuple(reason for result in results.values() for reason in result.status.reasons)
@@ -100,7 +105,7 @@ ABSENT_COUNT = ByVersion(
 
 
 def build_fit_error(cycle: Cycle, post_filter: str = "") -> str:
-    """Return upstream's message for a pod that fits on no node, followed by the message of PostFilter."""
+    """Return upstream's message for a pod that fits on no node, followed by PostFilter's message if there is one."""
     nodes = cycle.view.nodes_in_placement
     if nodes == 0:
         return NO_NODES
@@ -122,7 +127,7 @@ def format_pre_filter_rejection(nodes: int, status: Status) -> str:
 
 
 def format_histogram(nodes: int, counts: Mapping[str, int]) -> str:
-    """Return the message that lists the number of nodes per reason, sorted as strings like upstream.
+    """Return the message that lists the number of nodes per reason, sorted as text like in upstream.
 
     >>> format_histogram(12, {"Insufficient cpu": 9, "node(s) were unschedulable": 12})
     '0/12 nodes are available: 12 node(s) were unschedulable, 9 Insufficient cpu.'
@@ -132,7 +137,11 @@ def format_histogram(nodes: int, counts: Mapping[str, int]) -> str:
 
 
 def count_reasons(cycle: Cycle) -> Counter[str]:
-    """Count the nodes by the reason in the diagnosis. All nodes that were not examined share one reason."""
+    """Count the nodes by the reason in the diagnosis.
+
+    A node with a status from extenders counts for that status only. Nodes that were not examined share one reason,
+    which some versions do not count.
+    """
     has_extender_status = np.zeros(len(cycle.considered), np.bool_)
     has_extender_status[list(cycle.extender_statuses)] = True
     counts = cycle.filter.count_reasons(cycle.considered & ~has_extender_status)
@@ -147,8 +156,8 @@ def count_reasons(cycle: Cycle) -> Counter[str]:
 def _count_unexamined(cycle: Cycle, has_extender_status: Bools) -> int:
     """Count the nodes that upstream did not examine because PreFilter plugins left them out.
 
-    Since v1.32 these are all nodes minus those with a status of their own. Extenders may give a status to nodes that do
-    not exist.
+    If extenders were called, these are all nodes without a status of their own. Extenders may give a status to nodes
+    that do not exist, which then lowers the count.
     """
     not_allowed = int((cycle.view.in_placement & ~cycle.considered).sum())
     if not not_allowed or not cycle.consultation.calls:

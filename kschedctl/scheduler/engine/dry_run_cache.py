@@ -47,7 +47,7 @@ class DryRunState:
     """(V,): whether the pod has to be evicted, if the pod fits at all."""
 
     def for_unchanged_nodes(self, view: Fork, nominated: Delta) -> DryRunState:
-        """Return the result restricted to nodes on which no pods or nominations changed.
+        """Return the result restricted to nodes on which neither pods nor nominations have changed since.
 
         PDBs may allow other disruptions by now, which this does not check.
         """
@@ -62,7 +62,7 @@ class DryRunState:
         )
 
     def restrict_to(self, nodes: Bools) -> DryRunState:
-        """Return the part of the result for these nodes (N,)."""
+        """Return the result for only the nodes of a mask (N,)."""
         chosen_pods = nodes[self.node]
         return replace(
             self,
@@ -74,7 +74,7 @@ class DryRunState:
         )
 
     def merge(self, later: DryRunState) -> DryRunState:
-        """Return this result combined with a later one for other nodes. Pods remain sorted by node."""
+        """Return this result combined with a later result for other nodes. Pods remain sorted by node."""
         if not later.tried.any():
             return self
         node = np.concatenate((self.node, later.node))
@@ -90,7 +90,10 @@ class DryRunState:
         )
 
     def with_insufficient_priority(self, priority: int, nodes: Bools) -> DryRunState:
-        """Return the result with a note that evicting all pods up to a priority is not enough on these nodes (N,)."""
+        """Return the result with the record that evicting all pods up to a priority is not enough on these nodes.
+
+        `nodes` is a mask (N,).
+        """
         if not nodes.any():
             return self
         return replace(self, insufficient_priority=np.where(nodes, priority, self.insufficient_priority))
@@ -123,11 +126,11 @@ class VictimCache:
     _states: dict[Hashable, DryRunState] = field(default_factory=dict)
 
     def find(self, pod_class: Hashable) -> DryRunState | None:
-        """Return the latest dry run for a class of equal pods, or None."""
+        """Return the latest dry run for a class of equal pods, or None if there is none."""
         return self._states.get(pod_class)
 
     def store(self, pod_class: Hashable, state: DryRunState) -> None:
-        """Store a dry run, dropping the oldest ones if the cache is full."""
+        """Store a dry run as the latest one for its class of pods, dropping the oldest others if the cache is full."""
         if pod_class not in self._states:
             max_states = max(MAX_CACHED_PODS // (len(state.pods) + len(state.tried)), 1)
             drop_oldest_if_full(self._states, max_states)
@@ -135,9 +138,10 @@ class VictimCache:
 
 
 def get_dry_run_key(info: PodInfo, view: Fork) -> Hashable:
-    """Return a cache key that is equal for pods with the same priority and requests, or None if the pod has no number.
+    """Return a cache key that is equal for pods with the same priority and requests.
 
-    Pods that already had a node and are scheduled again have keys of their own.
+    Pods that already had a node and are scheduled again have keys of their own. A pod without a number has no key, so
+    that None is returned.
     """
     if info.number is None:
         return None

@@ -134,7 +134,7 @@ def parse_node(document: JsonObject) -> Node:
 
 
 def _parse_nodes(value: Json, type_name: str) -> list[JsonObject] | None:
-    """Return the items of a NodeList, or None for null."""
+    """Return the items of a NodeList, or None for null. Raises ExtenderError for other values."""
     if value is None:
         return None
     fields = _parse_fields(value, f"Go struct field {type_name}.Nodes of type v1.NodeList")
@@ -151,7 +151,7 @@ def _parse_uid(value: Json) -> str:
 
 
 def _parse_fields(value: Json, target: str) -> dict[str, Json]:
-    """Return an object's fields by lower-case name, since Go ignores case. There are no fields if the object is null.
+    """Return an object's fields by lower-case name, since Go ignores case. Null has no fields.
 
     Raises ExtenderError, whose message names the `target` Go type, for other values.
     """
@@ -184,7 +184,10 @@ def _parse_strings(value: Json, field: str) -> list[str] | None:
 
 
 def _parse_messages(value: Json, field: str) -> dict[str, str]:
-    """Return a JSON object as messages by node name. Raises ExtenderError for other values."""
+    """Return a JSON object as messages by node name, cut off at the maximum length.
+
+    Raises ExtenderError for other values.
+    """
     mapping = _parse_mapping(value, f"Go struct field {field} of type v1.FailedNodesMap")
     return {name: truncate_message(_parse_string(text, field)) for name, text in mapping.items()}
 
@@ -316,7 +319,7 @@ class SentVictims(NamedTuple):
 
 
 class FilterAnswer(NamedTuple):
-    """An extender's filter answer, resolved to nodes."""
+    """An extender's answer to the filter verb, with the nodes that it names."""
 
     remaining: OfferedNodes
     """The nodes that the extender leaves."""
@@ -352,7 +355,7 @@ class HTTPExtender:
         return False
 
     def find_unknowns(self, pod: Pod) -> Iterator[Unknown]:
-        """Yield what remains unknown about the pod because this extender is not called, although it is interested."""
+        """Yield what remains unknown about the pod because this extender is interested in it but is not called."""
         if self.call is not None or not self.is_interested(pod):
             return
         effects = {
@@ -392,7 +395,7 @@ class HTTPExtender:
     def preempt(self, pod: JsonObject, victims: Mapping[str, SentVictims]) -> dict[str, MetaVictims]:
         """Ask the extender which victims to evict on each node, and return its answer by node name.
 
-        Raises ExtenderError or UnknownAnswerError.
+        An extender that caches nodes gets only the UIDs of pods. Raises ExtenderError or UnknownAnswerError.
         """
         payload: dict[str, Json] = {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": None}
         if self.settings.node_cache_capable:  # it knows the pods by their UIDs
@@ -408,7 +411,10 @@ class HTTPExtender:
         return parse_preemption_result(self._call_verb(self.settings.preempt_verb, payload))
 
     def _build_extender_args(self, pod: JsonObject, offered: OfferedNodes, nodes: NodeColumns) -> dict[str, Json]:
-        """Build the payload of the filter and prioritize verbs, upstream's ExtenderArgs."""
+        """Build the payload of the filter and prioritize verbs, upstream's ExtenderArgs.
+
+        An extender that caches nodes gets only their names, and any other extender gets whole nodes.
+        """
         if self.settings.node_cache_capable:
             return {"Pod": pod, "Nodes": None, "NodeNames": list(offered.names)}
         items = offered.returned
@@ -417,7 +423,11 @@ class HTTPExtender:
         return {"Pod": pod, "Nodes": {"metadata": {}, "items": list(items)}, "NodeNames": None}
 
     def _call_verb(self, verb: str, payload: JsonObject) -> Json:
-        """Call a verb and return the decoded body. Raises ExtenderError or UnknownAnswerError."""
+        """Call a verb and return the decoded body.
+
+        Raises UnknownAnswerError if the extender is not called, and ExtenderError if it does not answer with status
+        200.
+        """
         if self.call is None:
             raise UnknownAnswerError(UNASKED.why)
         status, body = self.call(self.document, verb, payload)
@@ -500,8 +510,8 @@ class Consultation:
     def filter(self, view: Fork, rows: Rows) -> OfferedNodes:
         """Return the nodes at these rows that remain after all extenders filtered them in order.
 
-        Their messages are recorded. Extenders that fail and are ignorable, or whose answer is unknown, leave all nodes.
-        Raises PluginError if another extender fails.
+        The extenders' messages are recorded. An extender leaves all nodes if its answer is unknown, or if it fails and
+        is ignorable. Raises PluginError if another extender fails.
         """
         offered = OfferedNodes.from_rows(view.nodes, rows)
         for extender in self.extenders:
@@ -519,18 +529,21 @@ class Consultation:
             except UnknownAnswerError as error:
                 self._record_unknown(Effect.NARROWS, error)
                 continue
-            self._record_answer(extender, answer)
+            self._record_filter_messages(extender, answer)
             offered = answer.remaining
         return offered
 
     def filter_all(self, view: Fork, rows: Rows) -> OfferedNodes:
-        """Filter all rows that pass the plugins, like `filter`, and record in `narrowed` if extenders dropped some."""
+        """Filter the rows that pass all plugins, like `filter`, and record whether extenders dropped any of them."""
         offered = self.filter(view, rows)
         self.narrowed = len(offered.rows) != len(rows)
         return offered
 
-    def _record_answer(self, extender: HTTPExtender, answer: FilterAnswer) -> None:
-        """Record the messages that an extender gave about nodes. A node in both of its lists is unresolvable."""
+    def _record_filter_messages(self, extender: HTTPExtender, answer: FilterAnswer) -> None:
+        """Record the messages that an extender gave about nodes.
+
+        A node that is listed both as failed and as unresolvable is unresolvable.
+        """
         for name, message in answer.unresolvable.items():
             self._record_status(extender, name, Code.UNRESOLVABLE, message)
         for name, message in answer.failed.items():
@@ -538,7 +551,10 @@ class Consultation:
                 self._record_status(extender, name, Code.UNSCHEDULABLE, message)
 
     def _record_status(self, extender: HTTPExtender, name: str, code: Code, message: str) -> None:
-        """Record the status that an extender's message gives a node, added to earlier messages in old versions."""
+        """Record the status that an extender's message gives to a node.
+
+        In old versions, the message is added to earlier messages about the node.
+        """
         reasons: tuple[str, ...] = (message,)
         earlier = self.statuses.get(name)
         if earlier is not None and AGGREGATED.at(self._release):
@@ -551,9 +567,9 @@ class Consultation:
     # -- prioritize ----------------------------------------------------------------------------------------------
 
     def prioritize(self, view: Fork, offered: OfferedNodes) -> Iterator[tuple[str, Scores]]:
-        """Yield each scoring extender's URL with what it adds to the total score of each node, (F,).
+        """Yield the URL of each extender that scores, with what it adds to the total score of each node, (F,).
 
-        Failing extenders are ignored, and a single node is not scored.
+        Extenders that fail are ignored. If there is only one node, nothing is scored.
         """
         if len(offered.rows) < 2:
             return
@@ -568,6 +584,8 @@ class Consultation:
             except UnknownAnswerError as error:
                 self._record_unknown(Effect.SCORES, error)
                 continue
+
+            # Weight the scores, whose scale is 0 to 10, like the scores of plugins.
             totals: dict[str, int] = {}
             for host, score in priorities:
                 totals[host] = totals.get(host, 0) + score
@@ -583,7 +601,10 @@ class Consultation:
         make_call: Callable[[JsonObject, OfferedNodes, NodeColumns], Answer],
         nodes: NodeColumns,
     ) -> Answer:
-        """Make a call of a verb that takes nodes, record it, and return the answer. Raises like the call."""
+        """Make a call of the filter or prioritize verb, record it, and return the answer.
+
+        Raises ExtenderError or UnknownAnswerError.
+        """
         full = not extender.settings.node_cache_capable
         call = ExtenderCall(extender.url, verb, offered.names, full)
         return self._record_call(call, lambda: make_call(self.pod, offered, nodes))
@@ -591,7 +612,10 @@ class Consultation:
     # -- preempt -------------------------------------------------------------------------------------------------
 
     def preempt(self, extender: HTTPExtender, victims: Mapping[str, SentVictims]) -> dict[str, MetaVictims] | None:
-        """Return the victims that an extender chooses by node, or None if it cannot be called. Raises ExtenderError."""
+        """Return the victims that an extender chooses, by node, or None if its answer is unknown.
+
+        Raises ExtenderError if the extender fails.
+        """
         call = ExtenderCall(extender.url, extender.settings.preempt_verb, tuple(victims))
         try:
             return self._record_call(call, lambda: extender.preempt(self.pod, victims))
@@ -600,7 +624,10 @@ class Consultation:
             return None
 
     def _record_call(self, call: ExtenderCall, make_call: Callable[[], Answer]) -> Answer:
-        """Make a call, record it even if it fails, and return the answer. Raises like the call."""
+        """Make a call, record it even if it fails, and return the answer.
+
+        Raises ExtenderError or UnknownAnswerError.
+        """
         try:
             answer = make_call()
         except (ExtenderError, UnknownAnswerError) as error:
@@ -610,7 +637,7 @@ class Consultation:
         return answer
 
     def _record_unknown(self, effect: Effect, error: UnknownAnswerError) -> None:
-        """Record that the answer depends on an extender that could not be called."""
+        """Record that the answers about the pod depend, by this effect, on an extender whose answer is unknown."""
         self.unknown[Unknown(Dependency(NAME, effect), Gap(str(error)))] = None
 
 

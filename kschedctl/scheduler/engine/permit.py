@@ -42,9 +42,10 @@ def run_permit(
 ) -> PermitOutcome:
     """Run the Permit plugins for a pod assumed on a row, in order, until one rejects the pod or fails.
 
-    If none does but some make the pod wait, the status is Wait. With `plugin_names`, only these plugins run.
+    If no plugin does so but some make the pod wait, the status is Wait. With `plugin_names`, only these plugins run. An
+    error of a plugin is not raised but becomes the status.
     """
-    waiting: Status | None = None
+    latest_wait: Status | None = None
     seconds: dict[str, int] = {}
     for plugin in framework.plugins_at("permit"):
         is_selected = plugin_names is None or plugin.name in plugin_names
@@ -59,15 +60,18 @@ def run_permit(
         if status.rejected:
             return PermitOutcome(status, plugin.name)
         if status.code is Code.WAIT:
-            waiting = status
+            latest_wait = status
             seconds[plugin.name] = min(_get_timeout_seconds(plugin, info, view), MAX_TIMEOUT_SECONDS)
-    if waiting is not None:
-        return PermitOutcome(Status(Code.WAIT, (*waiting.reasons, WAITS_AT_PLUGIN)), waiting=seconds)
+    if latest_wait is not None:
+        return PermitOutcome(Status(Code.WAIT, (*latest_wait.reasons, WAITS_AT_PLUGIN)), waiting=seconds)
     return PermitOutcome()
 
 
 def _get_timeout_seconds(plugin: PermitPlugin, info: PodInfo, view: Fork) -> int:
-    """Return the number of seconds that the plugin lets this pod wait, the maximum if it has no `permit_timeout`."""
+    """Return the number of seconds for which the plugin lets this pod wait.
+
+    The attribute `permit_timeout` of the plugin is a number or a function of the pod. Without it, the maximum applies.
+    """
     timeout = getattr(plugin, "permit_timeout", MAX_TIMEOUT_SECONDS)
     return int(timeout(info, view) if callable(timeout) else timeout)
 

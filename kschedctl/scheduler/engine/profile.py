@@ -35,7 +35,7 @@ class ProfileLike(Protocol):
 
     @property
     def percentage_of_nodes_to_score(self) -> int | None:
-        """The percentage of nodes to search, or None for that of the configuration."""
+        """The percentage of nodes to search, or None if the value of the configuration applies."""
 
 
 class FrameworkLike(Protocol):

@@ -99,7 +99,10 @@ class PodHeap:
         heappush(self._heap, (self._key(pod), self._added, pod.position))
 
     def delete(self, position: Position) -> QueuedPod | None:
-        """Remove and return the pod at a position, or return None if it is not in the heap."""
+        """Remove and return the pod at a position, or return None if it is not in the heap.
+
+        Its entry in the heap is skipped later.
+        """
         if position not in self._pods:
             return None
         _, pod = self._pods.pop(position)

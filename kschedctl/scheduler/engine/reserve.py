@@ -31,7 +31,10 @@ NO_PRE_FILTER_RESULTS: Mapping[str, PreFilterResult] = {}
 
 
 def uses_claims(info: PodInfo, view: Fork) -> bool:
-    """Return whether the pod uses volume claims or device claims, also for extended resources that devices back."""
+    """Return whether the pod uses volume claims or device claims.
+
+    A request for an extended resource that devices back counts as a device claim.
+    """
     spec = info.spec
     if spec.resource_claims or any(v.persistent_volume_claim or v.ephemeral for v in spec.volumes):
         return True
@@ -45,7 +48,7 @@ def has_backed_resources(info: PodInfo, view: Fork) -> bool:
 
 
 def find_reserve_plugins(framework: FrameworkLike, *specs: PodSpec) -> list[ReservePlugin]:
-    """Return the profile's Reserve plugins that may reserve something for one of these pods."""
+    """Return the profile's Reserve plugins that may reserve something for at least one of these pods."""
     plugins = [plugin for plugin in framework.plugins_at("reserve") if offers(plugin, ReservePlugin)]
     return [plugin for plugin in plugins if any(_may_reserve_for(plugin, spec) for spec in specs)]
 
@@ -72,8 +75,8 @@ def reserve(
     """Replace objects in the view by what the plugins reserve for a pod on a node.
 
     If one plugin fails, nothing is reserved. `info` describes the pod's requests. A plugin without a result in
-    `pre_filter_results` runs its PreFilter first. With `assumed`, the pod is not bound yet. Raises PluginError if a
-    plugin fails.
+    `pre_filter_results` runs its PreFilter first. With `assumed`, the pod is not bound yet, so plugins only assume
+    their objects if they can. Raises PluginError if a plugin fails.
     """
     changes: list[Changes] = []
     for plugin in plugins:
@@ -81,9 +84,12 @@ def reserve(
             result = pre_filter_results.get(plugin.name)
             if result is None and offers(plugin, PreFilterPlugin):
                 result = plugin.pre_filter(info, view)
-            make_changes = plugin.assume if assumed and offers(plugin, AssumingPlugin) else plugin.reserve
             state = None if result is None else result.state
-            changes.append(make_changes(info, pod, view, row, state))
+
+            if assumed and offers(plugin, AssumingPlugin):
+                changes.append(plugin.assume(info, pod, view, row, state))
+            else:
+                changes.append(plugin.reserve(info, pod, view, row, state))
         except PluginError as failure:
             raise PluginError(f'running Reserve plugin "{plugin.name}": {failure}') from None
     _replace_objects(changes, view)
@@ -95,6 +101,6 @@ def release(plugins: Iterable[ReservePlugin], view: Fork, positions: Sequence[in
 
 
 def _replace_objects(changes: Iterable[Changes], view: Fork) -> None:
-    """Apply the plugins' changes to the objects of the view."""
+    """Replace the objects of the view that the plugins changed."""
     for objects in changes:
         view.objects.replace(objects)

@@ -92,7 +92,7 @@ class SampledFrom(msgspec.Struct, frozen=True):
     start: int | None = None
 
     def start_sampling(self, configuration: ConfigurationLike, nodes: int, seed: int = 0) -> Sampling:
-        """Start the sampled searches of one run with a configuration.
+        """Start the sampled searches of one run, with the settings of a configuration.
 
         If the start index is unknown, seed 0 starts at 0 and other seeds start elsewhere.
         """
@@ -128,14 +128,14 @@ class Sampling:
     def __init__(self, percentage: int = 0, start: int = 0, extended: bool = False) -> None:
         self.percentage, self.start, self.extended = percentage, start, extended
 
-    def count_needed_for_scoring(self, nodes: int, terms: SearchTerms) -> int:
-        """Return how many feasible nodes the search finds if plugins or extenders score them."""
+    def count_nodes_needed_for_scoring(self, nodes: int, terms: SearchTerms) -> int:
+        """Return after how many feasible nodes the search ends if plugins or extenders score them."""
         percentage = self.percentage if terms.percentage is None else terms.percentage
         return count_nodes_to_find(percentage, nodes)
 
-    def count_needed(self, nodes: int, terms: SearchTerms) -> int:
-        """Return how many feasible nodes the search finds, which is one if nothing scores them."""
-        return self.count_needed_for_scoring(nodes, terms) if terms.scoring or self.extended else 1
+    def count_nodes_needed(self, nodes: int, terms: SearchTerms) -> int:
+        """Return after how many feasible nodes the search ends, which is 1 if nothing scores them."""
+        return self.count_nodes_needed_for_scoring(nodes, terms) if terms.scoring or self.extended else 1
 
     def search(
         self,
@@ -154,25 +154,27 @@ class Sampling:
         # Find how many nodes are examined, in order from the start index on.
         start = self.start
         nodes = len(offered)
-        needed = self.count_needed(nodes, terms)
+        needed = self.count_nodes_needed(nodes, terms)
         order = np.roll(offered, -(start % nodes)) if nodes else offered
         feasible = np.flatnonzero(~rejected[order])
         examined_count = nodes
         if len(feasible) > needed:  # like upstream, the search ends before the first feasible node too many
             examined_count = int(feasible[needed])
-        failures = np.flatnonzero(failed[order[:examined_count]]) if failed is not None else NOWHERE
-        if len(failures):
+        failures = NOWHERE if failed is None else np.flatnonzero(failed[order[:examined_count]])
+        if len(failures):  # the search ends at the first node that failed
             examined_count = int(failures[0]) + 1
+
+        # The nominated node was examined, too, if a plugin rejected it.
         examined = np.zeros(len(rejected), np.bool_)
         examined[order[:examined_count]] = True
         if nominated_row is not None and rejected[nominated_row] and (failed is None or not failed[nominated_row]):
             examined[nominated_row] = True
 
-        # Move the start index by the number of nodes with a result. A node that failed has none.
+        # Move the start index by the number of nodes with a result.
         processed = int(examined.sum()) + terms.extender_statuses
         if terms.counts_left_out:
             processed += int((~examined).sum()) - (nodes - examined_count)
-        if len(failures):
+        if len(failures):  # the node that failed has no result
             processed -= 1
         known_nodes = len(rejected) if terms.nodes is None else terms.nodes
         self.start = (start + processed) % max(known_nodes, 1)

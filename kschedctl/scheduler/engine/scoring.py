@@ -79,8 +79,8 @@ def run_score(
 ) -> ScoreOutcome:
     """Score the feasible nodes with all plugins of the profile.
 
-    `pre_filter_results` are the PreFilter results by plugin. Raises PluginError, also for a normalized score outside 0
-    to 100.
+    `pre_filter_results` are the PreFilter results by plugin. Raises PluginError if a plugin fails or a normalized score
+    is not between 0 and 100.
     """
     if not len(nodes.rows):
         return ScoreOutcome(nodes.rows)
@@ -92,6 +92,7 @@ def run_score(
         if scores_with_pre_filter_state(plugin) and plugin.name in pre_filter_results:
             prepared[plugin.name] = PreScoreResult(pre_filter_results[plugin.name].state)
 
+    # All others are prepared by PreScore.
     ran_pre_score = set()
     for plugin in framework.plugins_at("preScore"):
         if offers(plugin, PreScorePlugin):
@@ -101,6 +102,7 @@ def run_score(
             except PluginError as failure:
                 raise PluginError(f'running PreScore plugin "{plugin.name}": {failure}') from None
 
+    # Score, normalize and weight.
     raw = {}
     normalized = {}
     weighted = {}
@@ -115,7 +117,7 @@ def run_score(
             normalized[name] = plugin.normalize(pre_score.state, raw[name])
         except PluginError as failure:
             raise PluginError(f'running Score plugins: plugin "{name}" failed with: {failure}') from None
-        _validate_range(name, normalized[name])
+        _check_score_range(name, normalized[name])
         weighted[name] = normalized[name] * framework.profile.weights[name]
 
     # Without Score plugins and extenders, upstream gives every node a score of 1.
@@ -123,7 +125,7 @@ def run_score(
     return ScoreOutcome(nodes.rows, raw, normalized, weighted, base=base)
 
 
-def _validate_range(name: str, scores: Scores) -> None:
+def _check_score_range(name: str, scores: Scores) -> None:
     """Raise PluginError if a plugin's normalized scores are not all between 0 and 100."""
     if scores.min() >= 0 and scores.max() <= MAX_NODE_SCORE:
         return
@@ -152,7 +154,11 @@ class ScoredNodes(NamedTuple):
 
     @classmethod
     def from_offered(cls, view: Fork, nodes: OfferedNodes, release: KubeVersion) -> ScoredNodes:
-        """Prepare the offered nodes for scoring. Raises PluginError if a node cannot be scored."""
+        """Prepare the offered nodes for scoring.
+
+        Whole nodes that an extender returned are scored in newer versions. In older versions, the scheduler's own nodes
+        are. Raises PluginError if a node that does not exist would have to be scored.
+        """
         if nodes.returned is not None and SCORED_AS_RETURNED.at(release):
             return cls(*_add_returned_nodes(view, nodes), view, nodes.rows)
         for position in np.flatnonzero(nodes.rows < 0).tolist():
@@ -176,9 +182,9 @@ class ScoredNodes(NamedTuple):
 
 
 def _add_returned_nodes(view: Fork, offered: OfferedNodes) -> tuple[Fork, Rows]:
-    """Return a fork with the returned nodes added after its own nodes, and their rows.
+    """Return a fork with the nodes that an extender returned added after its own nodes, and their rows.
 
-    Raises PluginError if a plugin fails.
+    Raises PluginError if a node has an invalid amount.
     """
     nodes = [parse_node(document) for document in offered.returned or ()]
     # A node that the cluster does not have (NO_ROW) is added like the first node.

@@ -65,37 +65,47 @@ class EveryStart:
         """(F,): the places of the feasible nodes among the offered nodes."""
 
     def search_samples(self, sample_size: int) -> Searches:
-        """Return the results of the searches that stop after `sample_size` feasible nodes."""
+        """Return the results of the searches that stop after `sample_size` feasible nodes.
+
+        If there are not more feasible nodes, every search examines all nodes.
+        """
         if len(self.places) <= sample_size:
             return self._build_full_searches()
+
+        # A search examines all nodes up to the first feasible one that it does not need, possibly in a second round.
         first = np.searchsorted(self.places, self.starts)  # the feasible node that each search finds first
-        rounds = np.concatenate((self.places, self.places + self.offered))  # a search may continue at the beginning
-        # A search examines all nodes up to the first feasible one that it does not need.
-        examined = rounds[first + sample_size] - self.starts
+        two_rounds = np.concatenate((self.places, self.places + self.offered))
+        examined = two_rounds[first + sample_size] - self.starts
+
+        # Searches that find the same feasible node first have the same sample.
         ties, lost, hits = self._find_best_per_search(sample_size).sums[:, first % len(self.places)]
         return Searches(sample_size, examined, ties, lost, hits)
 
     def _build_full_searches(self) -> Searches:
-        """Build the results for searches that examine all nodes, so that each of them finds the best node."""
+        """Build the results for searches that examine all nodes, so that all of them find the best nodes."""
         ones = np.ones(len(self.starts), np.int64)
         best = len(self.cycle.scores.best) * ones
         return Searches(len(self.places), self.offered * ones, best, 0 * ones, best)
 
     def _find_best_per_search(self, sample_size: int) -> Best:
-        """Return the best sampled nodes of each search, indexed by the feasible node that the search finds first."""
+        """Return the best sampled nodes of each search, indexed by the feasible node that the search finds first.
+
+        If a plugin's scores may depend on every sampled node, each sample is scored by itself.
+        """
         if must_score_each_search(self.cycle):
             return self._score_each_search(sample_size)
         # In a run of windows with equal keys, each node has the same scores in all windows.
         feasible_count = len(self.places)
         window_keys = [key for _, scorer in self._scorers for key in scorer.build_window_keys(sample_size)]
-        parts = []
+        best_of_runs = []
         for begin, end in split_into_runs(window_keys, feasible_count, sample_size):
             places = np.arange(begin, end + sample_size - 1) % feasible_count
             total = self._independent_scores[places]
             for weight, scorer in self._scorers:
                 total = total + weight * scorer.normalize_in_window(begin, places)
-            parts.append(find_best_per_window(total, self._columns[:, places], sample_size))
-        return Best(np.concatenate([part.top for part in parts]), np.hstack([part.sums for part in parts]))
+            best_of_runs.append(find_best_per_window(total, self._columns[:, places], sample_size))
+        tops = np.concatenate([best.top for best in best_of_runs])
+        return Best(tops, np.hstack([best.sums for best in best_of_runs]))
 
     def _score_each_search(self, sample_size: int) -> Best:
         """Find the best nodes of each search by running the Score plugins on every sample."""
@@ -152,7 +162,7 @@ class ExtremesScorer:
         return [*find_window_extremes(self.raw, width)]
 
     def normalize_in_window(self, window: int, places: Rows) -> Scores:
-        """Return the normalized scores of the nodes at these places."""
+        """Return the normalized scores of the nodes at these places, which are the same in every window of a run."""
         return self.plugin.normalize(None, self.raw[places])
 
 
@@ -186,7 +196,7 @@ class DomainsScorer:
         self._raw: dict[tuple[int, ...], Scores] = {}
 
     def build_window_keys(self, width: int) -> list[npt.NDArray[np.int64]]:
-        """Return the number of domains and the lowest and highest raw score of each window.
+        """Return, for each window, the number of domains per topology key, and the lowest and highest raw score.
 
         The numbers of domains are also stored in `sizes`, which `normalize_in_window` needs.
         """
@@ -211,7 +221,7 @@ class DomainsScorer:
         return self.domain_scores.normalize(raw[places], self.counted[places])
 
     def _get_raw_scores(self, sizes: tuple[int, ...]) -> Scores:
-        """Return the raw scores of all nodes for these numbers of domains, from a cache."""
+        """Return the raw scores of all nodes for these numbers of domains, from a cache if possible."""
         if sizes not in self._raw:
             self._raw[sizes] = self.domain_scores.raw_scores(self.rows, sizes)
         return self._raw[sizes]
@@ -242,7 +252,10 @@ def sum_independent_scores(cycle: Cycle) -> Scores:
 
 
 def must_score_each_search(cycle: Cycle) -> bool:
-    """Return whether a Score plugin does not declare what its scores depend on, so that every sample must be scored."""
+    """Return whether every sample must be scored by itself.
+
+    This is so if a Score plugin does not declare which other nodes its scores depend on.
+    """
     return any(p.name in cycle.scores.raw and get_peers(p) is Peers.ALL for p in cycle.framework.plugins_at("score"))
 
 
@@ -259,13 +272,13 @@ def unroll_circle(values: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.i
 
 
 def find_window_extremes(values: Scores, width: int) -> tuple[Scores, Scores]:
-    """Return the lowest and the highest value of each window, (F,) each."""
+    """Return the lowest and the highest value of each window of `width` values on the circle, (F,) each."""
     flat = unroll_circle(values, width)
     return _reduce_windows(np.minimum, flat, width), _reduce_windows(np.maximum, flat, width)
 
 
 def _reduce_windows(reduction: np.ufunc, values: Scores, width: int) -> Scores:
-    """Return the reduction of each window by a ufunc such as np.minimum, in a logarithmic number of passes.
+    """Reduce each window by a ufunc such as np.minimum, in a logarithmic number of passes.
 
     Each window is covered by two overlapping windows whose width is a power of two.
     """
@@ -290,6 +303,7 @@ def count_distinct_per_window(codes: Ints | Rows, counted: Bools, width: int) ->
     places = np.arange(count + width - 1)
     places = places[counted[places % count]]
     code_at_place = codes[places % count]
+
     # Sort by code. Of each two neighbors with equal codes, the first is the previous occurrence of the second.
     order = np.argsort(code_at_place, kind="stable")
     earlier = order[:-1]
@@ -297,6 +311,7 @@ def count_distinct_per_window(codes: Ints | Rows, counted: Bools, width: int) ->
     is_repeated = code_at_place[later] == code_at_place[earlier]
     previous_place = np.full(len(places), -1)
     previous_place[later[is_repeated]] = places[earlier[is_repeated]]
+
     # Count a code in each window that begins after its previous occurrence and includes this one.
     first = np.maximum(previous_place, places - width) + 1
     last = np.minimum(places, count - 1)
@@ -362,10 +377,10 @@ def find_best_per_window(scores: Scores, columns: npt.NDArray[np.int64], width: 
 
 
 def _find_best_of_prefixes(scores: Scores, columns: npt.NDArray[np.int64]) -> Best:
-    """Find the best score, and the sums over its places, of the first score, of the first two scores, and so on."""
+    """Find the best score, and the sums over its places, of the first 1, 2, … scores."""
     tops = np.maximum.accumulate(scores)
     rises = np.append(True, tops[1:] > tops[:-1])
     first_with_top = np.maximum.accumulate(np.where(rises, np.arange(len(tops)), 0))
-    # Sum over all places that had the top of their prefix, minus those before the present top was reached.
+    # Sum over all places that had the top of their prefix, and subtract the places before the present top was reached.
     added = np.cumsum(columns * (scores == tops), axis=1)
     return Best(tops, added - added[:, first_with_top] + columns[:, first_with_top])

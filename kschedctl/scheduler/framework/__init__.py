@@ -159,7 +159,10 @@ class Plugin(Protocol):
 
 
 def get_reads(plugin: Plugin, result: PreFilterResult | PreScoreResult | None = None) -> Reads:
-    """Return the data that a plugin's answers depend on, narrowed by its PreFilter or PreScore result for the pod."""
+    """Return which data a plugin's answers depend on, as its result for the pod or else the plugin itself declares.
+
+    A plugin that declares nothing may read all pods.
+    """
     if result is not None and result.reads is not None:
         return result.reads
     reads: Reads = getattr(plugin, "reads", Reads.PODS)
@@ -167,7 +170,7 @@ def get_reads(plugin: Plugin, result: PreFilterResult | PreScoreResult | None = 
 
 
 def get_peers(plugin: Plugin) -> Peers:
-    """Return the other nodes that a plugin's score depends on, which are all unless the plugin declares fewer."""
+    """Return which other nodes a plugin's score of a node depends on, which are all nodes if it declares nothing."""
     peers: Peers = getattr(plugin, "peers", Peers.ALL)
     return peers
 
@@ -193,7 +196,7 @@ class FilterPlugin(Plugin, Protocol[State_contra]):
     """A plugin that rejects nodes."""
 
     def filter(self, info: PodInfo, view: Fork, state: State_contra | None, delta: Delta) -> Iterator[Rejection]:
-        """Yield the rejections of nodes that cannot run the pod, with each node changed as `delta` describes.
+        """Yield the rejections of nodes that cannot run the pod, after the changes that `delta` describes.
 
         `state` comes from the PreFilter result, or is None if the plugin has no PreFilter. Raises PluginError if a
         plugin fails.
@@ -220,7 +223,7 @@ class ScorePlugin(Plugin, Protocol[State_contra]):
         """
 
     def normalize(self, state: State_contra | None, scores: Scores) -> Scores:
-        """Return scores from 0 to 100, (F,) int64. They are unchanged if upstream has no NormalizeScore."""
+        """Return the scores scaled to 0 to 100, (F,) int64. They stay unchanged if upstream has no NormalizeScore."""
 
 
 @runtime_checkable
@@ -247,7 +250,7 @@ def offers(plugin: object, point: type[P]) -> TypeGuard[P]:
 
 
 def scores_with_pre_filter_state(plugin: Plugin) -> bool:
-    """Return whether Score gets the state of PreFilter if no PreScore of the plugin ran."""
+    """Return whether the plugin's Score gets the state of its PreFilter if its PreScore did not run."""
     return not offers(plugin, PreScorePlugin) or getattr(plugin, "one_state", False)
 
 
@@ -271,7 +274,10 @@ class QueueSortPlugin(Plugin, Protocol):
     """A plugin that orders the active queue."""
 
     def sort_keys(self, view: Fork, positions: Sequence[Position]) -> Sequence[Sortable]:
-        """Return a sort key for each pod. The smallest comes first, and `positions` are in order of creation."""
+        """Return a sort key for each pod. The pod with the smallest key comes first.
+
+        `positions` are in order of creation.
+        """
 
 
 @runtime_checkable
@@ -327,9 +333,9 @@ class PermitPlugin(Plugin, Protocol):
     def permit(self, info: PodInfo, view: Fork, row: int) -> Status:
         """Return Success, Wait or a rejection for a pod that was assumed on the node at `row`.
 
-        With Wait, the pod waits for `permit_timeout` seconds, an attribute of the plugin, and for upstream's maximum of
-        15 minutes without one. The other pods of its group are on their nodes already. Raises PluginError if a plugin
-        fails.
+        After Wait, the pod waits for the number of seconds in the plugin's attribute `permit_timeout`, or for
+        upstream's maximum of 15 minutes without the attribute. The other pods of its group are on their nodes already.
+        Raises PluginError if a plugin fails.
         """
 
 
@@ -367,7 +373,7 @@ class FaultyPlugin(Plugin, Protocol[Cycle_contra]):
     """A plugin that reproduces a bug of upstream."""
 
     def upstream_fault(self, cycle: Cycle_contra) -> UpstreamFault | None:
-        """Return the bug if it may affect the pod of a finished `Cycle`."""
+        """Return the bug if it may affect the pod of a finished `Cycle`, otherwise None."""
 
 
 def has_upstream_fault(plugin: object) -> TypeGuard[FaultyPlugin]:
@@ -389,7 +395,7 @@ class PluginVerdict(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_rejections(cls, rejections: Iterator[Rejection], node_count: int) -> PluginVerdict:
-        """Combine a plugin's rejections into masks over all nodes."""
+        """Combine a plugin's rejections into masks over all nodes. Rejections of no node are dropped."""
         effective = tuple(r for r in rejections if r.mask.any())
         rejected = np.zeros(node_count, np.bool_)
         unresolvable = np.zeros(node_count, np.bool_)
@@ -416,7 +422,7 @@ class PluginVerdict(msgspec.Struct, frozen=True):
 
 
 def require_state(state: StateT | None, message: str) -> StateT:
-    """Return the state, or raise PluginError with the message if it is None.
+    """Return the state. Raises PluginError with the message if it is None.
 
     The state is None if a profile enables an extension point without the extension point that prepares its state.
     """

@@ -37,29 +37,29 @@ class PluginArgs(Struct, frozen=True):
 
 
 def invalid(path: str, value: object, problem: str) -> str:
-    """Return the message for a value that breaks a rule."""
+    """Return upstream's message for a value that breaks a rule."""
     return f"{path}: Invalid value: {_to_json(value)}: {problem}"
 
 
 def duplicate(path: str, value: object) -> str:
-    """Return the message for a value that may occur only once."""
+    """Return upstream's message for a value that may occur only once."""
     return f"{path}: Duplicate value: {_to_json(value)}"
 
 
 def not_supported(path: str, value: str, supported: Iterable[str]) -> str:
-    """Return the message for a value that is not in the list of supported values."""
+    """Return upstream's message for a value that is not in the list of supported values."""
     return f"{path}: Unsupported value: {_to_json(value)}: supported values: {', '.join(map(_to_json, supported))}"
 
 
 def required(path: str, problem: str = "") -> str:
-    """Return the message for a missing or empty field, followed by the problem if there is more to say."""
+    """Return upstream's message for a missing or empty field, followed by the problem if one is given."""
     if not problem:
         return f"{path}: Required value"
     return f"{path}: Required value: {problem}"
 
 
 def forbidden(path: str, problem: str) -> str:
-    """Return the message for a field that must not be set."""
+    """Return upstream's message for a field that must not be set."""
     return f"{path}: Forbidden: {problem}"
 
 

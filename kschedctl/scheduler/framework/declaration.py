@@ -117,19 +117,25 @@ class DeclaredPlugin(Generic[FilterState, ScoreState]):
 
     @classmethod
     def version_changes(cls) -> tuple[ByVersion[object], ...]:
-        """Return `changed` and the changes declared in modules that are loaded only when needed."""
+        """Return the plugin's rules that differ between versions.
+
+        A plugin overrides this if some of them are declared in modules that are loaded only when needed.
+        """
         return cls.changed
 
     @classmethod
     def noted_changes(cls) -> tuple[NotedChange, ...]:
-        """Return the changes that are known only from release notes, with the pods that they affect."""
+        """Return the changes that are known only from release notes, with the pods that they affect.
+
+        There are none by default.
+        """
         return ()
 
     @classmethod
     def make(cls, args: Any, gates: FeatureGates) -> Self | None:
         """Build the plugin for a profile, or return None if these arguments are not replayed.
 
-        `args` are its arguments in the profile, None if it has none.
+        `args` are the plugin's arguments in the profile, or None if it has none.
         """
         return cls()
 
@@ -167,7 +173,7 @@ class OwnRowPlugin(DeclaredPlugin[FilterState, ScoreState]):
     """A plugin whose answer about a node depends only on that node's row, so that it may be given some nodes only."""
 
     def can_evictions_only_help(self, view: Fork) -> bool:
-        """Return whether removing pods from a node never makes Filter reject it."""
+        """Return whether removing pods from a node never makes Filter reject it. By default, it may."""
         return False
 
     reads: Literal[Reads.OWN_ROW] = Reads.OWN_ROW  # type: ignore[assignment]  # narrower than in the base class
@@ -338,7 +344,10 @@ READ_FOR_NEW_PODS = ("RuntimeClass", "ResourceClaimTemplate")
 
 
 def list_kinds_read(plugins: Iterable[Declaration], gates: FeatureGates) -> tuple[str, ...]:
-    """Return the kinds that the plugins read, starting with those that every answer needs."""
+    """Return the kinds of objects that the plugins read, starting with the kinds that every answer needs.
+
+    Kinds that depend on a feature gate count only if the gate is on.
+    """
     kinds = list(ALWAYS_READ)
     for plugin in plugins:
         kinds += plugin.kinds
@@ -352,7 +361,8 @@ def list_kinds_read(plugins: Iterable[Declaration], gates: FeatureGates) -> tupl
 def find_needless_kinds(plugins: Iterable[Declaration], specs: Iterable[PodSpec]) -> dict[str, str]:
     """Return the kinds that cannot affect any answer about these pods, each with the reason.
 
-    `specs` are all pods of the cluster, including running ones, since a displaced pod may have to be placed again.
+    A kind is needless if it matters only to pods with a trait that no pod has. `specs` are all pods of the cluster,
+    including running ones, since a displaced pod may have to be placed again.
     """
     plugin_list, pod_specs = list(plugins), list(specs)
     traits = {plugin.kinds_matter_to for plugin in plugin_list if plugin.kinds_matter_to is not None}

@@ -71,7 +71,7 @@ class DoubtfulPlugin(Plugin, Protocol):
     """A plugin whose answers depend on something that no object records."""
 
     def doubts(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
-        """Yield dependencies of the answer on things other than objects, such as the scheduler's memory."""
+        """Yield what the answer depends on besides objects, such as the scheduler's memory."""
 
 
 ALWAYS_NEEDED = (Dependency("Node", Effect.EITHER), Dependency("Pod", Effect.EITHER))
@@ -79,7 +79,10 @@ ALWAYS_NEEDED = (Dependency("Node", Effect.EITHER), Dependency("Pod", Effect.EIT
 
 
 def find_unknowns(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> tuple[Unknown, ...]:
-    """Return the distinct dependencies of an answer about the pod on objects that were not read."""
+    """Return the distinct dependencies of an answer about the pod on objects that were not read.
+
+    The result is empty if all objects were read.
+    """
     objects = view.objects
     if not objects.gaps:
         return ()
@@ -106,7 +109,7 @@ def find_plugins_not_asked(unknowns: Iterable[Unknown]) -> frozenset[str]:
 
 
 def _iter_manifest_dependencies(pod: Pod, view: Fork) -> Iterator[Dependency]:
-    """Yield dependencies on the kinds from which the API server would fill in missing fields of the pod.
+    """Yield the kinds from which the API server would fill in missing fields of the pod.
 
     These are RuntimeClass for a pod that is not created yet and names an unread class, and PriorityClass for a pod
     without a priority.

@@ -112,7 +112,8 @@ class ChangedObject(NamedTuple):
     def differs(self, *path: str) -> bool:
         """Return whether an update changed the field at a path of snake_case names.
 
-        An absent field equals an empty field. The JSON documents are compared if they are known.
+        An absent field equals an empty field. The JSON documents are compared if they are known, because they have more
+        fields.
         """
         if self.documents is None:
             old, new = _get_attribute(self.old, path), _get_attribute(self.new, path)
@@ -120,7 +121,7 @@ class ChangedObject(NamedTuple):
         old_document, new_document = self.documents
         old_json, new_json = _get_json_field(old_document, path), _get_json_field(new_document, path)
         if path[-1] in STRING_MAPS:
-            return _read_string_map(old_json) != _read_string_map(new_json)
+            return _read_labels_or_annotations(old_json) != _read_labels_or_annotations(new_json)
         return bool(_drop_empty(old_json) != _drop_empty(new_json))
 
 
@@ -198,14 +199,17 @@ UPDATES_OF_PODS = ByVersion(
 
 
 def list_pre_checked_resources(gates: FeatureGates) -> frozenset[str]:
-    """Return the resources whose events the queue checks itself before it calls the plugins' hints."""
+    """Return the resources whose events the queue pre-checks, in this version, before it calls queueing hints."""
     if not gates.enabled(QUEUEING_HINTS):
         return frozenset(PRE_CHECKED_WITHOUT_HINTS)
     return frozenset(PRE_CHECKED.at(gates.release))
 
 
 def resolve_pod_actions(requested: ActionType, gates: FeatureGates) -> ActionType:
-    """Return the pod actions to register for. Versions without a specific event need all updates."""
+    """Return the pod actions to register for.
+
+    A version that lacks one of the requested kinds of updates needs all updates.
+    """
     known_updates = UPDATES_OF_PODS.at(gates.release)
     requested_updates = [action for action in ActionType if action in ActionType.UPDATE and action in requested]
     if all(update.label in known_updates for update in requested_updates):
@@ -230,7 +234,7 @@ def resolve_node_actions(requested: ActionType, gates: FeatureGates, broad: bool
 def adapt_node_hint(hint: HintFunction, gates: FeatureGates) -> HintFunction:
     """Wrap a node hint so that versions with UPDATED_NODES_AS_NEW treat an updated node as a new one.
 
-    In other versions, the hint is returned unchanged.
+    In all other versions, the hint is returned unchanged.
     """
     return partial(_call_hint_as_if_added, hint) if UPDATED_NODES_AS_NEW.at(gates.release) else hint
 
@@ -259,8 +263,11 @@ def _get_json_field(document: Json, path: tuple[str, ...]) -> Json:
     return value
 
 
-def _read_string_map(document: Json) -> dict[str, str]:
-    """Return labels or annotations as Go reads them: null values are empty strings, and other JSON is an empty map."""
+def _read_labels_or_annotations(document: Json) -> dict[str, str]:
+    """Return labels or annotations as Go reads them.
+
+    A null value becomes an empty string, and anything but a JSON object becomes an empty map.
+    """
     if not isinstance(document, Mapping):
         return {}
     return {key: value or "" for key, value in document.items()}
@@ -315,7 +322,10 @@ class WakingPlugin(Plugin, Protocol):
     """A plugin that describes the changes that wake pods. Other plugins are described by their registered events."""
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield a description of each change that wakes a pod rejected by the plugin, with queueing hints."""
+        """Yield each change that wakes a pod which the plugin rejected, with a description.
+
+        Queueing hints are assumed to be on.
+        """
 
 
 @runtime_checkable
@@ -323,7 +333,7 @@ class AdmittingPlugin(Plugin, Protocol):
     """A plugin that keeps pods out of the active queue and reacts only to some of the events that it registers for."""
 
     def admitting_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield a description of each change after which the plugin lets the pod into the active queue."""
+        """Yield each change after which the plugin lets the pod into the active queue, with a description."""
 
 
 def treats_updated_nodes_as_new(gates: FeatureGates) -> bool:

@@ -56,7 +56,7 @@ def _get_creation_time(device_class: DeviceClass) -> str:
 
 
 def is_any_backed(requests: Mapping[str, int], classes: Mapping[str, DeviceClass]) -> bool:
-    """Return whether any requested resource may come from a DeviceClass."""
+    """Return whether a DeviceClass may back at least one of the requested resources."""
     return any(amount and is_dra_extended(name) and name in classes for name, amount in requests.items())
 
 
@@ -68,9 +68,9 @@ def build_empty_claim(pod: Pod) -> ResourceClaim:
 def build_device_requests(
     pod: Pod, resources: Iterable[str], classes: Mapping[str, DeviceClass]
 ) -> tuple[DeviceRequest, ...]:
-    """Build device requests for resources that the node has only as devices, sorted by name.
+    """Build the device requests that stand for resources that the node has only as devices, sorted by name.
 
-    Each regular container and sidecar gets devices of its own. Other init containers share devices with later
+    Each regular container and sidecar gets devices of its own. All other init containers share devices with later
     containers and with each other.
     """
     containers = (*pod.spec.init_containers, *pod.spec.containers)
@@ -85,7 +85,7 @@ def _count_devices_by_container(pod: Pod, resource: str) -> dict[int, int]:
     """Return how many devices to request for each container, by its index among all containers.
 
     Containers that need no devices of their own are left out. A short-lived init container reuses the devices of later
-    containers, so at most the one that lacks the most gets devices, namely those it lacks.
+    containers. So only the one that lacks the most devices gets any: the number that it lacks.
     """
     num_init = len(pod.spec.init_containers)
     containers = (*pod.spec.init_containers, *pod.spec.containers)
@@ -107,7 +107,7 @@ def _count_devices_by_container(pod: Pod, resource: str) -> dict[int, int]:
 
 
 def _parse_requested_amount(container: Container, resource: str) -> int:
-    """Return how many units of a resource a container requests, or 0 for fractions."""
+    """Return how many whole units of a resource a container requests, or 0 if the amount is a fraction."""
     quantity = parse(str(container.resources.requests.get(resource, 0)))
     return quantity.value() if quantity.round_up(0) == quantity else 0
 

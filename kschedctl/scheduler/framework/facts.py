@@ -51,7 +51,10 @@ class Fact(
         return f"{self.words_with_nominations()}{scope}"
 
     def demands(self) -> tuple[LabelDemand, ...]:
-        """Return the labels, with their values, that a node must have to meet the requirement."""
+        """Return the labels, with their values, that a node must have to meet the requirement.
+
+        By default, there are none.
+        """
         return ()
 
     def words_with_nominations(self) -> str:
@@ -69,7 +72,7 @@ class Said(Fact, frozen=True):
     text: str
 
     def words(self) -> str:
-        """Return the plugin's text."""
+        """Return the plugin's own text."""
         return self.text
 
 

@@ -213,12 +213,16 @@ class FeatureGates:
         return self._compute_states(GATE_STAGES)
 
     def _compute_states(self, specs: Mapping[str, str]) -> dict[str, bool]:
-        """Compute the state of each gate in `specs`, in the format of GATE_STAGES, including all overrides."""
+        """Compute the state of each gate in `specs`, which has the format of GATE_STAGES, including all overrides.
+
+        AllAlpha and AllBeta precede the defaults. A gate that was merged into another gate has the state of that gate.
+        """
         overrides = dict(self.overrides or {})
         state_by_maturity = {_BROADCASTS[name]: overrides.pop(name) for name in _BROADCASTS if name in overrides}
-        stages = {
-            name: find_stage(spec, self.release.version_for(f"gate {name}").minor) for name, spec in specs.items()
-        }
+        stages = {}
+        for name, spec in specs.items():
+            minor = self.release.version_for(f"gate {name}").minor  # versions may be mixed
+            stages[name] = find_stage(spec, minor)
         states = {name: state_by_maturity.get(stage.maturity, stage.on) for name, stage in stages.items()}
         states.update(overrides)
         for name, successor in MERGED_GATES.items():
@@ -227,7 +231,10 @@ class FeatureGates:
         return states
 
     def _validate(self) -> Iterator[str]:
-        """Yield the scheduler's errors about the overrides, in alphabetical order of the gates."""
+        """Yield the scheduler's errors about the overrides, in alphabetical order of the gates.
+
+        In newer versions, errors about gates that depend on disabled gates follow.
+        """
         for name, value in sorted((self.overrides or {}).items()):
             if name not in _BROADCASTS and name not in ALL_GATE_STAGES:
                 yield f"unrecognized feature gate: {name}"
@@ -239,7 +246,7 @@ class FeatureGates:
             yield from self._validate_dependencies()
 
     def _validate_dependencies(self) -> Iterator[str]:
-        """Yield an error for each enabled gate that depends on a disabled one."""
+        """Yield an error for each enabled gate that depends on a disabled gate."""
         states = self._compute_states(ALL_GATE_STAGES)
         known_gates = {name for name in ALL_GATE_STAGES if get_stage(name, self.minor).known}
         dependencies = {**GATE_DEPENDENCIES, **UNREAD_GATE_DEPENDENCIES}

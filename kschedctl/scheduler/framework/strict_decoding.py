@@ -51,12 +51,15 @@ def decode_strictly(document: object, target_type: type[T], path: str = "") -> T
 
 
 def find_unknown_fields(document: object, target_type: type, minor: int) -> list[str]:
-    """Return errors such as `unknown field "profiles[0].pluginz"` for fields that the type lacks in a minor version."""
+    """Return an error such as `unknown field "profiles[0].pluginz"` for each field that the type lacks.
+
+    The type has the fields of this minor version.
+    """
     return [f'unknown field "{path}"' for path, since in iter_unknown_fields(document, target_type, minor)]
 
 
 def list_fields(struct_type: type[msgspec.Struct], minor: int) -> list[str]:
-    """Return the fields that a document of a type may have in a minor version."""
+    """Return the names of the fields that a document of a type may have in a minor version."""
     names = [field.encode_name for field in msgspec.structs.fields(struct_type)]
     return [name for name in names if not any(iter_unknown_fields({name: None}, struct_type, minor))]
 
@@ -72,7 +75,10 @@ def split_path(path: str) -> tuple[str | int, ...]:
 
 
 def _decode_custom(target_type: type, value: object) -> GoDuration:
-    """Decode a value of a type that msgspec does not know, which can only be GoDuration. Raises ValueError."""
+    """Decode a value of a type that msgspec does not know, which can only be GoDuration.
+
+    Raises ValueError for an invalid duration.
+    """
     if target_type is GoDuration:
         return GoDuration.parse(value)
     raise NotImplementedError(target_type)

@@ -21,7 +21,10 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 
 def find_version_changes(*names: str) -> tuple[ByVersion[object], ...]:
-    """Return the distinct ByVersion objects of these modules and packages, in order of the submodules' names."""
+    """Return the distinct ByVersion objects of these modules and packages, in order of the submodules' names.
+
+    The modules are imported if necessary.
+    """
     changes_by_id: dict[int, ByVersion[object]] = {}  # several modules can import the same object
     for name in names:
         for module in _import_with_submodules(name):
@@ -59,7 +62,7 @@ class NotedChange(NamedTuple):
 
 
 def find_noted_unknowns(changes: Iterable[NotedChange], info: PodInfo, view: Fork) -> Iterator[Unknown]:
-    """Yield an unknown for each effect of the changes, known only from release notes, that concern the pod."""
+    """Yield an unknown for each possible effect of the changes, known only from release notes, that concern the pod."""
     pull_requests_by_effect: dict[Effect, list[str]] = {}
     for change in changes:
         if change.concerns(info, view):

@@ -53,13 +53,13 @@ class ExactSearch:
     # -- pods ----------------------------------------------------------------------------------------------------
 
     def get_pod(self, position: Position) -> Pod:
-        """Return the pod in its current state."""
+        """Return the pod in its current state, which is its stored state until `replace_pod` is called."""
         if position not in self._current_pods:
             self._current_pods[position] = self.view.stored(self.view.pods.objects[position])
         return self._current_pods[position]
 
     def replace_pod(self, position: Position, pod: Pod) -> None:
-        """Record that the pod changed."""
+        """Record that the pod changed, so that later cycles see `pod` in its place."""
         self._current_pods[position] = pod
 
     def build_info(self, position: Position) -> PodInfo:
@@ -70,7 +70,11 @@ class ExactSearch:
     # -- nodes ---------------------------------------------------------------------------------------------------
 
     def find_node(self, position: Position, framework: Framework) -> Choice | None:
-        """Return the node for a pod, or None if no node is feasible. Raises PluginError if a plugin fails."""
+        """Return the node for a pod, or None if no node is feasible. Raises PluginError if a plugin fails.
+
+        The nominated node or the node that the batch suggests is taken if it is feasible. Otherwise, a sampled search
+        decides.
+        """
         # Filter all nodes.
         info = self.build_info(position)
         signature = self.queued[position].signature
@@ -101,7 +105,10 @@ class ExactSearch:
         return _build_choice(info, row, feasible=len(rows), evaluated=evaluated, batched=row == hint)
 
     def run_post_filter(self, position: Position, framework: Framework) -> PostFilterEffect:
-        """Return the effect of PostFilter on a pod for which `find_node` just returned None."""
+        """Return the effect of PostFilter on a pod for which `find_node` just returned None.
+
+        If there are no nodes, PostFilter is not run.
+        """
         cycle = self._latest_cycle
         if cycle is None or not len(self.view.nodes):
             return PostFilterEffect(Failed(Code.UNRESOLVABLE, NO_NODES))
@@ -113,7 +120,10 @@ class ExactSearch:
         return PostFilterEffect(failure, victims, outcome.results, evicted_later)
 
     def _find_nominated_row(self, outcome: PostFilterOutcome) -> Row | None:
-        """Return the row that PostFilter nominated, NO_ROW if it cleared the nomination, or None if it is unchanged."""
+        """Return the row that PostFilter nominated, or NO_ROW if it cleared the pod's nomination.
+
+        Return None if the nomination stays as it was.
+        """
         names = [result.nominated_node for result in outcome.results.values() if result.nominated_node]
         if outcome.status.code is Code.SUCCESS and names:
             return Row(self.view.nodes.index[names[-1]])
@@ -122,20 +132,21 @@ class ExactSearch:
     def _find_victims(self, outcome: PostFilterOutcome, row: Row) -> tuple[Position, ...]:
         """Return the pods that preemption evicts on the row, without pods that are terminating already.
 
-        There are none for NO_ROW.
+        Return no pods if the row is NO_ROW or no plugin preempts.
         """
         if row == NO_ROW:
             return ()
-        for tied in map(get_tied_candidates, outcome.results.values()):
-            if tied:
-                chosen = next(candidate for candidate in tied if candidate.row == row)
+        for result in outcome.results.values():
+            candidates = get_tied_candidates(result)
+            if candidates:
+                chosen = next(candidate for candidate in candidates if candidate.row == row)
                 return tuple(victim for victim in chosen.victims if not self.build_info(victim).terminating)
         return ()
 
     def _search_nodes(self, framework: Framework, cycle: Cycle, rejected_first: Row | None) -> tuple[Rows, int]:
         """Return the feasible rows that a sampled search finds, and the number of rows that it examines.
 
-        `rejected_first` is a row that was tried before the search and counts as examined.
+        `rejected_first` is a row that was found infeasible before the search and counts as examined, or None.
         """
         offered = np.flatnonzero(select_allowed_nodes(cycle.pre_filter, self.view))
         terms = SearchTerms.from_profile(framework.profile, framework.release)
@@ -143,7 +154,10 @@ class ExactSearch:
         return np.sort(search.feasible), int(search.examined.sum())
 
     def _sort_by_score(self, cycle: Cycle, rows: Rows) -> deque[Row]:
-        """Return the rows by score, best first, with ties broken by name. Raises PluginError if a plugin fails."""
+        """Return the rows by score, best first, with ties broken by name. Raises PluginError if a plugin fails.
+
+        Scores are normalized over these rows only, so they are computed again unless the cycle scored the same rows.
+        """
         scores = cycle.scores
         if len(rows) == 1:
             return deque([Row(int(rows[0]))])
@@ -155,7 +169,7 @@ class ExactSearch:
 
 
 def _build_choice(info: PodInfo, row: Row, feasible: int, evaluated: int, *, batched: bool) -> Choice:
-    """Build the choice of a row that no tie had to decide."""
+    """Build the choice of this row, which counts as the only one with the highest score."""
     return Choice(
         info,
         row,
@@ -185,7 +199,10 @@ class Signer:
         self._view = view
 
     def sign(self, info: PodInfo) -> bytes | None:
-        """Return the pod's signature, or None if the pod cannot be compared with others."""
+        """Return the pod's signature, or None if the pod cannot be compared with other pods.
+
+        That is so if a plugin returns no signature for this pod, or if no pod of the profile is signed.
+        """
         if self._plugins is None:
             return None
         fragments: dict[str, object] = {"scheduler": info.spec.scheduler_name}
@@ -226,11 +243,12 @@ class OpportunisticBatch:
     ) -> None:
         """Record that a pod was placed on `chosen`. `remaining_rows` has the other feasible nodes, best first.
 
-        If the node was the `hinted` one, the batch continues with its own remaining rows.
+        If the pod went to the `hinted` node, the batch continues with its own remaining rows. Otherwise, a new batch
+        begins, or none if the pod has no signature.
         """
         self.last_cycle = cycle_number
         self.last_row = chosen
-        if hinted == chosen:
+        if hinted == chosen:  # then no search was made, and `remaining_rows` is empty
             return
         if signature is not None and remaining_rows:
             self.signature, self.remaining_rows = signature, remaining_rows
@@ -239,5 +257,5 @@ class OpportunisticBatch:
 
 
 def _is_full(cycle: Cycle, row: Row) -> bool:
-    """Return whether a Filter plugin now rejects the node, disregarding nominated pods."""
+    """Return whether a Filter plugin rejects the node now, without counting nominated pods."""
     return any(verdict.rejected[row] for verdict in cycle.filter.verdicts.values())

@@ -19,7 +19,7 @@ from kschedctl.scheduler.engine.pod_groups.hierarchy import (
     find_composite_tree,
 )
 from kschedctl.scheduler.engine.pod_groups.hierarchy_cycle import GroupResults, HierarchyCycle
-from kschedctl.scheduler.engine.pod_groups.preemption import preempt_for_group, run_tree
+from kschedctl.scheduler.engine.pod_groups.preemption import preempt_for_group, run_tree_cycle
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import LEFT_OVER_AT_ONCE, LIKE_ITS_PODS, find_validation_error
 from kschedctl.scheduler.engine.pod_groups.state import find_group_state, find_pod_group, schedules_groups_together
 from kschedctl.scheduler.engine.pod_groups.submission import (
@@ -55,14 +55,15 @@ class QueuedPodGroups:
     def schedule(self, run: QueueReplay, popped: QueuedPod) -> None:
         """Try the popped pod together with the waiting pods of its group or tree of groups, and submit the result.
 
-        Pods that are being deleted are dropped from the queue. If no other pods remain, nothing is tried.
+        If the group is invalid, all pods fail without a cycle. In a valid group, pods that are being deleted are
+        dropped from the queue. If no other pods remain, nothing is tried.
         """
         # Pop the waiting pods of all groups.
         key = get_group_key(run.exact.get_pod(popped.position))
         assert key is not None
         tree = find_composite_tree(run.view, key)
         keys = [leaf.pod_group for leaf in tree.leaves] if tree else [key]
-        queued = {group: _sort_by_priority(_pop_members(run, group, popped)) for group in keys}
+        queued = {group: _sort_by_priority(_pop_group_members(run, group, popped)) for group in keys}
 
         # Check them. Only pods of a valid group are dropped because they terminate.
         release = self._scheduler.gates.release
@@ -87,19 +88,22 @@ def _sort_by_priority(pods: Iterable[QueuedPod]) -> list[QueuedPod]:
     return sorted(pods, key=lambda pod: (-pod.priority, pod.initial_attempt))
 
 
-def _pop_members(run: QueueReplay, key: GroupKey, popped: QueuedPod) -> Iterator[QueuedPod]:
-    """Yield the pods of a group that are tried now.
+def _pop_group_members(run: QueueReplay, key: GroupKey, popped: QueuedPod) -> Iterator[QueuedPod]:
+    """Yield the pods of a group that are tried now, removing them from the queue.
 
-    These are the popped pod, if it belongs to the group, and the group's pods that the queue releases.
+    These are the popped pod, if it belongs to the group, and the waiting pods of the group that can be popped too.
     """
-    waiting = [Position(position) for position in find_group_state(run.view, key).unscheduled.tolist()]
-    already_popped = [popped] if get_group_key(run.exact.get_pod(popped.position)) == key else []
-    released = (run.queue.pop_specific(position) for position in waiting if position != popped.position)
-    return (pod for pod in (*already_popped, *released) if pod is not None)
+    if get_group_key(run.exact.get_pod(popped.position)) == key:
+        yield popped
+    for position in find_group_state(run.view, key).unscheduled.tolist():
+        if position != popped.position:
+            pod = run.queue.pop_specific(Position(position))
+            if pod is not None:
+                yield pod
 
 
 def _drop_terminating_pods(run: QueueReplay, pods: Iterable[QueuedPod]) -> list[QueuedPod]:
-    """Drop the pods that are being deleted from the queue, and return the others."""
+    """Remove the pods that are being deleted from the queue, and return all other pods."""
     remaining = []
     for pod in pods:
         if run.info(pod.position).terminating:
@@ -123,22 +127,29 @@ class _GroupAttempt:
         self.order = [pod.position for pods in queued.values() for pod in pods]
 
     def build_failed_results(self, error: str) -> GroupResults:
-        """Build the same error result for all groups, none of whose pods is tried."""
+        """Build one error result for every group of the tree, or for the single group. No pod is tried."""
         result = GroupResult(Status(Code.ERROR, (error,)), nominated_rows={} if self.tree else None)
         return dict.fromkeys(self._list_keys(), result)
 
     def run_cycle(self, *, topology_aware: bool, workload_aware: bool) -> GroupResults:
-        """Run the cycle of the group or tree, with preemption if `workload_aware`, and return the results by group."""
+        """Run the cycle of the group or tree of groups, and return the results by group.
+
+        If the group does not fit and `workload_aware` is set, it preempts as a whole. `topology_aware` matters only
+        without a tree, since trees are always placed by topology.
+        """
         framework = self._get_framework()
         view = self.run.view
         infos = {position: self.run.info(position) for position in self.order}
         sampling = self.run.exact.sampling
+
+        # A tree of groups has a cycle of its own.
         if self.tree is not None:
             waiting = {
                 build_pod_group_key(group): [pod.position for pod in pods] for group, pods in self.queued.items()
             }
             tree_cycle = HierarchyCycle(framework, view, self.tree, waiting, infos, sampling=sampling)
-            return run_tree(tree_cycle, workload_aware=workload_aware)
+            return run_tree_cycle(tree_cycle, workload_aware=workload_aware)
+
         cycle = PodGroupCycle(
             framework,
             view,
@@ -154,12 +165,14 @@ class _GroupAttempt:
         return {build_pod_group_key(self.key): result}
 
     def submit(self, results: GroupResults, *, writes_condition: bool = True) -> None:
-        """Bind the placed pods, evict victims, put the other pods back, and record all this in the run's record.
+        """Apply the results: bind the placed pods, preempt victims, and put all other pods back.
 
-        With `writes_condition`, the result is written into the status of the group.
+        The effects are added to the run's record. With `writes_condition`, the result is written as a condition into
+        the status of the group.
         """
+        # Record the result of each group, and of the root of a tree.
         records = [
-            self._build_record(group, results[build_pod_group_key(group)], writes_condition=writes_condition)
+            self._build_group_record(group, results[build_pod_group_key(group)], writes_condition=writes_condition)
             for group in self.queued
         ]
         if self.tree:
@@ -170,23 +183,28 @@ class _GroupAttempt:
         else:
             (root_record,) = records
         self.run.record.group = root_record
+
+        # Apply the results.
         self._preempt_victims(root_record.result)
         for record in records:
-            self._apply_record(record)
+            self._apply_group_record(record)
 
     def _list_keys(self) -> list[EntityKey]:
-        """Return the keys of all groups in the tree, or of the single group."""
+        """Return the keys of the whole tree, including its CompositePodGroups, or of the single group."""
         return [node.key for node in self.tree.nodes] if self.tree else [build_pod_group_key(self.key)]
 
-    def _build_record(self, key: GroupKey, result: GroupResult, *, writes_condition: bool) -> GroupRecord:
-        """Build the record of one group's result."""
+    def _build_group_record(self, key: GroupKey, result: GroupResult, *, writes_condition: bool) -> GroupRecord:
+        """Build the record of one group's result, including the condition if `writes_condition`."""
         release = self.run.scheduler.gates.release
         group = find_pod_group(self.run.view, key)
         condition = find_new_condition(result, group, release) if writes_condition else None
         return GroupRecord(key, tuple(pod.position for pod in self.queued[key]), result, condition)
 
-    def _apply_record(self, record: GroupRecord) -> None:
-        """Bind the placed pods of a group, and put the other pods back, which may be tried again at once."""
+    def _apply_group_record(self, record: GroupRecord) -> None:
+        """Bind the placed pods of a group, and put its other pods back into the queue.
+
+        In newer versions, pods that are put back are activated at once if others of the group were bound.
+        """
         result = record.result
         bound = find_bound_members(result)
         failed = find_failed_members(result, record.order, self.run.view)
@@ -204,13 +222,13 @@ class _GroupAttempt:
             self.run.queue.activate(failed)
 
     def _get_framework(self) -> Framework:
-        """Return the profile that serves all of the pods. There must be one."""
+        """Return the profile that serves the pods, which is the same for all of them and must exist."""
         framework = self.run.pods.framework(self.order[0])
         assert framework is not None
         return framework
 
     def _activate_unscheduled_members(self, position: Position) -> None:
-        """Move the members without a node to the active queue if Permit makes this placed pod wait."""
+        """Move the group's pods without a node to the active queue if Permit makes this placed pod wait for them."""
         framework = self._get_framework()
         view = self.run.view
         permit = run_permit(framework, self.run.info(position), view, int(view.node[position])).status
@@ -218,9 +236,9 @@ class _GroupAttempt:
             self.run.queue.activate(map(Position, find_group_state(view, self.key).unscheduled.tolist()))
 
     def _preempt_victims(self, result: GroupResult) -> None:
-        """Record the victims of each member and of the group as a whole, except pods that are being deleted already.
+        """Record the victims of each member and of the group as a whole, and gate the preemptors.
 
-        Members may share victims. Each preemptor is gated.
+        Pods that are being deleted already do not count. Members may share victims.
         """
         for member in result.members:
             if victims := self._exclude_terminating(member.victims):

@@ -158,7 +158,8 @@ class QueueReplay(SchedulingLoop):
     def schedule_one(self) -> CycleRecord | None:
         """Run one cycle of a pod or a group and return its record, or None if no pod can be popped.
 
-        A pod that no profile serves, or that is being deleted, leaves the queue without a cycle.
+        A pod that no profile serves, or that is being deleted, leaves the queue without a cycle and has an empty
+        record.
         """
         popped = self.queue.pop()
         if popped is None:
@@ -180,7 +181,10 @@ class QueueReplay(SchedulingLoop):
         return record
 
     def time_out_waiting(self) -> CycleRecord | None:
-        """Take pods that waited too long at Permit off their nodes, and return the record, or None for no pods."""
+        """Take the pods that waited too long at Permit off their nodes, and return the record of that.
+
+        Return None if no pod waited too long.
+        """
         record = self.record = CycleRecord(Position(NO_ROW))
         timed_out = self.time_out()
         if not timed_out:
@@ -193,13 +197,13 @@ class QueueReplay(SchedulingLoop):
         return self.exact.build_info(position)
 
     def _sign_pod(self, info: PodInfo) -> bytes | None:
-        """Return a signature that is equal for pods with the same answers, or None."""
+        """Return a signature that is equal for pods with the same answers, or None if the pod is not comparable."""
         name = info.spec.scheduler_name
         if name not in self._signers:
             framework = self.scheduler.framework(name)
-            extended = bool(self.scheduler.configuration.extenders)
+            has_extenders = bool(self.scheduler.configuration.extenders)
             assert framework is not None
-            self._signers[name] = Signer(framework, self.scheduler.gates, extenders=extended, view=self.view)
+            self._signers[name] = Signer(framework, self.scheduler.gates, extenders=has_extenders, view=self.view)
         return self._signers[name].sign(info)
 
     # -- what a cycle does ----------------------------------------------------------------------------------------
@@ -209,10 +213,10 @@ class QueueReplay(SchedulingLoop):
         return self._queued[position]
 
     def prepare_moves(self, coming: Sequence[Position], leaving: Sequence[Position]) -> None:
-        """Do nothing, since no answers have to be determined before pods move."""
+        """Do nothing, since each pod's rejectors are determined in its own cycle."""
 
     def record_bound(self, position: Position, choice: Choice) -> None:
-        """Record that a pod is bound to the chosen node."""
+        """Record that a pod is bound to the chosen node, and keep the choice if it is the pod of the current cycle."""
         self.queue.done(position)
         self.record.bound[position] = choice.row
         if position == self.record.popped:
@@ -232,18 +236,24 @@ class QueueReplay(SchedulingLoop):
         self.put_back(position, Failed(Code.ERROR, message))
 
     def preempt(self, position: Position, victims: Sequence[Position], row: Row) -> None:
-        """Record the victims, and the pods of lower priority that lose their nomination for the node."""
+        """Record the victims, and the pods of lower priority that lose their nomination for the node.
+
+        Nobody loses a nomination if there are no victims.
+        """
         if victims:
             self.record.victims += tuple(victims)
-            self.record.cleared += self.find_nominated_of_lower_priority(row, self._queued[position].priority)
+            self.record.cleared += self.list_nominated_of_lower_priority(row, self._queued[position].priority)
 
-    def find_nominated_of_lower_priority(self, row: Row, priority: int) -> tuple[Position, ...]:
-        """Return the pods of lower priority whose status nominates this node."""
+    def list_nominated_of_lower_priority(self, row: Row, priority: int) -> tuple[Position, ...]:
+        """Return the pods of lower priority whose status nominates this node.
+
+        Pods whose nomination only the scheduler knows, not yet the API server, are left out.
+        """
         nominated = find_lower_priority_nominated(self.view, row, priority)
         return tuple(position for position in nominated if self.exact.get_pod(position).status.nominated_node_name)
 
     def build_deletion_events(self, waiting: PermitWait) -> Sequence[Occurrence]:
-        """Return the events of the pod's deletion from the node on which it waited."""
+        """Return the events of the pod leaving the node on which it waited at Permit."""
         pod = self.exact.get_pod(waiting.pod.position)
         pod = replace(pod, spec=replace(pod.spec, node_name=self.view.nodes.names[waiting.choice.row]))
         return list(self.scheduler.event_handlers.list_occurrences(ChangedObject(POD, pod, None)))
@@ -251,9 +261,10 @@ class QueueReplay(SchedulingLoop):
     # -- what comes back ------------------------------------------------------------------------------------------
 
     def apply_effects(self, record: CycleRecord) -> None:
-        """Let the scheduler see the effects of a cycle as events.
+        """Let the scheduler see the effects of a cycle as events: nominations, bindings and deletions, each by name.
 
-        PDBs stay as they are, since no controller counts pods again.
+        PDBs stay as they are, since no controller counts pods again. Gangs whose pods preempt each other forever are
+        stopped, and their failures are added to the record.
         """
         ended_waits = self.waiting.remove_preempted(record.victims, record.popped)
         evicted = [
@@ -277,7 +288,7 @@ class QueueReplay(SchedulingLoop):
                 self.pods.remove([position])
                 self._apply_change(position, None)
 
-        # Pods that failed meanwhile, because they waited at Permit.
+        # Stop gangs in a loop. Nominations of pods that failed since then were not written yet.
         for position in self.waiting.stop_looping_gangs(self.queue, self.end_wait):
             failure = record.failed.get(position, Failed(Code.ERROR, nominated=None))
             record.failed[position] = failure._replace(code=Code.ERROR, message=PREEMPTION_LOOP.message)
@@ -289,7 +300,10 @@ class QueueReplay(SchedulingLoop):
         return sorted(positions, key=lambda position: self.view.pods.objects[position].key)
 
     def _apply_nominations(self, failed: Mapping[Position, Failed], cleared: Iterable[Position] = ()) -> None:
-        """Write the nominations of failed pods into their status, and clear those of the `cleared` pods."""
+        """Write the nominations of failed pods into their status, and remove the nominations of the `cleared` pods.
+
+        A failed pod whose nomination is None keeps it.
+        """
         rows = {position: failure.nominated for position, failure in failed.items() if failure.nominated is not None}
         rows |= dict.fromkeys(cleared, NO_ROW)
         for position in self._sort_by_name(rows):
@@ -297,7 +311,10 @@ class QueueReplay(SchedulingLoop):
             self._set_nominated_node(position, "" if row == NO_ROW else self.view.nodes.names[row])
 
     def _set_nominated_node(self, position: Position, node: str) -> None:
-        """Write a nominated node, or an empty name, into the pod's status, and deliver the events of that change."""
+        """Write a nominated node, or an empty name, into the pod's status, and deliver the events of this change.
+
+        Nothing happens if the status has this name already.
+        """
         old = self.exact.get_pod(position)
         if old.status.nominated_node_name == node:
             return
@@ -306,7 +323,7 @@ class QueueReplay(SchedulingLoop):
         self._apply_change(position, replace(old, status=replace(old.status, nominated_node_name=node)))
 
     def _apply_change(self, position: Position, new: Pod | None) -> None:
-        """Deliver the events of a pod that changed, or that was deleted if `new` is None."""
+        """Replace the pod by `new`, or delete it if `new` is None, and deliver the events of this change."""
         change = ChangedObject(POD, self.exact.get_pod(position), new)
         if new is not None:
             self.exact.replace_pod(position, new)

@@ -37,7 +37,7 @@ class Backoff(NamedTuple):
 
     @classmethod
     def from_configuration(cls, configuration: SchedulerConfiguration, gates: FeatureGates) -> Backoff:
-        """Read the backoff times from a configuration."""
+        """Read the backoff times from a configuration, and the rules from feature gates and version."""
         return cls(
             configuration.pod_initial_backoff_seconds * NANOSECONDS,
             configuration.pod_max_backoff_seconds * NANOSECONDS,
@@ -48,7 +48,8 @@ class Backoff(NamedTuple):
     def count_failures(self, pod: QueuedPod) -> int:
         """Return how many failures of the pod lengthen its backoff.
 
-        If the last attempts ended with errors, only these count.
+        In old versions these are all attempts. Otherwise they are the latest errors in a row or, without these, the
+        rejections.
         """
         if self.by_attempts:
             return pod.attempts
@@ -86,24 +87,24 @@ class BackoffQueue:
         yield from self._errors
 
     def get(self, position: Position) -> QueuedPod | None:
-        """Return the pod at a position, or None."""
+        """Return the pod at a position, or None if it does not back off."""
         return self._pods.get(position) or self._errors.get(position)
 
     def add(self, pod: QueuedPod) -> None:
-        """Add a pod, kept apart from the others if it came back with an error, which no plugin rejected."""
+        """Add a pod. Pods that no plugin rejected came back with an error, and are kept apart from the others."""
         if pod.rejectors.all:
             self._pods.add(pod)
         else:
             self._errors.add(pod)
 
     def delete(self, position: Position) -> QueuedPod | None:
-        """Remove and return the pod at a position, or return None."""
+        """Remove and return the pod at a position, or return None if it does not back off."""
         return self._pods.delete(position) or self._errors.delete(position)
 
     def pop(self) -> QueuedPod | None:
-        """Remove and return the pod whose backoff ends first, even if it has not ended, or return None.
+        """Remove and return the pod whose backoff ends first, even if it has not ended yet.
 
-        Pods that came back with errors are never returned.
+        Return None if there is no such pod. Pods that came back with errors are never returned.
         """
         return self._pods.pop()
 
@@ -112,7 +113,7 @@ class BackoffQueue:
         return [pod for queue in (self._pods, self._errors) for pod in self._iter_completed(queue)]
 
     def find_next_completion(self) -> int | None:
-        """Return the first time at which a pod's backoff is over, or None."""
+        """Return the first time at which the backoff of some pod is over, or None if no pod backs off."""
         expirations = [self.find_expiration(pod) for pod in (self._pods.peek(), self._errors.peek()) if pod]
         return min(expirations) + ORDERING_WINDOW if expirations else None
 
@@ -121,7 +122,10 @@ class BackoffQueue:
         return self.find_expiration(pod) >= self.backoff.align_to_window(self._clock.now())
 
     def find_expiration(self, pod: QueuedPod) -> int:
-        """Return when the pod's backoff ends, or -1 if it does not back off. The time is stored in the pod."""
+        """Return when the pod's backoff ends, or -1 if it does not back off.
+
+        The time is computed once per failure and stored in the pod.
+        """
         failures = self.backoff.count_failures(pod)
         if not failures or not self.backoff.longest:
             return -1
@@ -137,5 +141,5 @@ class BackoffQueue:
             yield first
 
     def _build_sort_key(self, pod: QueuedPod) -> tuple[int, object]:
-        """Return a key that sorts pods by the end of their backoff, then as in the active queue."""
+        """Build a key that sorts pods by the end of their backoff, and then as in the active queue."""
         return self.find_expiration(pod), self._active.key(pod)

@@ -73,7 +73,7 @@ class IncomingPods:
         if info is None:
             info = self.view.pods.infos[number]
             if info.spec.node_name:
-                # PodInfos of pods that had a node are numbered from the number of all PodInfos on.
+                # A recreated pod differs from its stored PodInfo, so it gets a number that no stored PodInfo has.
                 recreated_number = len(self.view.pods.infos) + number
                 info = PodInfo(recreate_pod(info.pod), info.options, recreated_number, info.alike)
             self._incoming[number] = info
@@ -82,8 +82,8 @@ class IncomingPods:
     def build_arriving_info(self, position: Position) -> PodInfo:
         """Return the PodInfo of one pod as it arrives, without a node.
 
-        Identical pods share it, except pods for which a claim with the pod's name is created: these get their own,
-        which is cached for the latest pod.
+        Identical pods share a PodInfo. Only pods for which a claim with the pod's name is created get a PodInfo of
+        their own, which is cached for the latest pod.
         """
         info = self.get_incoming_info(int(self.view.pods.info[position]))
         has_backed = self._backed.get(info.alike)
@@ -92,14 +92,14 @@ class IncomingPods:
         if not has_backed:
             return info
         if self._latest_info is None or self._latest_position != position:
-            pod = self.view.with_clone_name(position, self.build_stored(position))
+            pod = self.view.with_clone_name(position, self.build_stored_pod(position))
             self._latest_position = position
             self._latest_info = PodInfo(pod, info.options, info.number, info.alike)
         return self._latest_info
 
     def build_waiting_pod(self, position: Position) -> Pod:
         """Return the pod as it is queued now, with its current nominatedNodeName."""
-        pod = self.view.with_clone_name(position, self.build_stored(position))
+        pod = self.view.with_clone_name(position, self.build_stored_pod(position))
         row = self.view.get_nominated_row(position)
         name = "" if row == NO_ROW else self.view.nodes.names[row]
         stored_name = pod.status.nominated_node_name
@@ -109,7 +109,7 @@ class IncomingPods:
             return pod
         return replace(pod, status=replace(pod.status, nominated_node_name=name))
 
-    def build_stored(self, position: Position) -> Pod:
+    def build_stored_pod(self, position: Position) -> Pod:
         """Return the pod as the API server stores it when it arrives."""
         pod: Pod = self.view.pods.objects[position]
         return self.view.stored(recreate_pod(pod) if pod.spec.node_name else pod)
@@ -146,7 +146,7 @@ class PodsOnNodes:
         return self._incoming(int(self.view.pods.info[position]))
 
     def framework(self, position: Position) -> Framework | None:
-        """Return the profile that serves a pod, or None."""
+        """Return the profile that serves a pod, or None if no profile does."""
         return self.profiles.find_framework(self.get_shared_incoming_info(position))
 
     def get_required_framework(self, position: Position) -> Framework:
@@ -159,9 +159,10 @@ class PodsOnNodes:
     def bind(
         self, position: Position, row: Row, pre_filter_results: Mapping[str, PreFilterResult] = NO_PRE_FILTER_RESULTS
     ) -> None:
-        """Put a pod on a node and reserve its volumes and devices. Raises PluginError if a plugin fails.
+        """Put a pod on a node, reserve its volumes and devices, and remove its nomination.
 
-        `pre_filter_results` are known results by plugin.
+        `pre_filter_results` are known results by plugin. Raises PluginError if a plugin fails, and the pod is not
+        placed then.
         """
         pods = self.view.pods
         info = self.arriving(position)
@@ -184,12 +185,12 @@ class PodsOnNodes:
         self.taken_back += 2  # the placement and its undoing
 
     def evict(self, positions: Sequence[Position]) -> None:
-        """Take pods off their nodes for good, release what was reserved, and use up disruptions of their PDBs."""
+        """Take pods off their nodes for good, and use up disruptions of their PDBs."""
         self.budgets.record_evicted(positions)
         self.remove(positions)
 
     def remove(self, positions: Sequence[Position]) -> None:
-        """Take pods off their nodes for good as their owner does, regardless of PDBs."""
+        """Take pods off their nodes for good, regardless of PDBs, and release what was reserved for them."""
         for position in positions:
             self.view.forget(position)
         self.release(positions)

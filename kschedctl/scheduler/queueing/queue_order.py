@@ -20,7 +20,7 @@ from kschedctl.snapshot.fork import Fork
 class QueueOrderPlugin(Plugin, Protocol):
     """A QueueSort plugin whose order depends on the queue's data about a pod."""
 
-    def queue_key(self, pod: QueuedPod, view: Fork) -> object:
+    def build_queue_key(self, pod: QueuedPod, view: Fork) -> object:
         """Return the sort key of a pod. The pod with the smallest key is tried first."""
 
 
@@ -53,7 +53,7 @@ class ChangingHeap:
         self._move_up(len(self._heap) - 1)
 
     def delete(self, position: Position) -> QueuedPod | None:
-        """Remove and return the pod at a position, or return None."""
+        """Remove and return the pod at a position, or return None if it is not in the heap."""
         pod = self._pods.pop(position, None)
         if pod is not None:
             self._remove_at(self._heap.index(pod))
@@ -76,7 +76,7 @@ class ChangingHeap:
             self._move_up(index)
 
     def _move_up(self, index: int) -> None:
-        """Move the pod at an index up until its parent is not larger."""
+        """Move the pod at an index up until it does not sort before its parent."""
         while index:
             parent = (index - 1) // 2
             if not self._is_less(index, parent):
@@ -85,7 +85,7 @@ class ChangingHeap:
             index = parent
 
     def _move_down(self, start: int) -> bool:
-        """Move the pod at an index down until no child is smaller, and return whether it moved."""
+        """Move the pod at an index down until no child sorts before it, and return whether it moved."""
         index = start
         while (child := 2 * index + 1) < len(self._heap):
             if child + 1 < len(self._heap) and self._is_less(child + 1, child):
@@ -97,7 +97,7 @@ class ChangingHeap:
         return index > start
 
     def _is_less(self, left: int, right: int) -> bool:
-        """Return whether the key of the pod at one index is less than that at the other."""
+        """Return whether the pod at index `left` sorts before the pod at index `right`."""
         return bool(self._key(self._heap[left]) < self._key(self._heap[right]))
 
     def _swap(self, left: int, right: int) -> None:
@@ -120,7 +120,7 @@ class QueueOrder:
         if self._plugin is None or self._view is None:
             return PrioritySort.sort_key(pod.priority, pod.timestamp)
         if offers(self._plugin, QueueOrderPlugin):
-            return self._plugin.queue_key(pod, self._view)
+            return self._plugin.build_queue_key(pod, self._view)
         (key,) = self._plugin.sort_keys(self._view, [pod.position])
         return key, pod.timestamp
 
@@ -129,7 +129,7 @@ BY_PRIORITY = QueueOrder()
 
 
 def sort_positions(scheduler: Scheduler, view: Fork, positions: Sequence[Position]) -> list[Position]:
-    """Sort positions with the common QueueSort plugin of the profiles.
+    """Return the positions in the order in which the queue would try the pods.
 
     The positions must be in order of arrival, which breaks ties.
     """

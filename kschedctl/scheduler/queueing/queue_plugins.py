@@ -84,9 +84,9 @@ def choose_strategy(
 ) -> QueueingStrategy:
     """Return what happens to a rejected pod after an event.
 
-    Hints are asked unless `known_hints` has them. A pod without rejectors has no reason to wait. If the version checks
-    the event's resource itself, only events that reach the pod count, unless it was `in_flight`. An update of the pod's
-    own object then counts unless only its status changed.
+    Hints are asked unless `known_hints` has them. A pod without rejectors has no reason to wait. In versions that
+    pre-check the event's kind of object, only events that reach the pod count, unless the pod was `in_flight`. An
+    update of the pod's own object then counts unless only its status changed.
     """
     # Old versions check some events before they ask for hints.
     if occurrence.event.resource in registrations.pre_checked:
@@ -123,8 +123,8 @@ def concerns_pod(
 ) -> bool:
     """Return whether an event concerns a rejected pod, so that the plugins that rejected it are asked for hints.
 
-    An update of a waiting pod concerns only that pod. An event concerns a gated pod only if its gating plugin
-    registered for it. Before GATE_DECIDES, no event concerned pods with scheduling gates.
+    An update of a waiting pod concerns only this pod itself. An event concerns a gated pod only if its gating plugin
+    registered for the event. Before GATE_DECIDES, no event concerned pods with scheduling gates.
     """
     if occurrence.itself:
         return is_same_pod(occurrence.change.new, info.pod)
@@ -143,9 +143,9 @@ def is_registered(registrations: Registrations, plugin: str, event: ClusterEvent
 def _combine_hints(
     hints: tuple[HintFunction | None, ...], info: PodInfo, occurrence: Occurrence, view: Fork
 ) -> QueueingHint:
-    """Return a plugin's answer to an event from its hint functions. Without any, it did not register for the event.
+    """Combine the answers of a plugin's hint functions to an event.
 
-    None in place of a hint function counts as Queue.
+    A plugin without hint functions did not register for the event. None in place of a hint function counts as Queue.
     """
     if not hints:
         return QueueingHint.NOT_REGISTERED
@@ -177,8 +177,8 @@ def passes_pre_check(
 ) -> bool:
     """Return whether an event reaches a pod at all in versions with pre-checks.
 
-    A node event reaches the pod if the node would admit it. An event about a pod on a node does if that pod frees room,
-    or if the waiting pod's affinity or topology spreading may depend on that pod. All other events do.
+    A node event reaches the pod if the node would admit it. An event about a pod on a node reaches it if that pod frees
+    room, or if the waiting pod's affinity or topology spreading may depend on that pod. All other events reach the pod.
     """
     event, change = occurrence.event, occurrence.change
     if event.resource == NODE and change.new is not None:
@@ -227,14 +227,18 @@ def admits_pod(node: Node, info: PodInfo, view: Fork) -> bool:
 
 def _has_room(node: Node, info: PodInfo, view: Fork) -> bool:
     """Return whether the node, beside its current pods, has room for the pod's requests and host ports."""
+    # Compare the requests with what the pods on the node leave.
     row = view.nodes.index.get(node.metadata.name)
     used = {}
     if row is not None:
         used = {name: int(view.requested[row, column]) for name, column in view.resources.items()}
     requests = {**info.incoming_requests, names.PODS: 1}
     offer = compute_offer(node)
-    if any(amount > offer.get(name, 0) - used.get(name, 0) for name, amount in requests.items() if amount > 0):
-        return False
+    for name, amount in requests.items():
+        if amount > 0 and amount > offer.get(name, 0) - used.get(name, 0):
+            return False
+
+    # Compare the host ports with those that the pods on the node take.
     if row is None:
         return True
     for position in view.pods_on(row):
@@ -266,7 +270,10 @@ class QueuePlugins:
         self._registered: dict[ClusterEvent, bool] = {}
 
     def run_pre_enqueue(self, pod: QueuedPod) -> tuple[str, Status]:
-        """Return the plugin that keeps a pod out of the active queue and its status, or ("", SUCCESS)."""
+        """Return the name and the status of the plugin that keeps a pod out of the active queue.
+
+        Return ("", SUCCESS) if no plugin does, or if no profile serves the pod.
+        """
         info = self._info(pod.position)
         framework, _ = self._scheduler.find_framework_for(info, self._view)
         if framework is None:
@@ -274,12 +281,12 @@ class QueuePlugins:
         return find_gating_plugin(framework, info, self._view, pod.gating_plugin)
 
     def find_gating_plugin(self, pod: QueuedPod) -> str:
-        """Return the plugin that keeps a pod out of the active queue, or an empty string."""
+        """Return the name of the plugin that keeps a pod out of the active queue, or "" if there is none."""
         plugin, _ = self.run_pre_enqueue(pod)
         return plugin
 
     def is_interested(self, rejectors: Rejectors, event: ClusterEvent) -> bool:
-        """Return whether one of the rejecting plugins registered for the event in some profile."""
+        """Return whether one of the plugins that rejected a pod registered for the event in some profile."""
         key = rejectors, event
         if key not in self._interested:
             self._interested[key] = any(
@@ -310,14 +317,14 @@ class QueuePlugins:
         return concerns_pod(registrations, pod.rejectors, info, occurrence, pod.gating_plugin)
 
     def choose_strategy(self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False) -> QueueingStrategy:
-        """Return what to do with a pod after an event."""
+        """Return what to do with a pod after an event, which came while the pod was tried if `in_flight`."""
         info = self._info(pod.position)
         registrations = self._scheduler.get_registrations(info.spec.scheduler_name)
         return choose_strategy(registrations, pod.rejectors, info, occurrence, self._view, in_flight=in_flight)
 
 
 class Attempt(NamedTuple):
-    """The result of one attempt at a pod."""
+    """The result of trying a pod once, without PostFilter."""
 
     rejectors: Rejectors = NO_REJECTORS
     gating_plugin: str = ""
@@ -328,7 +335,10 @@ class Attempt(NamedTuple):
 
 
 def try_without_post_filter(framework: Framework, info: PodInfo, view: Fork) -> Attempt:
-    """Try a pod once, from PreEnqueue to Filter, without running PostFilter."""
+    """Try a pod once, from PreEnqueue to Filter, without running PostFilter.
+
+    If a PreEnqueue plugin rejects the pod, no cycle is run.
+    """
     plugin, status = find_gating_plugin(framework, info, view)
     if plugin:
         return Attempt(Rejectors(frozenset({plugin})), plugin, status)
@@ -337,9 +347,9 @@ def try_without_post_filter(framework: Framework, info: PodInfo, view: Fork) -> 
 
 
 def find_gating_plugin(framework: Framework, info: PodInfo, view: Fork, first: str = "") -> tuple[str, Status]:
-    """Return the first plugin that keeps the pod out of the active queue and its status, or ("", SUCCESS).
+    """Return the name and the status of the first plugin that keeps the pod out of the active queue.
 
-    The plugin named `first` is asked first, then the others by name.
+    Return ("", SUCCESS) if no plugin does. The plugin named `first` is asked first, then all others by name.
     """
     plugins = sorted(framework.plugins_at("preEnqueue"), key=lambda plugin: (plugin.name != first, plugin.name))
     for plugin in plugins:

@@ -59,7 +59,7 @@ class NodeFinder(Protocol):
     """A way to find nodes for pods, by full cycles or from cached answers."""
 
     def build_info(self, position: Position) -> PodInfo:
-        """Return the PodInfo of the pod in its current state."""
+        """Build the PodInfo of the pod in its current state."""
 
     def find_node(self, position: Position, framework: Framework) -> Choice | None:
         """Return the node for a pod, or None if no node is feasible. Raises PluginError if a plugin fails."""
@@ -85,7 +85,7 @@ class SchedulingLoop(ABC):
 
     @abstractmethod
     def prepare_moves(self, coming: Sequence[Position], leaving: Sequence[Position]) -> None:
-        """Prepare for the moves of pods that will come to nodes or leave theirs."""
+        """Prepare for moves that are about to happen: pods that come to nodes and pods that leave their nodes."""
 
     @abstractmethod
     def record_bound(self, position: Position, choice: Choice) -> None:
@@ -165,7 +165,10 @@ class SchedulingLoop(ABC):
         return False
 
     def end_wait(self, waiting: PermitWait, outcome: PermitOutcome) -> None:
-        """Bind a pod that waited at Permit or, unless `outcome` is Success, take it off its node and put it back."""
+        """Bind a pod that waited at Permit or, unless `outcome` is Success, take it off its node and put it back.
+
+        The events of its deletion move other pods.
+        """
         position = waiting.pod.position
         if outcome.status.code is Code.SUCCESS:
             self.record_bound(position, waiting.choice)
@@ -183,18 +186,18 @@ class SchedulingLoop(ABC):
             self.put_back(position, _build_permit_failure(outcome))
 
     def end_completed_waits(self, gang: GangKey | None = None) -> None:
-        """Bind or put back the pods that need not wait at Permit any longer.
+        """Ask Permit again, and bind or put back the pods that need not wait any longer.
 
         With `gang`, only its pods are considered.
         """
-        for waiting, outcome in self.waiting.iter_ended(gang):
+        for waiting, outcome in self.waiting.iter_ended_waits(gang):
             self.end_wait(waiting, outcome)
 
     def time_out(self) -> list[Position]:
-        """Take the first pod that waited too long at Permit off its node, and return the positions of pods that left.
+        """Take the first pod that waited too long at Permit off its node, and return the pods that left.
 
-        If no pod can time out, all waiting pods of gangs leave, since no other pod can be tried. These stay out of the
-        queue until something happens.
+        If no pod can time out, all waiting pods of gangs leave, since no other pod can be tried. They then stay out of
+        the queue until something happens.
         """
         timed_out = self.waiting.time_out(self.queue.clock)
         ended = [timed_out] if timed_out else self.waiting.park_gangs()
@@ -209,7 +212,7 @@ class SchedulingLoop(ABC):
     def _handle_no_fit(self, position: Position, framework: Framework) -> None:
         """Run PostFilter for a pod without feasible nodes, put the pod back, and preempt its victims.
 
-        If the plugin of its gang gives up, the gang's waiting pods leave their nodes.
+        If the plugin of the pod's gang gives up, the gang's waiting pods leave their nodes.
         """
         effect = self.search.run_post_filter(position, framework)
 
@@ -236,14 +239,17 @@ class SchedulingLoop(ABC):
             self.preempt(position, effect.victims, effect.row)
 
     def _leave_node(self, position: Position, framework: Framework, pod: Pod) -> None:
-        """Take a pod off its node, and with it the waiting pods of its gang."""
+        """Take a pod off its node, record that its gang failed, and release the waiting pods of the gang."""
         self.pods.take_back(position)
         if plugin := find_gang_plugin(framework):
             plugin.record_failure(pod, self.view)
             self._release_gang(framework, pod, plugin.sibling_rejection_reason)
 
     def _release_gang(self, framework: Framework, pod: Pod, reason: str) -> None:
-        """Take the waiting pods of a pod's gang off their nodes for this reason."""
+        """Take the waiting pods of a pod's gang off their nodes, and put them back with this reason.
+
+        Nothing happens for a pod without a gang.
+        """
         plugin = find_gang_plugin(framework)
         gang = plugin.find_gang(pod) if plugin else None
         if plugin is None or gang is None:

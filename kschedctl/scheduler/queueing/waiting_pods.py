@@ -54,7 +54,7 @@ class PermitWait:
 
     @property
     def gang(self) -> GangKey | None:
-        """The gang for which the pod waits, or None."""
+        """The gang for which the pod waits, or None if it waits for another reason."""
         plugin = find_gang_plugin(self.framework)
         return plugin.find_gang(self.info.pod) if plugin else None
 
@@ -82,10 +82,10 @@ class PermitWaits:
         """How often a pod preempted pods of a gang that waited."""
         self.pods: dict[Position, PermitWait] = {}
 
-    def iter_ended(self, gang: GangKey | None = None) -> Iterator[tuple[PermitWait, PermitOutcome]]:
-        """Ask Permit again, and remove and yield the waits that end now, each with Success, a rejection or an error.
+    def iter_ended_waits(self, gang: GangKey | None = None) -> Iterator[tuple[PermitWait, PermitOutcome]]:
+        """Ask Permit again about all waiting pods, and remove and yield the waits that end now.
 
-        With `gang`, only its pods are considered.
+        Each wait comes with its outcome: Success, a rejection or an error. With `gang`, only its pods are considered.
         """
         for position, waiting in list(self.pods.items()):
             if gang is not None and waiting.gang != gang:
@@ -98,12 +98,15 @@ class PermitWaits:
                 yield self.pods.pop(position), outcome
 
     def find_first_timeout(self) -> int | None:
-        """Return when the first wait times out, or None if none can."""
+        """Return when the first wait times out, or None if no wait can time out."""
         timeouts = (waiting.find_timeout() for _, waiting in self._list_expiring())
         return min((time for time, _ in timeouts), default=None)
 
     def time_out(self, clock: Clock) -> PermitWait | None:
-        """Advance the clock to the first timeout, and remove and return its wait, or return None without a timeout."""
+        """Advance the clock to the first timeout, and remove and return the wait that ends.
+
+        Return None if no wait can time out.
+        """
         timeouts = [(waiting.find_timeout(), position) for position, waiting in self._list_expiring()]
         if not timeouts:
             return None
@@ -113,19 +116,22 @@ class PermitWaits:
         return self.pods.pop(position)
 
     def remove_gang(self, gang: GangKey) -> list[PermitWait]:
-        """Remove and return the waits of a gang on which its plugin gives up."""
+        """Remove and return the waits of a gang's pods, because its plugin gives up.
+
+        Pods that have timed out before are left.
+        """
         positions = [position for position, waiting in self._list_expiring() if waiting.gang == gang]
         self._timed_out.update(positions)
         return [self.pods.pop(position) for position in positions]
 
     def _list_expiring(self) -> list[tuple[Position, PermitWait]]:
-        """Return the positions and waits that have not timed out before."""
+        """Return the positions and waits of the pods that have not timed out before."""
         return [(position, waiting) for position, waiting in self.pods.items() if position not in self._timed_out]
 
     def park_gangs(self, gang: GangKey | None = None) -> list[PermitWait]:
-        """Remove and return the waiting pods of one gang, or of all gangs if `gang` is None.
+        """Remove and return the waits of one gang's pods, or of all gangs' pods if `gang` is None.
 
-        They stay out of the queue until something happens.
+        These pods are parked: they stay out of the queue until `unpark` is called.
         """
         positions = []
         for position, waiting in self.pods.items():
@@ -137,7 +143,10 @@ class PermitWaits:
         return parked
 
     def unpark(self, queue: SchedulingQueue) -> None:
-        """Put parked pods back into the queue after a pod was bound or evicted, which may let waits time out again."""
+        """Put parked pods back into the queue after a pod was bound or evicted.
+
+        All waits may time out again, and preemptions of gangs are counted anew.
+        """
         parked = self._parked
         self._parked = {}
         self._timed_out.clear()
@@ -146,7 +155,7 @@ class PermitWaits:
             queue.restore(pod)
 
     def remove_preempted(self, victims: Iterable[Position], preemptor: Position) -> dict[Position, PermitWait]:
-        """Remove and return the waits of those victims that wait at Permit, and count a round for each gang of theirs.
+        """Remove and return the waits of the victims that wait at Permit, and count one round for each of their gangs.
 
         These pods leave their nodes as PREEMPTED and are tried again instead of being deleted. This must be called
         before the first of them leaves.
@@ -163,7 +172,10 @@ class PermitWaits:
         Waiting pods leave their nodes by a call of `leave`, and all pods of these gangs leave the queue.
         """
         gangs = dict.fromkeys(gang for (_, gang), rounds in self._rounds.items() if rounds == MAX_ROUNDS)
-        for waiting in [waiting for gang in gangs for waiting in self.park_gangs(gang)]:
+        parked: list[PermitWait] = []
+        for gang in gangs:
+            parked += self.park_gangs(gang)
+        for waiting in parked:
             leave(waiting, PREEMPTED)
 
         removed: dict[Position, QueuedPod] = {}

@@ -103,7 +103,7 @@ def get_in_tree_plugins(minor: int) -> Mapping[str, Declaration]:
 def get_in_tree_plugins_for_gates(gates: FeatureGates) -> Mapping[str, Declaration]:
     """Return the in-tree plugins of the gates' version, in default order.
 
-    If the gates mix versions, each plugin is that of the version that the mix has for it.
+    If the gates mix versions, each plugin comes from the version that the mix has for it.
     """
     if gates.mix is None:
         return get_in_tree_plugins(gates.minor)
@@ -124,7 +124,9 @@ else:  # msgspec decodes a fact by its tag, for which it needs the union of all 
 
 
 def to_fact(explanation: Fact | str | None) -> AnyFact | None:
-    """Convert a plugin's explanation to a fact, or to None if it is empty. Plugins of other packages may return text.
+    """Convert a plugin's explanation to a fact, or to None if it is empty.
+
+    Plugins of other packages may return text, which becomes a fact of the type Said.
 
     >>> to_fact("too loud"), to_fact(Said("too loud", nominated=True)), to_fact("")
     (Said(text='too loud', nominated=False), Said(text='too loud', nominated=True), None)

@@ -1,9 +1,9 @@
-"""Plugins from outside kube-scheduler: those of kubernetes-sigs/scheduler-plugins and of other installed packages.
+"""Plugins from outside kube-scheduler: from kubernetes-sigs/scheduler-plugins and from other installed packages.
 
-A profile can only name the former in a scheduler build that contains them (upstream: cmd/scheduler/main.go of
-kubernetes-sigs/scheduler-plugins). The latter are built when a profile enables them, and guarded: they may raise what
-the protocols of kschedctl/scheduler/framework allow; anything else becomes a ThirdPartyError that names the package.
-What they print goes to stderr, since stdout is for answers.
+A profile can name a plugin of scheduler-plugins only in a scheduler build that contains them (upstream:
+cmd/scheduler/main.go of kubernetes-sigs/scheduler-plugins). Plugins of other packages are built when a profile enables
+them, and guarded: they may raise what the protocols of kschedctl/scheduler/framework allow, and any other error becomes
+a ThirdPartyError that names the package. What they print goes to stderr, since stdout is for answers.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class ThirdPartyPlugins(Mapping[str, Declaration]):
 
 
 def find_third_party_plugins() -> ThirdPartyPlugins:
-    """Return the plugins registered on this machine.
+    """Return the plugins that packages installed on this machine register.
 
     Raises ConfigurationError if a name is taken by an in-tree plugin or by another package, as kube-scheduler's
     registry does.
@@ -137,7 +137,7 @@ def find_entry_points(paths: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, .
 
 
 def _get_modification_time(path: str) -> int:
-    """Return the time in ns at which a folder's entries last changed, or 0 if there is no folder."""
+    """Return the time in ns at which the entries of a folder last changed, or 0 if there is no such folder."""
     try:
         return os.stat(path or ".").st_mtime_ns
     except OSError:
@@ -154,7 +154,7 @@ def _describe_package(point: EntryPoint) -> str:
 def _load_declaration(point: EntryPoint) -> Declaration:
     """Load a plugin's declaration without building the plugin. Raises ThirdPartyError.
 
-    The declaration has no `make` if none of the plugin's extension points is replayed.
+    The declaration's `make` builds the guarded plugin. It is None if none of the plugin's extension points is replayed.
     """
     plugin_label = f'plugin "{point.name}" of {_describe_package(point)}'
     loaded: tuple[Declaration, Any] = _guard(_load_target, f"{plugin_label} cannot be loaded")(point)
@@ -194,7 +194,7 @@ def _load_target(point: EntryPoint) -> tuple[Declaration, object]:
 
 
 def _find_incomplete_point(target: object) -> str:
-    """Return an error if the plugin has only some methods of an extension point, else an empty string."""
+    """Return an error if the plugin has only some of the methods of an extension point, else an empty string."""
     for name, point in EXTENSION_POINTS.items():
         missing = [method for method in point.methods if not callable(getattr(target, method, None))]
         if 0 < len(missing) < len(point.methods):
@@ -204,7 +204,7 @@ def _find_incomplete_point(target: object) -> str:
 
 
 def _read_names(target: object, attribute: str, allowed_names: Collection[str]) -> frozenset[str]:
-    """Return the names that an attribute declares, none without the attribute.
+    """Return the names that an attribute of the plugin declares, or no names without the attribute.
 
     Raises TypeError for unknown names, and for a string in place of several names.
     """
@@ -216,7 +216,10 @@ def _read_names(target: object, attribute: str, allowed_names: Collection[str]) 
 
 
 def _guard_plugin(plugin: Plugin, declared: Declaration, plugin_label: str) -> Plugin:
-    """Build a plugin with the registered name that calls `plugin`, checks its results and guards against its errors."""
+    """Build a plugin with the registered name that calls `plugin`, checks its results and guards against its errors.
+
+    Without `dependencies`, its answers depend on all kinds that it declares.
+    """
     checks: dict[str, Method] = {method: _build_result_check(method) for method in RESULT_TYPES}
     checks |= {method: _build_score_check(argument) for method, argument in SCORES.items()}
     checks["dependencies"] = _check_dependencies
@@ -225,6 +228,7 @@ def _guard_plugin(plugin: Plugin, declared: Declaration, plugin_label: str) -> P
     checks["events_to_register"] = partial(_check_events, plugin_label)
     checks["filter"] = partial(_check_rejections, plugin_label)
 
+    # Guard the methods that the plugin has.
     members: dict[str, object] = {}
     for method, check in checks.items():
         function = getattr(plugin, method, None)
@@ -235,6 +239,7 @@ def _guard_plugin(plugin: Plugin, declared: Declaration, plugin_label: str) -> P
         declared_kinds = [Dependency(kind, Effect.EITHER) for kind in declared.kinds]
         members["dependencies"] = staticmethod(lambda info, view: iter(declared_kinds))
 
+    # Pass on its declarations.
     members["name"] = declared.name
     members["reads"] = Reads(get_reads(plugin))
     peers = Peers(get_peers(plugin))
@@ -270,9 +275,9 @@ def _add_check(method: Method, check: Method) -> Method:
 
 
 def _build_result_check(method: str) -> Method:
-    """Build a function that checks the result of the plugin's `method` and returns it, with node names as a set.
+    """Build a function that checks a result of the plugin's `method` and returns it.
 
-    The function raises TypeError for a wrong type, code, reason or node name.
+    The function raises TypeError for a wrong type, code, reason or node name. Node names are returned as a set.
     """
     expected_type = RESULT_TYPES[method]
 
@@ -282,7 +287,7 @@ def _build_result_check(method: str) -> Method:
             raise TypeError(f"it returned {type(result).__name__}, not {expected_type.__name__}")
         status = getattr(result, "status", result)
         if isinstance(status, Status):
-            _check_status(method, status.code, status.reasons)
+            _check_code_and_reasons(method, status.code, status.reasons)
         if isinstance(result, PreFilterResult) and result.node_names is not None:
             names = result.node_names
             if not isinstance(names, str):  # a string would be split into letters
@@ -294,8 +299,8 @@ def _build_result_check(method: str) -> Method:
     return check
 
 
-def _check_status(method: str, code: object, reasons: Iterable[object]) -> None:
-    """Raise TypeError for codes and reasons that the method must not return."""
+def _check_code_and_reasons(method: str, code: object, reasons: Iterable[object]) -> None:
+    """Raise TypeError for a code that the method must not return, or for reasons that are not strings."""
     if not isinstance(code, Code) or code not in CODES[method]:
         allowed_codes = ", ".join(sorted(CODES[method]))
         raise TypeError(
@@ -311,9 +316,9 @@ def _check_strings(texts: Iterable[object], description: str) -> None:
 
 
 def _build_score_check(argument: int) -> Method:
-    """Build a function that returns scores if there is one integer for each entry of the method's `argument`.
+    """Build a function that returns the scores if there is one integer for each entry of the method's `argument`.
 
-    Otherwise, the function raises TypeError.
+    Otherwise, the function raises TypeError. `argument` is an index into the method's arguments.
     """
 
     def check(column: object, *arguments: Any) -> object:
@@ -341,14 +346,14 @@ def _check_rejections(
             raise TypeError(
                 f"its distance is {_describe_value(rejection.distance)}, not one float for each of {nodes} nodes"
             )
-        _check_status("filter", rejection.code, (rejection.reason,))
+        _check_code_and_reasons("filter", rejection.code, (rejection.reason,))
         if rejection.fact is not None and not callable(rejection.fact):
             raise TypeError(f"its fact is {_describe_value(rejection.fact)}, not a function of the row")
     return (_guard_fact(rejection, plugin_label) for rejection in rejections)
 
 
 def _guard_fact(rejection: Rejection, plugin_label: str) -> Rejection:
-    """Return the rejection with its fact, if it has one, checked and guarded."""
+    """Return the rejection with its fact function checked and guarded. Without a fact, it stays unchanged."""
     if rejection.fact is None:
         return rejection
     guarded = _guard(_add_check(rejection.fact, _check_fact), f"{plugin_label} fails in a fact", "fact")
@@ -396,9 +401,10 @@ def _guard_hint(hint: HintFunction | None, plugin_label: str) -> HintFunction | 
 
 
 def _check_changes(by_kind: object, *_: object) -> Changes:
-    """Return the changes that a plugin returned. Raises TypeError unless they are API objects of reservable kinds.
+    """Return the changes that a plugin returned, by kind.
 
-    The arguments of the plugin's method, which are not needed here, follow the changes.
+    Raises TypeError unless they are API objects of kinds that can be reserved. The arguments of the plugin's method,
+    which follow the changes, are not needed.
     """
     if not isinstance(by_kind, Mapping):
         raise TypeError(f"it returned {_describe_value(by_kind)}, not a mapping of kinds to objects")
@@ -413,7 +419,7 @@ def _check_changes(by_kind: object, *_: object) -> Changes:
 
 
 def _describe_value(value: object) -> str:
-    """Return the name of a value's type, for an array its dtype and shape."""
+    """Return the name of a value's type, or the dtype and shape of an array."""
     if isinstance(value, np.ndarray):
         return f"{value.dtype} {value.shape}"
     return type(value).__name__
@@ -449,7 +455,7 @@ SCHEDULER_PLUGINS: Mapping[str, Declaration] = {
 
 
 def find_registered_plugins(*, other_builds: bool) -> Mapping[str, Declaration]:
-    """Return the plugins of installed packages and, with `other_builds`, those of scheduler-plugins.
+    """Return the plugins of installed packages and, with `other_builds`, also the plugins of scheduler-plugins.
 
     A package's plugin takes precedence over the plugin of the same name in scheduler-plugins. Raises
     ConfigurationError.

@@ -44,7 +44,10 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[QuotaClaim, None]):
     by_priority = False
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[QuotaClaim]:
-        """Reject the pod if its quota's max or the sum of all mins would be exceeded."""
+        """Reject the pod if the max of its namespace's quota or the sum of all mins would be exceeded.
+
+        A pod of a namespace without a quota passes. The state has the requests that were checked.
+        """
         use = find_quota_use(view)
         requests = sum_effective_requests(info.pod)
         quota = use.quotas.get(info.namespace)
@@ -55,18 +58,20 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[QuotaClaim, None]):
             requests, add_requests(*same_quota, requests), add_requests(*same_quota, *other_quotas, requests)
         )
 
-        # the namespace's own max
-        used = use.sum_namespace(info.namespace)
-        if resource := quota.find_resource_over_max(used, claim.same_quota):
+        # Check the namespace's own max.
+        used_by_namespace = use.sum_namespace(info.namespace)
+        if resource := quota.find_resource_over_max(used_by_namespace, claim.same_quota):
             limit_name = f"the max of {quota.name}"
-            fact = _describe_excess(resource, used, claim.same_quota, limit_name, quota.max_amounts or {})
+            max_amounts = quota.max_amounts or {}
+            fact = _describe_excess(resource, used_by_namespace, claim.same_quota, limit_name, max_amounts)
             return _build_rejection(info, claim, f"ElasticQuota {quota.namespace} is more than Max", fact)
 
-        # the sum of the mins, which all namespaces share
-        used = use.sum_all_namespaces()
+        # Check the sum of the mins, which all namespaces share.
+        used_by_all = use.sum_all_namespaces()
         total_min = add_requests(*(quota.min_amounts for quota in use.quotas.values()))
-        if resource := find_exceeded_resource(add_requests(used, claim.all_quotas), {}, total_min, 0):
-            fact = _describe_excess(resource, used, claim.all_quotas, "the sum of the mins of all quotas", total_min)
+        if resource := find_exceeded_resource(add_requests(used_by_all, claim.all_quotas), {}, total_min, 0):
+            limit_name = "the sum of the mins of all quotas"
+            fact = _describe_excess(resource, used_by_all, claim.all_quotas, limit_name, total_min)
             return _build_rejection(info, claim, "total ElasticQuota used is more than min", fact)
         return PreFilterResult(state=claim)
 
@@ -85,17 +90,21 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[QuotaClaim, None]):
         if row is None or cycle.get_node_status(row).code is Code.UNRESOLVABLE:
             return None
         selection = self.select_victims(cycle)
-        terminating = (p for p in view.pods_on(row) if view.pods.objects[p].metadata.deletion_timestamp is not None)
+        objects = view.pods.objects
+        terminating = [p for p in view.pods_on(row) if objects[p].metadata.deletion_timestamp is not None]
         leaving = tuple(position for position in terminating if selection.makes_room(position))
         return Ineligible(TERMINATING, leaving) if leaving else None
 
     def select_victims(self, cycle: Cycle) -> QuotaVictims:
-        """Return the victim selection for the pod's quota."""
+        """Return the selection of the pods that may be evicted for this pod.
+
+        Raises PluginError if PreFilter did not run.
+        """
         claim = require_state(cycle.pre_filter.find_state(CapacityScheduling), NOT_PRE_FILTERED)
         return QuotaVictims(cycle.info, cycle.view, find_quota_use(cycle.view), claim)
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        """Yield the objects on which the verdicts depend: ElasticQuotas, and budgets for the choice of victims."""
+        """Yield ElasticQuotas, which may change any verdict, and PodDisruptionBudgets, which may change the victims."""
         yield Dependency(KIND, Effect.EITHER)
         yield Dependency("PodDisruptionBudget", Effect.VICTIMS)
 
@@ -111,16 +120,16 @@ def find_quota_use(view: Fork) -> QuotaUse:
 
 
 def _build_rejection(info: PodInfo, claim: QuotaClaim, cause: str, fact: str) -> PreFilterResult[QuotaClaim]:
-    """Build a PreFilter result that rejects the pod."""
+    """Build a PreFilter result that rejects the pod for this cause. `fact` tells users the amounts."""
     reason = f"Pod {info.namespace}/{info.pod.metadata.name} is rejected in PreFilter because {cause}"
     return PreFilterResult(Status(Code.UNSCHEDULABLE, (reason,)), state=claim, fact=fact)
 
 
 def _find_nominated_requests(info: PodInfo, view: Fork, use: QuotaUse) -> tuple[list[Requests], list[Requests]]:
-    """Return the requests of the nominated pods of the pod's quota, and of those of other quotas.
+    """Return the requests of the nominated pods of the pod's own quota, and of the nominated pods of other quotas.
 
     Pods of the same quota count if they have at least the pod's priority, and pods of other quotas count if their quota
-    stays within its min.
+    stays within its min. Pods that have a node, and the pod itself, do not count.
     """
     same_quota: list[Requests] = []
     other_quotas: list[Requests] = []
@@ -143,6 +152,6 @@ def _find_nominated_requests(info: PodInfo, view: Fork, use: QuotaUse) -> tuple[
 
 
 def _describe_excess(resource: str, used: Requests, requested: Requests, limit_name: str, limits: Requests) -> str:
-    """Describe the used and the requested amount of a resource that together exceed a limit."""
+    """Describe the used and the requested amount of a resource, which together exceed a limit, for users."""
     amount, limit = used.get(resource, 0), limits.get(resource, 0)
     return f"{resource}: {amount} used + {requested.get(resource, 0)} requested exceeds {limit_name}, {limit}"

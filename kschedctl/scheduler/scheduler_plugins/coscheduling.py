@@ -92,7 +92,7 @@ class CoschedulingArgs(PluginArgs, frozen=True):
     pod_group_reject_percentage: Int32 = 10
 
     def validate(self, gates: FeatureGates) -> Iterator[str]:
-        """Yield the errors of the arguments."""
+        """Yield an error for each negative time, and for a percentage that is not between 0 and 100."""
         if self.permit_waiting_time_seconds < 0:
             yield invalid("permitWaitingTimeSeconds", self.permit_waiting_time_seconds, "must be greater than 0")
         if self.pod_group_backoff_seconds < 0:
@@ -110,7 +110,7 @@ class _ExistingGang(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return the group's name with its namespace."""
+        """The group's name with its namespace."""
         return f"{self.key.namespace}/{self.key.name}"
 
 
@@ -151,10 +151,10 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return cls(args, gates.release)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield a description of each change that moves the pods of the pod's group back to the active queue.
+        """Yield each change that moves the pods of the pod's group back to the active queue, with a description.
 
         The plugin has no queueing hints. Creating another pod of the group triggers no event, but the first pod that
-        gets a node activates the others.
+        gets a node activates the others. A pod without a group yields nothing.
         """
         key = find_coscheduling_gang(info.pod)
         if key is None:
@@ -163,6 +163,8 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         yield WakeTrigger(
             "CoschedulingPodGroup", ADD | UPDATE, f"any PodGroup is created or changed, {key.name} or another"
         )
+
+        # While no pod of the group has a node, the first pod that gets one wakes the others.
         pods = find_gang_pods(view, key)
         missing_count = max((find_gang_terms(view, key).least or 0) - pods.size, 0)
         if not len(pods.assigned) and missing_count + len(pods.waiting) > 1:
@@ -173,7 +175,10 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
             yield WakeTrigger(POD, BY_THE_PLUGIN, f"{first_pod} gets a node: then the plugin retries the whole group")
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-        """Yield the events that requeue rejected pods."""
+        """Yield the events after which a rejected pod is retried.
+
+        These are pods that get a node, and new or changed PodGroups.
+        """
         yield ClusterEventWithHint(POD, ActionType.ADD)
         yield ClusterEventWithHint(KIND, ActionType.ADD | ActionType.UPDATE)
 
@@ -183,11 +188,15 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
             yield Dependency(KIND, Effect.REFUSES)
 
     def sort_keys(self, view: Fork, positions: Sequence[Position]) -> list[tuple[int, str, bool, int, str]]:
-        """Return a sort key for each pod: priority, then the group's age or the pod's arrival, then the name."""
+        """Return a key for each pod that sorts pods by priority, then by the group's creation or the pod's arrival."""
         return [self._build_sort_key(view, position, time) for time, position in enumerate(positions)]
 
     def _build_sort_key(self, view: Fork, position: Position, arrival: int) -> tuple[int, str, bool, int, str]:
-        """Return a pod's key for ``sort_keys``. ``arrival`` is the pod's place in the order of arrival."""
+        """Build a pod's key for `sort_keys`. `arrival` is the pod's place in the order of arrival.
+
+        At equal creation times, a group goes before pods without a group. A group that does not exist counts as no
+        group.
+        """
         pod = view.pods.objects[position]
         priority = view.pods.infos[view.pods.info[position]].priority
         gang = _find_existing_gang(pod, view)
@@ -196,8 +205,8 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
             return -priority, pod.metadata.creation_timestamp or LAST, True, arrival, pod.key
         return -priority, gang.group.metadata.creation_timestamp or LAST, False, 0, pod.key
 
-    def queue_key(self, pod: QueuedPod, view: Fork) -> tuple[int, bool, str | int, str]:
-        """Return the key by which the queue sorts a pod: priority, then a time, then name.
+    def build_queue_key(self, pod: QueuedPod, view: Fork) -> tuple[int, bool, str | int, str]:
+        """Build the key by which the queue sorts a pod: priority, then a time, then name.
 
         The time is the last failure of the pod's group if there was one (since 1.34), else the creation of the group,
         or the pod's first attempt if it has no group. Creation times go first, because they precede everything that
@@ -213,7 +222,11 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return -pod.priority, False, gang.group.metadata.creation_timestamp or LAST, waiting_pod.key
 
     def _find_failure_time(self, pod: Pod, view: Fork) -> int | None:
-        """Return when the pod's group failed last, or None if it has not failed or the release ignores failures."""
+        """Return when the pod's group failed last.
+
+        Return None if it has not failed, if the pod has no group, or if the order of the queue does not depend on
+        failures.
+        """
         key = find_coscheduling_gang(pod)
         if key is None or view.gang_history is None or not self._comes_after_others:
             return None
@@ -228,8 +241,8 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
     ) -> dict[Position, MemberFailure]:
         """Return the failure of each member of a gang that stays unscheduled.
 
-        Waiting members are given up when another member fits on no node, or when their waiting time ends. If the first
-        one timed out, its rejection ends the wait of the others.
+        Members that waited at Permit fail when another member fits on no node or when their waiting time ends. If the
+        first one timed out, its rejection ends the wait of the others.
         """
         failures = find_failed_members(result, members, view)
         waited = [member.position for member in result.members if member.placed and member.position in failures]
@@ -250,7 +263,10 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return MemberFailure(status, rejectors=Rejectors(frozenset((self.name,))))
 
     def _find_wait_end_reason(self, result: GroupResult, info: PodInfo, view: Fork) -> str:
-        """Return the reason why the first waiting member stops waiting: a rejection or the timeout."""
+        """Return the reason why the first waiting member stops waiting.
+
+        It is rejected if another member fits nowhere and many members are missing. Otherwise its time ends.
+        """
         gang = _find_existing_gang(info.pod, view)
         assert gang is not None  # only pods of an existing group wait
         placed_count = sum(member.row != NO_ROW for member in result.members)
@@ -262,12 +278,12 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return TIMED_OUT.format(format_go_duration(timeout), self.name)
 
     def permit_timeout(self, info: PodInfo, view: Fork) -> int:
-        """Return the number of seconds that a pod waits, set by its group or else by the plugin's arguments."""
+        """Return the number of seconds that a pod waits at Permit, set by its group or by the plugin's arguments."""
         gang = _find_existing_gang(info.pod, view)
         group_timeout = gang.group.spec.schedule_timeout_seconds if gang else None
         if group_timeout is None:
             return self.args.permit_waiting_time_seconds or DEFAULT_WAIT_SECONDS
-        return group_timeout or self.args.permit_waiting_time_seconds
+        return group_timeout or self.args.permit_waiting_time_seconds  # a timeout of 0 counts as none, without default
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[None]:
         """Reject the pod if its group backs off, has too few pods or lacks resources in the whole cluster.
@@ -286,16 +302,19 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         if reason := self._find_pod_shortage(info, view, pods, gang.group):
             return _build_group_rejection(reason)
 
-        if gang.group.spec.min_resources is None or (history and history.is_granted(gang.key)):
+        if gang.group.spec.min_resources is None or (history and history.has_granted_resources(gang.key)):
             return PreFilterResult()
         if gap := find_resource_gap(gang.group, view, pods):
             return _build_group_rejection(gap.message, gap.fact)
         if history:
-            history.grant(gang.key, self.args.permit_waiting_time_seconds or GRANTED_SECONDS)
+            history.grant_resources(gang.key, self.args.permit_waiting_time_seconds or GRANTED_SECONDS)
         return PreFilterResult()
 
     def _find_pod_shortage(self, info: PodInfo, view: Fork, pods: GangPods, group: CoschedulingPodGroup) -> str:
-        """Return the message that the group has too few pods, or "" if it has enough."""
+        """Return the message that the group has too few pods, or "" if it has enough.
+
+        Since 1.34, pods with scheduling gates count as missing.
+        """
         name = info.pod.metadata.name
         is_new = view.pods.find_position(info.pod.key) is None  # the pod does not exist yet, as in "what if"
         size = pods.size + 1 if is_new else pods.size
@@ -310,7 +329,10 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return GATED.format(name) if size - gated_count < min_member else ""
 
     def post_filter(self, cycle: Cycle) -> PostFilterResult:
-        """Report that the pod was rejected, with a reason if its group does not exist or is rejected with it."""
+        """Return a rejection of the pod, since this plugin does not preempt.
+
+        The reason is that the pod has no group or that the whole group is rejected with it, or it is empty.
+        """
         pod = cycle.info.pod
         gang = _find_existing_gang(pod, cycle.view)
         if gang is None:
@@ -320,7 +342,10 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return PostFilterResult(Status(Code.UNSCHEDULABLE, (REJECTED.format(gang.name, pod.metadata.name),)))
 
     def find_reason_to_give_up(self, pod: Pod, view: Fork) -> str:
-        """Return the reason to give up the group's waiting pods because this pod fits nowhere, or "" to keep them."""
+        """Return the reason to give up the group's waiting pods because this pod fits nowhere.
+
+        Return "" to keep them waiting, since only a few pods are missing or the pod has no group.
+        """
         gang = _find_existing_gang(pod, view)
         if gang is None:
             return ""
@@ -329,11 +354,11 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
 
     @property
     def sibling_rejection_reason(self) -> str:
-        """Return the reason for rejecting waiting pods after another pod of their group was rejected."""
+        """The reason with which waiting pods are rejected after another pod of their group was rejected."""
         return UNRESERVED
 
     def record_failure(self, pod: Pod, view: Fork, *, fits_nowhere: bool = False) -> None:
-        """Record the failure of a pod's group. If the pod fits on no node, a complete group has to back off.
+        """Record that a pod's group failed. If the pod fits on no node, a complete group must also back off.
 
         Nothing is recorded for a pod without an existing group, or outside a replay of the queue.
         """
@@ -371,9 +396,9 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return (min_member - assigned) / min_member > self.args.pod_group_reject_percentage / 100.0
 
     def permit(self, info: PodInfo, view: Fork, row: int) -> Status:
-        """Return success if enough pods of the group have a node or the pod names no group, else WAIT.
+        """Let the pod pass if enough pods of its group have a node or it has no group, otherwise make it wait.
 
-        A pod whose group does not exist is rejected.
+        A pod whose group does not exist is rejected. The pod itself counts as having a node.
         """
         if find_coscheduling_gang(info.pod) is None:
             return SUCCESS
@@ -403,12 +428,12 @@ class ResourceGap(NamedTuple):
 
 
 def find_resource_gap(group: CoschedulingPodGroup, view: Fork, pods: GangPods) -> ResourceGap | None:
-    """Return the group's minResources that all nodes together lack, or None if they suffice.
+    """Return the group's minResources that all nodes together lack, or None if the nodes have enough.
 
     Upstream: CheckClusterResource in pkg/coscheduling/core/core.go of kubernetes-sigs/scheduler-plugins.
 
-    The resources of the group's assigned pods count as free. As upstream, stop adding up nodes once a request is
-    covered: overcommitted nodes after that do not count. Raises InputError for invalid minResources.
+    As in upstream, adding up nodes stops once a request is covered, so that overcommitted nodes after that do not
+    count. Raises InputError for invalid minResources.
     """
     gaps = []
     facts = []
@@ -429,7 +454,7 @@ def find_resource_gap(group: CoschedulingPodGroup, view: Fork, pods: GangPods) -
 
 
 def _parse_min_resources(group: CoschedulingPodGroup) -> dict[str, Quantity]:
-    """Parse a group's minResources and add one "pods" per member. Raises InputError."""
+    """Parse a group's minResources, and add one of the resource "pods" per member. Raises InputError."""
     quantities = {}
     for name, amount in (group.spec.min_resources or {}).items():
         try:
@@ -453,28 +478,28 @@ def _compute_free_amounts(view: Fork, pods: GangPods, column: int) -> Counts:
 
 
 def _find_missing_amount(requested: Quantity, free: Counts, scale: int) -> Quantity | None:
-    """Return how much of a resource all nodes together lack, or None if they suffice.
+    """Return how much of a resource all nodes together lack, or None if they have enough.
 
-    ``free`` (N,) is in units of ``10**scale``.
+    `free` (N,) is in units of `10**scale`, and empty if no node knows the resource.
     """
     if not len(free):
         return requested
     largest_sum = Quantity(int(np.cumsum(free).max()), scale)  # upstream stops there if it covers the request
     if requested.cmp(largest_sum) <= 0:
         return None
-    if not free.any():
+    if not free.any():  # then upstream prints the request as it is written
         return requested
     missing = requested.sub(Quantity(int(free.sum()), scale))
     return _rescale(missing, scale)
 
 
 def _rescale(quantity: Quantity, scale: int) -> Quantity:
-    """Return a quantity converted to a scale that is at most ``scale``, as Quantity.Sub of Go does."""
+    """Convert a quantity of a larger scale to `scale`, as Quantity.Sub of Go does. A smaller scale stays."""
     if quantity.scale <= scale:
         return quantity
     return Quantity(quantity.mantissa * 10 ** (quantity.scale - scale), scale, quantity.format)
 
 
 def _format_like_go(quantity: Quantity) -> str:
-    """Format a quantity as Go prints the struct with %v inside a map."""
+    """Format a quantity as Go prints the struct Quantity with %v inside a map."""
     return f"{{{{{quantity.mantissa} {quantity.scale}}} {{<nil>}}  {quantity.format}}}"

@@ -22,13 +22,14 @@ Requests = Mapping[str, int]
 
 
 def sum_effective_requests(pod: Pod) -> dict[str, int]:
-    """Return the pod's requests: the sum of its containers or a larger init container, plus overhead.
+    """Return the pod's requests: the sum of its containers or a larger init container, plus the pod's overhead.
 
-    Raises InputError for an invalid amount.
+    The larger amount is taken for each resource by itself. Raises InputError for an invalid amount.
     """
-    total = add_requests(*(parse_container_requests(pod, container) for container in pod.spec.containers))
-    init = (parse_container_requests(pod, container) for container in pod.spec.init_containers)
-    return add_requests(reduce(_max_requests, init, total), _parse_amounts(pod, pod.spec.overhead))
+    containers = add_requests(*(parse_container_requests(pod, container) for container in pod.spec.containers))
+    init_containers = (parse_container_requests(pod, container) for container in pod.spec.init_containers)
+    largest = reduce(_max_requests, init_containers, containers)
+    return add_requests(largest, _parse_amounts(pod, pod.spec.overhead))
 
 
 def parse_container_requests(pod: Pod, container: Container) -> Requests:
@@ -47,7 +48,7 @@ def add_requests(*requests: Requests) -> dict[str, int]:
 
 
 def _max_requests(first: Requests, second: Requests) -> dict[str, int]:
-    """Return the larger amount of each resource."""
+    """Return the larger of two requests, resource by resource. A missing resource counts as 0."""
     return {name: max(first.get(name, 0), second.get(name, 0)) for name in {**first, **second}}
 
 
@@ -68,7 +69,10 @@ class QualityOfService(StrEnum):
 
 
 def compute_qos_class(pod: Pod) -> QualityOfService:
-    """Return a pod's QoS class. Raises InputError that names the pod if an amount is invalid."""
+    """Return a pod's QoS class, which follows from its pod-level resources or, without these, from its containers.
+
+    Raises InputError that names the pod if an amount is invalid.
+    """
     spec = pod.spec
     pod_resources = spec.resources
     resources = (
@@ -77,29 +81,31 @@ def compute_qos_class(pod: Pod) -> QualityOfService:
         else [c.resources for c in (*spec.containers, *spec.init_containers)]
     )
     try:
-        return _classify(resources)
+        return _determine_qos_class(resources)
     except QuantityError as error:
         raise InputError(error.what, where=f"Pod {pod.key}", hint=error.hint) from None
 
 
-def _classify(containers: Iterable[ResourceRequirements]) -> QualityOfService:
+def _determine_qos_class(containers: Iterable[ResourceRequirements]) -> QualityOfService:
     """Return the QoS class for the resources of containers.
 
-    The class is Guaranteed if all containers limit cpu and memory and the total requests equal the total limits.
+    The class is BestEffort if nothing is requested or limited. It is Guaranteed if all containers limit cpu and memory
+    and the total requests equal the total limits. Otherwise it is Burstable.
     """
     requests: dict[str, int] = {}
     limits: dict[str, int] = {}
     all_limited = True
     for resources in containers:
         _add_positive_amounts(requests, parse_quantities(resources.requests))
-        all_limited &= len(_add_positive_amounts(limits, parse_quantities(resources.limits))) == 2
+        container_limits = _add_positive_amounts(limits, parse_quantities(resources.limits))
+        all_limited &= len(container_limits) == 2  # cpu and memory
     if not requests and not limits:
         return QualityOfService.BEST_EFFORT
     return QualityOfService.GUARANTEED if all_limited and requests == limits else QualityOfService.BURSTABLE
 
 
 def _add_positive_amounts(total: dict[str, int], quantities: Quantities) -> Mapping[str, int]:
-    """Add the positive amounts of cpu and memory to the total, and return them."""
+    """Add the positive amounts of cpu and memory to `total` in place, and return these amounts."""
     positive = {name: amount for name, amount in to_amounts(quantities).items() if name in (CPU, MEMORY) and amount > 0}
     for name, amount in positive.items():
         total[name] = total.get(name, 0) + amount

@@ -41,7 +41,7 @@ class Quota:
             raise InputError(error.what, where=location, hint=error.hint) from None
 
     def find_resource_over_max(self, used: Requests, requests: Requests) -> str:
-        """Return the first resource that exceeds the quota's max with more requests, or "" if none does."""
+        """Return the first resource that exceeds the quota's max with these additional requests, or ""."""
         if self.max_amounts is None:
             return ""
         return find_exceeded_resource(requests, used, self.max_amounts, INT64_MAX)
@@ -64,12 +64,14 @@ def index_quotas(quotas: Iterable[ElasticQuota]) -> dict[str, Quota]:
 
 
 def find_exceeded_resource(requests: Requests, used: Requests, limits: Requests, default_limit: int) -> str:
-    """Return the first resource whose requests and usage together exceed its limit, or "" if none does.
+    """Return the first resource whose requests and usage together exceed its limit, or "" if there is none.
 
-    ``default_limit`` applies to extended resources without a limit.
+    Resources without a limit are limited to 0 if they are native, and to `default_limit` otherwise.
     """
-    applicable = find_applicable_limits(requests, limits, default_limit).items()
-    return next((name for name, limit in applicable if requests.get(name, 0) + used.get(name, 0) > limit), "")
+    for name, limit in find_applicable_limits(requests, limits, default_limit).items():
+        if requests.get(name, 0) + used.get(name, 0) > limit:
+            return name
+    return ""
 
 
 def find_applicable_limits(requests: Requests, limits: Requests, default_limit: int) -> dict[str, int]:
@@ -88,48 +90,57 @@ class QuotaUse:
         self.view, self.quotas = view, quotas
 
     def sum_namespace(self, namespace: str) -> dict[str, int]:
-        """Return the usage of one namespace that has a quota."""
+        """Return, by resource, what the pods on nodes of one namespace with a quota request."""
         return self._sum_namespaces(frozenset((namespace,)))
 
     def sum_all_namespaces(self) -> dict[str, int]:
-        """Return the usage of all namespaces that have a quota."""
+        """Return, by resource, what the pods on nodes of all namespaces with a quota request."""
         return self._sum_namespaces(frozenset(self.quotas))
 
     @property
     def requests(self) -> dict[str, Counts]:
-        """Return the requests (T,) of each pod info by resource, or 0 if its namespace has no quota."""
-        return self._find_weights(frozenset(self.quotas))
+        """By resource, the requests (T,) of each PodInfo, which are 0 if its namespace has no quota."""
+        return self._get_requests_by_info(frozenset(self.quotas))
 
     @property
     def quota_numbers(self) -> Counts:
-        """Return the quota number (T,) of each pod info, or -1 if its namespace has no quota."""
+        """The number (T,) of each PodInfo's quota in the order of `quotas`, or -1 if its namespace has no quota."""
         infos = self.view.pods.infos
         numbers = {namespace: i for i, namespace in enumerate(self.quotas)}
         key = "quotas of infos", tuple(self.quotas)
         return self.view.memo(key, lambda: np.array([numbers.get(i.namespace, -1) for i in infos], np.int64))
 
     def find_quota_number(self, namespace: str) -> int:
-        """Return the number of a namespace's quota, or -1 if it has none."""
+        """Return the number of a namespace's quota in the order of `quotas`, or -1 if it has none."""
         return list(self.quotas).index(namespace) if namespace in self.quotas else -1
 
     def _sum_namespaces(self, namespaces: frozenset[str]) -> dict[str, int]:
-        """Return the usage of several namespaces together, by resource."""
-        weights = self._find_weights(namespaces).items()
-        return {name: self._sum_pods_on_nodes((QuotaUse, namespaces, name), by_info) for name, by_info in weights}
+        """Return, by resource, what the pods on nodes of several namespaces request together."""
+        sums = {}
+        for name, requests_by_info in self._get_requests_by_info(namespaces).items():
+            sums[name] = self._sum_pods_on_nodes((QuotaUse, namespaces, name), requests_by_info)
+        return sums
 
-    def _find_weights(self, namespaces: frozenset[str]) -> dict[str, Counts]:
-        """Return the cached requests of the pod infos of several namespaces."""
-        return self.view.memo((QuotaUse, namespaces), lambda: self._build_weights(namespaces))
+    def _get_requests_by_info(self, namespaces: frozenset[str]) -> dict[str, Counts]:
+        """Return, by resource, the cached requests (T,) of each PodInfo, or 0 outside these namespaces."""
+        return self.view.memo((QuotaUse, namespaces), lambda: self._build_requests_by_info(namespaces))
 
     def _sum_pods_on_nodes(self, key: Hashable, weights: Counts) -> int:
-        """Return the sum of weights over all pods on nodes."""
+        """Return the sum of a resource's requests over all pods on nodes, kept up to date under the key.
+
+        `weights` (T,) has the amount of each PodInfo.
+        """
         return int(self.view.tally(key, lambda: weights).sum())
 
-    def _build_weights(self, namespaces: frozenset[str]) -> dict[str, Counts]:
-        """Build the requests (T,) of each pod info by resource, or 0 for infos of other namespaces."""
+    def _build_requests_by_info(self, namespaces: frozenset[str]) -> dict[str, Counts]:
+        """Build, by resource, the requests (T,) of each PodInfo, which are 0 for PodInfos of other namespaces."""
         infos = self.view.pods.infos
-        weights: dict[str, Counts] = {}
+        requests_by_resource: dict[str, Counts] = {}
         for number, info in enumerate(infos):
-            for name, amount in sum_effective_requests(info.pod).items() if info.namespace in namespaces else ():
-                weights.setdefault(name, np.zeros(len(infos), np.int64))[number] = amount
-        return weights
+            if info.namespace not in namespaces:
+                continue
+            for name, amount in sum_effective_requests(info.pod).items():
+                if name not in requests_by_resource:
+                    requests_by_resource[name] = np.zeros(len(infos), np.int64)
+                requests_by_resource[name][number] = amount
+        return requests_by_resource

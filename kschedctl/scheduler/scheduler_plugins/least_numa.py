@@ -40,39 +40,43 @@ class NumaChoice(NamedTuple):
 
 
 def score_containers(containers: Iterable[Requests], numa: NumaList) -> Scores:
-    """Return the scores (F,) for the container that needs the most NUMA nodes.
+    """Return the scores (F,) by the number of NUMA nodes that the most demanding container needs.
 
-    Each container gets only what the containers before it leave.
+    Each container gets only what the containers before it leave. A node scores 0 if some container does not fit.
     """
     remaining = dict(numa.available)
-    max_count, nearest = np.zeros(len(numa), np.int64), np.ones(len(numa), np.bool_)
-    impossible = np.zeros(len(numa), np.bool_)
+    max_count = np.zeros(len(numa), np.int64)
+    are_all_nearest = np.ones(len(numa), np.bool_)
+    is_impossible = np.zeros(len(numa), np.bool_)
     for requests in containers:
-        relevant = _find_relevant_nodes(requests, numa) & ~impossible
-        if not relevant.any():
+        is_relevant = _find_relevant_nodes(requests, numa) & ~is_impossible
+        if not is_relevant.any():
             continue
-        chosen = choose_numa_nodes(requests, remaining, numa, relevant)
-        impossible |= relevant & (chosen.counts == 0)
-        nearest &= chosen.is_nearest | ~relevant
+        chosen = choose_numa_nodes(requests, remaining, numa, is_relevant)
+        is_impossible |= is_relevant & (chosen.counts == 0)
+        are_all_nearest &= chosen.is_nearest | ~is_relevant
         max_count = np.maximum(max_count, chosen.counts)
         _subtract_requests(requests, chosen.places, remaining, numa)
-    return np.where(
-        impossible,
-        0,
-        np.where(max_count == 0, MAX_NODE_SCORE, _compute_scores(max_count, nearest, numa.max_numa_nodes)),
-    )
+
+    scores = _compute_scores(max_count, are_all_nearest, numa.max_numa_nodes)
+    scores = np.where(max_count == 0, MAX_NODE_SCORE, scores)  # no container needs a NUMA node
+    return np.where(is_impossible, 0, scores)
 
 
 def score_pod(requests: Requests, numa: NumaList) -> Scores:
-    """Return scores (F,) by the number of NUMA nodes that the pod needs as a whole."""
-    relevant = _find_relevant_nodes(requests, numa)
-    chosen = choose_numa_nodes(requests, numa.available, numa, relevant)
-    scores = np.where(chosen.counts == 0, 0, _compute_scores(chosen.counts, chosen.is_nearest, numa.max_numa_nodes))
-    return np.where(relevant, scores, MAX_NODE_SCORE)
+    """Return the scores (F,) by the number of NUMA nodes that the pod needs as a whole.
+
+    A node scores 0 if the pod does not fit, and the maximum if its NUMA nodes have none of the requested resources.
+    """
+    is_relevant = _find_relevant_nodes(requests, numa)
+    chosen = choose_numa_nodes(requests, numa.available, numa, is_relevant)
+    scores = _compute_scores(chosen.counts, chosen.is_nearest, numa.max_numa_nodes)
+    scores = np.where(chosen.counts == 0, 0, scores)
+    return np.where(is_relevant, scores, MAX_NODE_SCORE)
 
 
 def _find_relevant_nodes(requests: Requests, numa: NumaList) -> Bools:
-    """Return a mask (F,) of the nodes on which some NUMA node has any of the requested resources."""
+    """Return a mask (F,) of the nodes on which at least one NUMA node has at least one of the requested resources."""
     mask = np.zeros(len(numa), np.bool_)
     for name in requests:
         mask |= (numa.get_available(name) >= 0).any(axis=1)
@@ -80,7 +84,7 @@ def _find_relevant_nodes(requests: Requests, numa: NumaList) -> Bools:
 
 
 def _compute_scores(count: Counts, nearest: Bools, max_numa_nodes: Counts) -> Scores:
-    """Return scores (F,) that fall with each NUMA node used. Nearest combinations get half a step more."""
+    """Return scores (F,) that fall by one step per NUMA node used. The nearest combinations get half a step more."""
     step = MAX_NODE_SCORE // max_numa_nodes
     return MAX_NODE_SCORE - count * step + np.where(nearest, step // 2, 0)
 
@@ -88,28 +92,31 @@ def _compute_scores(count: Counts, nearest: Bools, max_numa_nodes: Counts) -> Sc
 def choose_numa_nodes(
     requests: Requests, remaining: Mapping[str, Amounts], numa: NumaList, relevant: Bools
 ) -> NumaChoice:
-    """Choose the smallest combination of NUMA nodes that satisfies the requests on each node.
+    """Choose, on each relevant node, the smallest combination of NUMA nodes that satisfies the requests.
 
-    Among combinations of the same size, the closest one is chosen, and among equally close ones the first.
-
-    Raises PluginError if there are too many combinations.
+    Among combinations of the same size, the closest one is chosen, and among equally close ones the first. Raises
+    PluginError if there are too many combinations.
     """
-    places = np.zeros(numa.exists.shape, np.bool_)
-    nearest = np.zeros(len(numa), np.bool_)
+    # Only NUMA nodes that have all requested resources can be chosen.
     has_all = numa.exists.copy()
     for name in requests:
         has_all &= numa.get_available(name) >= 0
-    for size in range(1, numa.exists.shape[1] + 1):
-        rows = np.flatnonzero(relevant & ~places.any(axis=1) & (numa.exists.sum(axis=1) >= size))
+
+    # Try larger and larger combinations on the nodes without a choice.
+    is_chosen = np.zeros(numa.exists.shape, np.bool_)
+    is_nearest = np.zeros(len(numa), np.bool_)
+    numa_node_counts = numa.exists.sum(axis=1)
+    max_numa_nodes = numa.exists.shape[1]
+    for size in range(1, max_numa_nodes + 1):
+        rows = np.flatnonzero(relevant & ~is_chosen.any(axis=1) & (numa_node_counts >= size))
         if not len(rows):
             break
-        if comb(numa.exists.shape[1], size) > MAX_COMBINATIONS:
+        if comb(max_numa_nodes, size) > MAX_COMBINATIONS:
             raise PluginError(TOO_MANY.format(size))
-        search = _Search(
-            numa.select_rows(rows), has_all[rows], {name: amounts[rows] for name, amounts in remaining.items()}
-        )
-        places[rows], nearest[rows] = search.find_nearest(size, requests)
-    return NumaChoice(places, nearest)
+        remaining_there = {name: amounts[rows] for name, amounts in remaining.items()}
+        search = _Search(numa.select_rows(rows), has_all[rows], remaining_there)
+        is_chosen[rows], is_nearest[rows] = search.find_nearest(size, requests)
+    return NumaChoice(is_chosen, is_nearest)
 
 
 class _Search(NamedTuple):
@@ -122,26 +129,32 @@ class _Search(NamedTuple):
     """Amounts (F, Z) by resource that are still free."""
 
     def find_nearest(self, size: int, requests: Requests) -> tuple[Bools, Bools]:
-        """Return the closest sufficient combination of a size, and whether it is the closest of all combinations.
+        """Return the closest sufficient combination of a size on each node, as a mask (F, Z).
 
-        The shapes are (F, Z) and (F,).
+        The second result (F,) tells whether no other combination of the size is closer, sufficient or not.
         """
         rows = len(self.numa)
         min_distance = np.full(rows, FAR, np.float32)
         best_distance = np.full(rows, FAR + 1, np.float32)
-        places: Bools = np.zeros(self.numa.exists.shape, np.bool_)
-        for combination in combinations(range(self.numa.exists.shape[1]), size):
-            combination_places = list(combination)
-            exists = self.numa.exists[:, combination_places].all(axis=1)
-            distance = self._compute_mean_distance(combination_places)
+        is_chosen: Bools = np.zeros(self.numa.exists.shape, np.bool_)
+        numa_node_count = is_chosen.shape[1]
+        for combination in combinations(range(numa_node_count), size):
+            places = list(combination)
+            distance = self._compute_mean_distance(places)
+
+            exists = self.numa.exists[:, places].all(axis=1)
             min_distance = np.where(exists, np.minimum(min_distance, distance), min_distance)
-            better = self._are_sufficient(combination_places, requests) & (distance < best_distance)
-            best_distance[better] = distance[better]
-            places[better] = np.isin(np.arange(places.shape[1]), combination_places)
-        return places, places.any(axis=1) & (best_distance == min_distance)
+
+            is_better = self._are_sufficient(places, requests) & (distance < best_distance)
+            best_distance[is_better] = distance[is_better]
+            is_chosen[is_better] = np.isin(np.arange(numa_node_count), places)
+        return is_chosen, is_chosen.any(axis=1) & (best_distance == min_distance)
 
     def _compute_mean_distance(self, places: list[int]) -> Amounts:
-        """Return the mean distance (F,) between the NUMA nodes, including each one's distance to itself, as float32."""
+        """Return the mean distance (F,) between the NUMA nodes, as float32 like in upstream.
+
+        The distance of each NUMA node to itself counts, too.
+        """
         total = self.numa.costs[:, places][:, :, places].sum(axis=(1, 2))
         mean: Amounts = total.astype(np.float32) / np.float32(len(places) ** 2)
         return mean
@@ -157,15 +170,19 @@ class _Search(NamedTuple):
 
 
 def _subtract_requests(requests: Requests, places: Bools, remaining: dict[str, Amounts], numa: NumaList) -> None:
-    """Subtract the requests from the chosen NUMA nodes in order, up to the amounts that remain.
+    """Subtract the requests from the chosen NUMA nodes in order, up to the amounts in `remaining`.
 
-    Like upstream, it uses the number of a NUMA node as its index in the list.
+    The amounts in `remaining` are replaced. Like upstream, this uses the number of a NUMA node as its index in the
+    list.
     """
+    # The NUMA nodes whose amounts shrink.
     rows, chosen = np.nonzero(places)
     numbers = numa.numbers[rows, chosen]
     is_valid_index = numbers < numa.exists.sum(axis=1)[rows]
     taken = np.zeros(places.shape, np.bool_)
     taken[rows[is_valid_index], numbers[is_valid_index]] = True
+
+    # Each of them gives what it has, until the request is satisfied.
     for name, amount in requests.items():
         if name not in remaining:
             continue

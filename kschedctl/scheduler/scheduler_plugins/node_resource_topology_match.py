@@ -11,7 +11,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools, Rows, Scores
 from kschedctl.api.gangs import find_coscheduling_gang
-from kschedctl.api.resource_names import CPU, MEMORY, PODS, format_amount, is_native
+from kschedctl.api.resource_names import CPU, MEMORY, PODS, format_for_sentence, is_native
 from kschedctl.cluster import Gap
 from kschedctl.scheduler.framework import Code, Peers, Reads, Rejection
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
@@ -90,7 +90,10 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
         return cls(args)
 
     def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
-        """Yield rejections of the nodes on which no NUMA node satisfies a container or the whole pod."""
+        """Yield rejections of the nodes on which no single NUMA node satisfies a container or the whole pod.
+
+        With the cache, nodes with pods of another scheduler that the topology does not count are rejected, too.
+        """
         numa = self._get_numa_nodes(view)
         quality = compute_qos_class(info.pod)
         if not self._needs_numa_nodes(info):
@@ -102,7 +105,7 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
             yield Rejection(foreign, Code.UNSCHEDULABLE, INVALID)
             single = single & ~foreign
 
-        # nodes that align each container
+        # Reject nodes that align each container by itself, container by container.
         undecided = single & ~numa.by_pod
         for kind, requests in _list_container_demands(info):
             fits = _find_fitting_numa_nodes(requests, numa, remaining, view, quality)
@@ -113,7 +116,7 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
             if kind is ContainerKind.APP:  # upstream subtracts only what app containers take
                 _subtract_requests(requests, fits, remaining, quality)
 
-        # nodes that align the whole pod
+        # Reject nodes that align the pod as a whole.
         if numa.by_pod.any():
             requests = sum_effective_requests(info.pod)
             fits = _find_fitting_numa_nodes(requests, numa, numa.available, view, quality)
@@ -124,21 +127,28 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
         return Rejection(rejected, Code.UNSCHEDULABLE, reason, partial(_describe_most_available, requests, numa))
 
     def score(self, info: PodInfo, view: Fork, state: None, rows: Rows) -> Scores:
-        """Return scores (F,) by the NUMA nodes. Pods that are not Guaranteed get the maximum everywhere."""
+        """Return scores (F,) by what the NUMA nodes offer. Nodes without the policy single-numa-node score 0.
+
+        Pods that are not Guaranteed score the maximum everywhere. With LeastNUMANodes, the number of needed NUMA nodes
+        counts on nodes of any policy.
+        """
         if compute_qos_class(info.pod) is not QualityOfService.GUARANTEED:
             return np.full(len(rows), MAX_NODE_SCORE, np.int64)
         if self.strategy == LEAST_NUMA_NODES:
             return self._score_by_numa_count(info, view, rows)
+
+        # Score by the mean of the containers, or by the whole pod on nodes that align the pod.
         numa = self._get_numa_nodes(view)
         strategy = STRATEGIES[self.strategy]
         score_requests = partial(score_numa_nodes, strategy=strategy, numa=numa, rows=rows, weights=self.weights)
-        containers = [score_requests(requests) for _, requests in _list_container_demands(info)]
-        by_container = sum(containers, np.zeros(len(rows), np.int64)) // len(containers)
-        scores = np.where(numa.by_pod[rows], score_requests(sum_effective_requests(info.pod)), by_container)
+        scores_by_container = [score_requests(requests) for _, requests in _list_container_demands(info)]
+        mean_scores = sum(scores_by_container, np.zeros(len(rows), np.int64)) // len(scores_by_container)
+        pod_scores = score_requests(sum_effective_requests(info.pod))
+        scores = np.where(numa.by_pod[rows], pod_scores, mean_scores)
         return np.where(numa.single[rows], scores, 0)
 
     def _score_by_numa_count(self, info: PodInfo, view: Fork, rows: Rows) -> Scores:
-        """Return scores (F,) that are higher if the pod needs fewer and closer NUMA nodes."""
+        """Return scores (F,) that are higher if the pod needs fewer and closer NUMA nodes, and 0 without a topology."""
         numa = _index_numa_list(view).subtract(self._get_reserved_amounts(view)).select_rows(rows)
         by_container = score_containers((requests for _, requests in _list_container_demands(info)), numa)
         scores = np.where(numa.by_pod, score_pod(sum_effective_requests(info.pod), numa), by_container)
@@ -166,7 +176,7 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
         return scores
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        """Yield the dependency on NodeResourceTopologies."""
+        """Yield NodeResourceTopologies, which may change any verdict."""
         yield Dependency(KIND, Effect.EITHER)
 
     def doubts(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
@@ -189,7 +199,10 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
         return _index_numa_list(view).known if self.strategy == LEAST_NUMA_NODES else _index_numa_nodes(view).single
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-        """Yield the events that requeue rejected pods."""
+        """Yield the events after which a rejected pod is retried.
+
+        These are deleted pods, new nodes or allocatable resources, and new or changed topologies.
+        """
         yield ClusterEventWithHint(POD, ActionType.DELETE)
         yield ClusterEventWithHint(NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE)
         yield ClusterEventWithHint(KIND, ActionType.ADD | ActionType.UPDATE)
@@ -251,7 +264,10 @@ def _list_container_demands(info: PodInfo) -> list[ContainerDemand]:
 def _find_fitting_numa_nodes(
     requests: Requests, numa: NumaNodes, remaining: Mapping[str, Amounts], view: Fork, qos_class: QualityOfService
 ) -> Bools:
-    """Return a mask (N, Z) of the NUMA nodes that satisfy all requests."""
+    """Return a mask (N, Z) of the NUMA nodes that satisfy all requests from the `remaining` amounts.
+
+    A resource that a NUMA node shares among pods that are not Guaranteed only has to exist there.
+    """
     fits = np.ones((len(view.nodes), numa.width), np.bool_)
     for resource, amount in requests.items():
         if not amount:
@@ -282,7 +298,10 @@ def _find_nodes_with_resource(resource: str, view: Fork) -> Bools:
 def _subtract_requests(
     requests: Requests, fits: Bools, remaining: dict[str, Amounts], qos_class: QualityOfService
 ) -> None:
-    """Subtract the requests from the first NUMA node that fits on each node, as the kubelet does."""
+    """Subtract the requests from the first NUMA node that fits on each node, as the kubelet does.
+
+    The amounts in `remaining` are replaced. Resources that the pod shares with others are not subtracted.
+    """
     rows = np.flatnonzero(fits.any(axis=1))
     first = fits[rows].argmax(axis=1)
     for resource, amount in requests.items():
@@ -295,13 +314,16 @@ def _subtract_requests(
 
 
 def _describe_most_available(requests: Requests, numa: NumaNodes, row: int) -> str:
-    """Describe each request and the largest amount that one NUMA node of the node offers."""
+    """Describe each request and the largest amount that one NUMA node of the node in this row offers.
+
+    Resources that no NUMA node has are left out.
+    """
     comparisons = []
     for resource, amount in requests.items():
         max_available = int(numa.get_available(resource)[row].max())
         if max_available >= 0:  # -1 if no NUMA node has the resource
-            requested = format_amount(resource, amount)
-            comparisons.append(f"{resource} {requested} of {format_amount(resource, max_available)}")
+            (requested, available), unit = format_for_sentence(resource, amount, max_available)
+            comparisons.append(f"{requested} of {available} {unit}")
     if not comparisons:
         return ""
-    return f"requested, of the most that one NUMA node has: {', '.join(comparisons)}"
+    return f"requested, compared with the most that one NUMA node has free: {', '.join(comparisons)}"

@@ -34,7 +34,7 @@ class NodeResourcesAllocatableArgs(PluginArgs, frozen=True):
     """Whether nodes with the Least or the Most allocatable resources are best."""
 
     def with_defaults(self, gates: FeatureGates) -> Self:
-        """Return the arguments with defaults for empty fields."""
+        """Return the arguments with the default resources and mode in place of empty ones."""
         resources = self.resources or (ResourceSpec("cpu", MILLICORE_IN_BYTES), ResourceSpec("memory", 1))
         return type(self)(resources, self.mode or LEAST)
 
@@ -71,7 +71,7 @@ class NodeResourcesAllocatable(DeclaredPlugin):
         return cls(args)
 
     def score(self, info: PodInfo, view: NodeView, state: None, rows: Rows) -> Scores:
-        """Return the weighted mean of each node's allocatable resources, negative if less is better."""
+        """Return the weighted mean (F,) of each node's allocatable resources, negated if fewer resources are better."""
         total = np.zeros(len(rows), np.int64)
         for name, weight in self.weights.items():
             column = view.resources.get(name)

@@ -69,11 +69,11 @@ class OverReserve:
         self.plugin, self.settings = plugin, settings
 
     def doubts(self, view: Fork, decided: Bools, scored: Bools) -> Iterator[Unknown]:
-        """Yield dependencies on contents of the cache that the snapshot cannot show.
+        """Yield the contents of the cache that answers depend on but a snapshot cannot show, as one unknown at most.
 
         The cache may hold older topologies of nodes that have not rejected a pod since, and unknown ones of nodes whose
-        published topology does not match their pods. ``decided`` and ``scored`` (N,) are the nodes where available
-        amounts decide whether a pod fits, and where they decide its score.
+        published topology does not match their pods. `decided` and `scored` (N,) are the nodes where available amounts
+        decide whether a pod fits, and where they decide its score.
         """
         published = self.get_published_pods(view)
         doubtful = published.foreign | (published.differ & decided)
@@ -114,7 +114,7 @@ class OverReserve:
         )
 
     def sum_reserved_requests(self, view: Fork) -> dict[str, Amounts]:
-        """Return the requests (N,) of the pods placed since the snapshot, by resource."""
+        """Return, by resource, what the pods placed since the snapshot request on each node, (N,)."""
         placed = np.flatnonzero(view.arrivals.came & (view.node >= 0))
         info = view.pods.info[placed]
         amounts: dict[str, Amounts] = {}
@@ -129,14 +129,17 @@ class OverReserve:
     def _compare_with_pods(
         self, topologies: Iterable[NodeResourceTopology], view: Fork, profiles: frozenset[str]
     ) -> PublishedPods:
-        """Compare the published topologies with the pods of the cluster."""
+        """Compare the published topologies with the pods of the cluster.
+
+        `profiles` are the names of the profiles whose pods the plugin knows.
+        """
         pods = view.cluster.pods
         node_count = len(view.nodes)
         published = _PublishedTopologies.from_topologies(
             topologies, view.nodes.index, node_count, self.settings.resync_method
         )
 
-        # (P,): the pods on nodes with a topology, with their node, their template and whether it is exclusive.
+        # Take the pods on nodes with a topology, with their node, their template and whether it is exclusive, (P,).
         row_by_code = np.array([view.nodes.index.get(name, -1) for name in pods.node.values], np.int64)
         row_by_pod = row_by_code[pods.node.codes]
         positions = np.flatnonzero((row_by_pod >= 0) & (published.fingerprints[row_by_pod] != ""))
@@ -144,12 +147,13 @@ class OverReserve:
         template = pods.template[positions]
         is_exclusive = self._find_exclusive_templates(published, pods.templates)[published.resource_set[row], template]
 
-        is_counted = _match_templates(self._is_counted, pods)[template] & (
-            is_exclusive | ~published.only_exclusive[row]
-        )
+        # A topology differs if the fingerprint of the pods that are there now is another one.
+        is_covered = is_exclusive | ~published.only_exclusive[row]
+        is_counted = _match_templates(self._is_counted, pods)[template] & is_covered
         current = _compute_fingerprints(pods, positions[is_counted], row[is_counted], node_count)
         differ = (published.fingerprints != "") & (published.fingerprints != current)
 
+        # Nodes with pods of other schedulers are left out, if the settings say so.
         is_foreign = _match_templates(lambda pod: self._is_foreign(pod, profiles), pods)[template]
         if self.settings.foreign_pods_detect == ONLY_EXCLUSIVE:
             is_foreign &= is_exclusive
@@ -169,7 +173,7 @@ class OverReserve:
         return exclusive
 
     def _is_counted(self, pod: Pod) -> bool:
-        """Return whether the cache counts a pod of this phase."""
+        """Return whether the cache counts a pod in this phase, which depends on the setting informerMode."""
         phase = pod.status.phase
         return phase != "Pending" if self.settings.informer_mode == DEDICATED else phase == "Running"
 
@@ -194,7 +198,10 @@ class _PublishedTopologies(NamedTuple):
     def from_topologies(
         cls, topologies: Iterable[NodeResourceTopology], index: Mapping[str, int], nodes: int, method: str
     ) -> _PublishedTopologies:
-        """Collect the fingerprints and resource names of topologies."""
+        """Collect the fingerprints and resource names of the topologies, by node.
+
+        `method` is the setting resyncMethod, which decides whether a fingerprint covers only exclusive resources.
+        """
         fingerprints = [""] * nodes
         only_exclusive = np.zeros(nodes, np.bool_)
         resource_set = np.zeros(nodes, np.int64)
@@ -213,7 +220,10 @@ class _PublishedTopologies(NamedTuple):
 
 
 def _compute_fingerprints(pods: PodTable, positions: Rows, rows: Rows, node_count: int) -> npt.NDArray[np.str_]:
-    """Return the fingerprint (N,) of the pods on each node, from the pods' positions (P,) and nodes (P,)."""
+    """Return the fingerprint (N,) of the pods on each node.
+
+    `positions` (P,) are the pods that count, and `rows` (P,) are their nodes.
+    """
     namespace_hashes = hash_texts([template.metadata.namespace for template in pods.templates])
     names = np.array(pods.names, object)[positions]
     hashes = hash_texts(names, namespace_hashes[pods.template[positions]])
@@ -236,9 +246,9 @@ def _match_templates(predicate: Callable[[Pod], bool], pods: PodTable) -> Bools:
 
 
 def has_exclusive_resources(pod: Pod, published_names: frozenset[str]) -> bool:
-    """Return whether a long-running container has exclusive resources.
+    """Return whether a long-running container of the pod has resources for itself.
 
-    Published devices are exclusive. In a Guaranteed pod, so are whole cpus, memory and huge pages.
+    These are the published devices and, in a Guaranteed pod, whole cpus, memory and huge pages.
     """
     guaranteed = compute_qos_class(pod) is QualityOfService.GUARANTEED
     containers = (*(c for c in pod.spec.init_containers if c.restart_policy == "Always"), *pod.spec.containers)

@@ -55,7 +55,10 @@ class TopologyManager(NamedTuple):
 
     @classmethod
     def from_topology(cls, topology: NodeResourceTopology) -> TopologyManager:
-        """Read the settings of a topology, ignoring unknown values. Attributes override topologyPolicies."""
+        """Read the settings in a topology. Unknown values are ignored.
+
+        Attributes override the deprecated topologyPolicies, of which only the first counts.
+        """
         deprecated = DEPRECATED_POLICIES.get(next(iter(topology.topology_policies), ""))
         manager = cls() if deprecated is None else cls(*deprecated)
         for attribute in topology.attributes:
@@ -88,7 +91,7 @@ class NumaNodes(NamedTuple):
         return np.full((len(self.single), self.width), -1, np.int64) if amounts is None else amounts
 
     def subtract(self, reserved: Mapping[str, Amounts]) -> NumaNodes:
-        """Return the NUMA nodes after subtracting amounts (N,) from every NUMA node of each node."""
+        """Return the NUMA nodes with the amounts (N,) in `reserved` subtracted from every NUMA node of each node."""
         return self._replace(available=_subtract_reserved(self.available, reserved)) if reserved else self
 
 
@@ -124,11 +127,11 @@ class NumaList:
         return np.full(self.numbers.shape, -1, np.int64) if amounts is None else amounts
 
     def subtract(self, reserved: Mapping[str, Amounts]) -> NumaList:
-        """Return the NUMA nodes after subtracting amounts (N,) from every NUMA node of each node."""
+        """Return the NUMA nodes with the amounts (N,) in `reserved` subtracted from every NUMA node of each node."""
         return replace(self, available=_subtract_reserved(self.available, reserved)) if reserved else self
 
     def select_rows(self, rows: Rows) -> NumaList:
-        """Return the NUMA nodes of the nodes at `rows`."""
+        """Return the NUMA nodes of only the nodes in these rows."""
         available = {name: amounts[rows] for name, amounts in self.available.items()}
         return NumaList(
             self.known[rows],
@@ -145,8 +148,12 @@ def build_numa_list(topologies: Iterable[NodeResourceTopology], index: Mapping[s
 
     `index` maps the names of nodes to their rows. Raises InputError for an invalid amount.
     """
-    listed = [(index[topology.metadata.name], topology) for topology in topologies if topology.metadata.name in index]
-    zones = {row: _list_numbered_zones(topology) for row, topology in listed}
+    topologies_by_row = {}
+    for topology in topologies:
+        if topology.metadata.name in index:
+            topologies_by_row[index[topology.metadata.name]] = topology
+    zones = {row: _list_numbered_zones(topology) for row, topology in topologies_by_row.items()}
+
     node_count = len(index)
     width = max(map(len, zones.values()), default=0)
     known = np.zeros(node_count, np.bool_)
@@ -156,7 +163,7 @@ def build_numa_list(topologies: Iterable[NodeResourceTopology], index: Mapping[s
     costs = np.full((node_count, width, width), FAR, np.int64)
     available: dict[str, Amounts] = {}
 
-    for row, topology in listed:
+    for row, topology in topologies_by_row.items():
         manager = TopologyManager.from_topology(topology)
         known[row] = True
         by_pod[row] = manager.scope == POD_SCOPE
@@ -181,7 +188,7 @@ def _list_numbered_zones(topology: NodeResourceTopology) -> list[tuple[int, Topo
 
 
 def _subtract_reserved(available: Mapping[str, Amounts], reserved: Mapping[str, Amounts]) -> dict[str, Amounts]:
-    """Return the available amounts minus the reserved amounts, but at least 0.
+    """Return the available amounts minus the reserved amounts (N,) of each node, but at least 0.
 
     The value -1, which marks a missing resource, is kept.
     """
@@ -193,7 +200,7 @@ def _subtract_reserved(available: Mapping[str, Amounts], reserved: Mapping[str, 
 
 
 def _list_costs(zone: TopologyZone, numbers: Iterable[int]) -> list[int]:
-    """Return the distances of a zone to the NUMA nodes with these numbers."""
+    """Return the distances of a zone to the NUMA nodes with these numbers, which are FAR if not published."""
     costs = {_parse_numa_number(cost.name): cost.value for cost in zone.costs}
     return [costs.get(number, FAR) for number in numbers]
 

@@ -71,7 +71,7 @@ def compute_digests(hashes: Hashes, rows: Rows, count: int) -> Hashes:
 
 
 def hash_texts(texts: Iterable[str], seeds: Hashes | None = None) -> Hashes:
-    """Return the XXH64 hashes (K,) of texts in UTF-8.
+    """Return the XXH64 hashes (K,) of texts in UTF-8. Without `seeds` (K,), all seeds are 0.
 
     >>> [hex(each) for each in hash_texts(["", "xxhash"])]
     ['0xef46db3751d8e999', '0x32dd38952c4bc720']
@@ -90,20 +90,23 @@ def hash_texts(texts: Iterable[str], seeds: Hashes | None = None) -> Hashes:
 
 
 def hash_octets(octets: Octets, seeds: Hashes | None = None) -> Hashes:
-    """Return the XXH64 hashes (K,) of texts (K, L) of the same length. Without ``seeds`` (K,), the seeds are 0."""
+    """Return the XXH64 hashes (K,) of K texts of the same length L, given as octets (K, L).
+
+    Without `seeds` (K,), all seeds are 0.
+    """
     count, length = octets.shape
     seeds = np.zeros(count, np.uint64) if seeds is None else seeds
     words_end = length // WORD * WORD
     words = np.ascontiguousarray(octets[:, :words_end]).view("<u8").astype(np.uint64)
 
-    # whole stripes of four words, then the remaining words
+    # Hash whole stripes of four words, then the remaining words.
     stripes_end = length // (STRIPE * WORD) * STRIPE
     digest = _hash_stripes(words[:, :stripes_end], seeds) if stripes_end else seeds + _FIFTH
     digest = digest + np.uint64(length)
     for word in words[:, stripes_end:].T:
         digest = _rotate_left(digest ^ _mix_word(np.zeros_like(word), word), 27) * _FIRST + _FOURTH
 
-    # the rest, which is shorter than a word: half a word, then single octets
+    # Hash the rest, which is shorter than a word: half a word, then single octets.
     rest = octets[:, words_end:]
     half_size = WORD // 2
     if rest.shape[1] >= half_size:
@@ -113,14 +116,14 @@ def hash_octets(octets: Octets, seeds: Hashes | None = None) -> Hashes:
     for octet in rest.T:
         digest = _rotate_left(digest ^ octet.astype(np.uint64) * _FIFTH, 11) * _FIRST
 
-    # the final avalanche
+    # Mix the bits of the result, which XXH64 calls the final avalanche.
     digest = (digest ^ digest >> np.uint64(33)) * _SECOND
     digest = (digest ^ digest >> np.uint64(29)) * _THIRD
     return digest ^ digest >> np.uint64(32)
 
 
 def _hash_stripes(words: Hashes, seeds: Hashes) -> Hashes:
-    """Hash whole stripes (K, W) in four lanes, each of which takes every fourth word."""
+    """Hash whole stripes (K, W) in four lanes, each of which takes every fourth word, and combine the lanes."""
     lanes = [seeds + _FIRST + _SECOND, seeds + _SECOND, seeds, seeds - _FIRST]
     for index, word in enumerate(words.T):
         lane_index = index % STRIPE
@@ -133,7 +136,7 @@ def _hash_stripes(words: Hashes, seeds: Hashes) -> Hashes:
 
 
 def _mix_word(lane: Hashes, word: Hashes) -> Hashes:
-    """Mix a word into a lane."""
+    """Mix a word into a lane, which is one round of XXH64."""
     return _rotate_left(lane + word * _SECOND, 31) * _FIRST
 
 

@@ -14,7 +14,7 @@ from kschedctl.api.arrays import Amounts, Bools, Position
 from kschedctl.api.kube_version import ByVersion, KubeVersion
 from kschedctl.api.quantity import INT64_MAX
 from kschedctl.scheduler.engine.preemption.candidates import Positions
-from kschedctl.scheduler.engine.preemption.victims import find_never_started, sort_by_importance
+from kschedctl.scheduler.engine.preemption.victims import find_never_started, order_by_importance
 from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests, add_requests
 from kschedctl.scheduler.scheduler_plugins.elastic_quotas import Quota, QuotaUse, find_applicable_limits
 from kschedctl.snapshot.fork import Fork
@@ -62,8 +62,8 @@ class QuotaVictims:
             self.use.sum_namespace(quota.namespace), self.claim.same_quota
         )
 
-    def find_potential(self, nodes: Bools) -> Positions:
-        """Return the positions of the potential victims on some nodes, in order of importance."""
+    def find_potential_victims(self, nodes: Bools) -> Positions:
+        """Return the pods on some nodes (N,) that may be evicted, sorted by node and importance, (V,)."""
         view, pods = self.view, self.view.pods
         quota_numbers = self.use.quota_numbers
         own_number = self.use.find_quota_number(self.info.namespace)
@@ -76,10 +76,10 @@ class QuotaVictims:
         potential = np.flatnonzero(is_evictable[pods.info] & (view.node >= 0) & nodes[view.node])
         if evicts_borrowers:
             potential = potential[self._find_borrowing_pods(potential)]
-        return potential[sort_by_importance(view, potential, self._build_arrival_keys(potential))]
+        return potential[order_by_importance(view, potential, self._build_arrival_keys(potential))]
 
     def makes_room(self, position: Position) -> bool:
-        """Return whether a terminating pod makes room for this pod, because it could be one of its victims."""
+        """Return whether a terminating pod makes room for this pod, because it could be one of the pod's victims."""
         info: PodInfo = self.view.pods.infos[self.view.pods.info[position]]
         quota = self.use.quotas.get(info.namespace)
         if self.quota is None or quota is None:
@@ -89,7 +89,7 @@ class QuotaVictims:
         return not self.is_borrowing and quota.is_over_min(self.use.sum_namespace(quota.namespace))
 
     def _build_arrival_keys(self, pods: Positions) -> Positions:
-        """Return the keys (V,) that order pods of equal importance.
+        """Return the keys (V,) that order pods of equal importance by their arrival.
 
         Upstream sorts twice, first with the least important pod first, which reverses the order of equal pods.
         """
@@ -130,13 +130,19 @@ class QuotaVictims:
         return can_be_evicted
 
     def find_rejected(self, pods: Positions) -> tuple[str, Bools] | None:
-        """Return upstream's message and the nodes (N,) where the quotas are exceeded without the victims."""
+        """Return upstream's message and a mask (N,) of the nodes where quotas are exceeded even without the victims.
+
+        Return None if the pod's namespace has no quota.
+        """
         if self.quota is None:
             return None
         return EXCEEDED, self._find_nodes_over_quota(self.quota, pods, self.claim.pod_requests, self.claim.pod_requests)
 
-    def find_exceeded(self, pods: Positions, removed: Bools) -> Bools | None:
-        """Return the nodes (N,) where the quotas are exceeded without the removed pods, or None without a quota."""
+    def find_nodes_to_evict_again(self, pods: Positions, removed: Bools) -> Bools | None:
+        """Return a mask (N,) of the nodes where the quotas are exceeded without the `removed` (V,) pods only.
+
+        Return None if the pod's namespace has no quota.
+        """
         if self.quota is None:
             return None
         return self._find_nodes_over_quota(self.quota, pods[removed], self.claim.same_quota, self.claim.all_quotas)
@@ -151,6 +157,8 @@ class QuotaVictims:
         view = self.view
         quota_numbers = self.use.quota_numbers[view.pods.info[removed]]
         removed_of_quota = removed[quota_numbers == self.use.find_quota_number(quota.namespace)]
+
+        # The max of the pod's quota, if it has any.
         over = np.zeros(len(view.nodes), np.bool_)
         if quota.max_amounts is not None:
             used = self.use.sum_namespace(quota.namespace)
@@ -159,14 +167,16 @@ class QuotaVictims:
                 self._sum_requests_by_node(removed_of_quota),
                 find_applicable_limits(same_quota, quota.max_amounts, INT64_MAX),
             )
+
+        # The sum of all mins.
         total_min = add_requests(*(quota.min_amounts for quota in self.use.quotas.values()))
-        used = add_requests(self.use.sum_all_namespaces(), all_quotas)
+        used_by_all = add_requests(self.use.sum_all_namespaces(), all_quotas)
         return over | self._find_nodes_over_limits(
-            used, self._sum_requests_by_node(removed), find_applicable_limits(used, total_min, 0)
+            used_by_all, self._sum_requests_by_node(removed), find_applicable_limits(used_by_all, total_min, 0)
         )
 
     def _sum_requests_by_node(self, pods: Positions) -> dict[str, Amounts]:
-        """Return the requests (N,) of the pods at these positions on each node, by resource."""
+        """Return, by resource, what these pods request on each node together, (N,)."""
         view = self.view
         sums = {}
         for name, amounts in self.use.requests.items():
@@ -177,14 +187,14 @@ class QuotaVictims:
     def _find_nodes_over_limits(
         self, used: Requests, removed: Mapping[str, Amounts], limits: Mapping[str, int]
     ) -> Bools:
-        """Return a mask (N,) of the nodes where some usage exceeds its limit even without the node's victims."""
+        """Return a mask (N,) of the nodes where some usage exceeds its limit even without the removed amounts (N,)."""
         over = np.zeros(len(self.view.nodes), np.bool_)
         for name, limit in limits.items():
             over |= used.get(name, 0) - removed.get(name, 0) > limit
         return over
 
     def iter_no_victims_messages(self, rows: Positions) -> Iterator[tuple[str, int]]:
-        """Yield upstream's message for each node without victims, with its count."""
+        """Yield upstream's message for each node without victims, which names the node, so that each counts once."""
         names, pod = self.view.nodes.names, self.info.pod.metadata.name
         return ((NO_VICTIMS.format(names[row], pod), 1) for row in rows.tolist())
 

@@ -91,7 +91,10 @@ class NumaOffer(NamedTuple):
         return np.maximum(self.available, 1)
 
     def compute_mean_score(self, scores: Amounts) -> Scores:
-        """Return the weighted mean (F, Z) of scores (F, Z, X). Insufficient resources count as 0."""
+        """Return the weighted mean (F, Z) of the scores (F, Z, X) of all resources.
+
+        Resources that are missing or insufficient count as 0.
+        """
         counted = np.where(self.is_insufficient | (self.available == 0), 0, scores)
         mean: Scores = (counted * self.weights).sum(axis=2) // self.weights.sum()
         return mean
@@ -108,7 +111,7 @@ def score_most_allocated(offer: NumaOffer) -> Scores:
 
 
 def score_balanced_allocation(offer: NumaOffer) -> Scores:
-    """Return scores (F, Z) that fall with the variance of the requested shares."""
+    """Return scores (F, Z) that fall with the variance of the requested shares, and 0 if a share exceeds 1."""
     share = np.where(offer.available == 0, 1.0, offer.requested / offer.divisor)
     variance = share.var(axis=2, ddof=1) if share.shape[2] > 1 else np.zeros(share.shape[:2])
     return np.where((share > 1).any(axis=2), 0, ((1 - variance) * float(MAX_NODE_SCORE)).astype(np.int64))
@@ -129,17 +132,20 @@ def score_numa_nodes(
     rows: Rows,
     weights: Mapping[str, int],
 ) -> Scores:
-    """Return, for each node (F,), the lowest positive score of its NUMA nodes, or 0 if there is none."""
+    """Return, for each node (F,), the lowest positive score of its NUMA nodes, or 0 if there is none.
+
+    `strategy` scores the NUMA nodes, and `weights` has the weight of each resource, which is 1 by default.
+    """
     if not requests or not numa.available:
         return np.zeros(len(rows), np.int64)
     exact = np.stack([numa.get_available(name)[rows] for name in requests], axis=2)
     unit = np.array([1000 if name == CPU else 1 for name in requests], np.int64)
     requested = np.array(list(requests.values()), np.int64)
     offer = NumaOffer(
-        -(-requested // unit),
-        np.maximum(-(-exact // unit), 0),
-        exact < requested,
-        np.array([weights.get(name, 1) for name in requests], np.int64),
+        requested=-(-requested // unit),  # rounded up
+        available=np.maximum(-(-exact // unit), 0),
+        is_insufficient=exact < requested,
+        weights=np.array([weights.get(name, 1) for name in requests], np.int64),
     )
     exists = np.stack([amounts[rows] >= 0 for amounts in numa.available.values()], axis=2).any(axis=2)
     scores = strategy(offer)

@@ -40,7 +40,7 @@ from kschedctl.scheduler.simulation.local_scores import (
     NO_ROWS,
     LocalScores,
     Prepare,
-    filter_nodes,
+    find_nodes_rejected_by_filter,
     map_score_preparations,
 )
 from kschedctl.scheduler.simulation.ranked_groups import TiedRows
@@ -101,9 +101,9 @@ class AlikePods:
     ) -> tuple[Rows | TiedRows, int]:
         """Return the rows that share the highest score, and the number of feasible rows.
 
-        `info` is the pod's own PodInfo, which may have other claims than the first of the identical pods. The pods in
-        `nominated`, which are nominated ahead of this one, count as placed. With `sampling`, only part of the nodes is
-        searched. Raises PluginError if a plugin fails.
+        There are no rows if no node can ever be feasible for such pods. `info` is the pod's own PodInfo, which may have
+        other claims than the first of the identical pods. The pods in `nominated`, which are nominated ahead of this
+        one, count as placed. With `sampling`, only part of the nodes is searched. Raises PluginError if a plugin fails.
         """
         if self.hopeless:
             return NO_ROWS, 0
@@ -153,9 +153,10 @@ class AlikePods:
         return ranking.find_best_rows(rejected)
 
     def _find_grouped_ranking(self) -> GroupedRanking | None:
-        """Return the nodes in groups, or None if they have to be judged one by one.
+        """Return the ranking of nodes in groups, or None if nodes have to be judged one by one.
 
-        Raises PluginError if a plugin fails.
+        The ranking is built for the GROUPING_THRESHOLD-th such pod, and given up if there are too many groups. Raises
+        PluginError if a plugin fails.
         """
         if self.view.group_since is not None:  # in the cycle of a pod group, plugins count other pods
             return None
@@ -170,7 +171,7 @@ class AlikePods:
 
     @property
     def _consulted_plugins(self) -> ConsultedPlugins:
-        """The plugins whose answers about such pods may change."""
+        """The plugins that have to be asked about such pods, together with the raw scores that never change."""
         fixed = [FixedScores(plugin, state, raw, self._get_weight(plugin)) for plugin, state, raw in self.fixed_scores]
         scorers = [scorer for scorer, _ in self.changing_scores]
         return ConsultedPlugins(
@@ -191,7 +192,7 @@ class AlikePods:
     def score_feasible_rows(self, info: PodInfo) -> tuple[Rows, Scores]:
         """Return the feasible rows and the pod's scores there, without scores that are equal on all rows.
 
-        Raises PluginError if a plugin fails.
+        Both are empty if no node can ever be feasible for such pods. Raises PluginError if a plugin fails.
         """
         if self.hopeless:
             return NO_ROWS, np.zeros(0, np.int64)
@@ -211,8 +212,9 @@ class AlikePods:
         # While nodes are closed in turn, groups do not pay, and rows are judged one by one.
         judges_rows = self.view.closed is not None and self.view.group_since is None
         answers = self._row_answers if judges_rows else None
-        rejected = local < 0
 
+        # Reject nodes by groups or by single rows if possible, otherwise ask every plugin about all nodes.
+        rejected = local < 0
         if ranking:
             ranking.update()
         if ranking and not nominated:
@@ -222,18 +224,17 @@ class AlikePods:
             rejected[fitting] = answers.find_rejected(fitting)
         else:
             for plugin in self.changing_filters:
-                rejected |= find_rejected_nodes(
-                    plugin, plugin.run_pre_filter(self.info, self.view), self.info, self.view, nominated
-                )
+                pre_filter_result = plugin.run_pre_filter(self.info, self.view)
+                rejected |= find_rejected_nodes(plugin, pre_filter_result, self.info, self.view, nominated)
         if self.claims:
             rejected |= self.claims.find_rejected(info, nominated)
         if nominated:
             rejected |= self.local.find_crowded(nominated, self.info.priority)
 
+        # Score the remaining nodes in the same way.
         rows = self._select_rows_to_score(rejected, sampling)
         if not len(rows):
             return rows, np.zeros(0, np.int64)
-
         if ranking:
             total = local.take(rows) + ranking.score_rows(rows)
         elif answers:
@@ -245,11 +246,14 @@ class AlikePods:
         return rows, total
 
     def find_feasible_mask(self) -> Bools | None:
-        """Return a mask (N,) of the nodes on which such pods fit now, or None if pods on other nodes matter."""
-        if self.changing_filters or self.claims:
-            return None
+        """Return a mask (N,) of the nodes on which such pods fit now.
+
+        Return None if the answer depends on pods on other nodes or on the pod's claims.
+        """
         if self.hopeless:
             return np.zeros(len(self.view.nodes), np.bool_)
+        if self.changing_filters or self.claims:
+            return None
         self.local.bring_up_to_date(NO_ROWS)
         scores = self.local.scores if self.always is None else self.local.scores + self.always
         return np.asarray(scores >= 0)
@@ -262,7 +266,7 @@ class AlikePods:
     def certainly_fits(self, row: int, nominated: Delta) -> bool:
         """Return whether such a pod certainly fits on a row, even with the pods in `nominated` ahead of it.
 
-        False means that a full check is needed.
+        False means that this quick check cannot tell, so that a full cycle is needed.
         """
         if self.hopeless or self.changing_filters or self.claims:
             return False
@@ -277,14 +281,14 @@ class AlikePods:
         return self.claims.pre_filter_results if self.claims else {}
 
     def _select_rows_to_score(self, rejected: Bools, sampling: Sampling | None) -> Rows:
-        """Return the feasible rows, or only those that the sampled search visits."""
+        """Return the rows that are not rejected, or with `sampling` only those that the sampled search visits."""
         if sampling:
             terms = SearchTerms.from_profile(self.framework.profile, self.framework.release)
             return np.sort(sampling.search(rejected, np.flatnonzero(self.allowed), terms).feasible)
         return (~rejected).nonzero()[0] if rejected.any() else self.view.nodes.rows
 
     def _sum_scores(self, local: Scores, rows: Rows) -> Scores:
-        """Return the local scores of the rows plus the scores of the other plugins there."""
+        """Return the scores of the rows: their local scores plus the weighted scores of all other Score plugins."""
         total = local.copy() if rows is self.view.nodes.rows else local.take(rows)
         for plugin, state, raw in self.fixed_scores:
             total += self._get_weight(plugin) * plugin.normalize(state, raw[rows])
@@ -310,7 +314,7 @@ class AlikePods:
 
     @cached_property
     def allowed(self) -> Bools:
-        """The nodes that lasting PreFilter results allow, (N,)."""
+        """A mask (N,) of the nodes that are allowed by the PreFilter results that no pod changes."""
         allowed = np.ones(len(self.view.nodes), np.bool_)
         for result in self.lasting_pre_filter.results.values():
             if result.node_names is not None:
@@ -318,14 +322,16 @@ class AlikePods:
         return allowed
 
     def _find_never_feasible(self, pre_filter: PreFilterOutcome) -> Bools:
-        """Return the nodes that plugins reject no matter which pods run there, (N,)."""
+        """Return a mask (N,) of the nodes that plugins reject no matter which pods run there."""
         rejected = ~self.allowed
         filtering = Filtering.from_framework(self.framework, self.lasting_pre_filter, self.info, self.view)
         filter_names = {plugin.name for plugin in filtering.plugins}
         for plugin in self._iter_lasting_filters(pre_filter):
             if plugin.name in filter_names:
                 result = self.lasting_pre_filter.results.get(plugin.name)
-                rejected |= filter_nodes(plugin, self.info, self.view, result.state if result else None)
+                rejected |= find_nodes_rejected_by_filter(
+                    plugin, self.info, self.view, result.state if result else None
+                )
         return rejected
 
     # -- scores --------------------------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ class Attempts(PodsOnNodes):
         self.search.preemption = preemption
 
     def sort_for_queue(self, positions: Iterable[Position]) -> list[Position]:
-        """Return the positions in the order of the queue."""
+        """Return the positions in the order in which the queue would pop them."""
         return sort_positions(self.scheduler, self.view, list(positions))
 
     def attempt(self, position: Position) -> Outcome | None:
@@ -82,7 +82,8 @@ class Attempts(PodsOnNodes):
         A member of a gang is tried as a group of one pod. A plugin's error is recorded in the outcome.
         """
         if self.gangs.find_group_key(position) is not None:
-            return next(iter(self.try_group([position], queued=False)[0]), None)
+            outcomes, _ = self.try_group([position], queued=False)
+            return outcomes[0] if outcomes else None
         framework = self.framework(position)
         outcome_without_cycle = self.find_outcome_without_cycle(position, framework)
         if outcome_without_cycle is not None or framework is None:
@@ -123,8 +124,9 @@ class Attempts(PodsOnNodes):
     def try_group(self, members: Sequence[Position], *, queued: bool) -> tuple[list[Outcome], GangAttempt]:
         """Try the waiting pods of one group together, and return the outcomes and the attempt.
 
-        Pods that keep waiting have no outcome. With `queued`, they are tried again once their victims are gone.
-        Otherwise, victims are evicted and the group is placed at once.
+        A pod that keeps waiting has no outcome. With `queued`, the pods are tried again once their victims are gone.
+        Otherwise, victims are evicted and the group is placed at once. A plugin's error becomes the outcome of all
+        pods.
         """
         outcomes = []
         remaining = []
@@ -153,21 +155,25 @@ class Attempts(PodsOnNodes):
         """Place the members together if enough of them fit, otherwise preempt for them.
 
         With `queued`, victims are only found. Otherwise they are evicted, and the members are bound at once. Raises
-        PluginError if a plugin fails.
+        PluginError if the members are served by several profiles or a plugin fails.
         """
         framework = self.get_required_framework(members[0])
         key = self.gangs.find_group_key(members[0])
-        names = {self.get_required_framework(member).profile.scheduler_name: None for member in members}
-        if key is None or len(names) > 1:
-            raise PluginError(SEVERAL_SCHEDULERS.format(*names))
-        preempts = self.search.preemption and self.search.preemptors.has_victim_of_lower_priority(
-            self.gangs.find_preemption_priority(key, members)
+        scheduler_names = dict.fromkeys(
+            self.get_required_framework(member).profile.scheduler_name for member in members
         )
-        attempt = self.gangs.place_members(
-            framework, key, members, all_or_none=preempts and self.gangs.preempts_per_pod(key)
-        )
+        if key is None or len(scheduler_names) > 1:
+            raise PluginError(SEVERAL_SCHEDULERS.format(*scheduler_names))
+
+        # Try without preemption first.
+        priority = self.gangs.find_preemption_priority(key, members)
+        preempts = self.search.preemption and self.search.preemptors.has_victim_of_lower_priority(priority)
+        all_or_none = preempts and self.gangs.preempts_per_pod(key)
+        attempt = self.gangs.place_members(framework, key, members, all_or_none=all_or_none)
         if attempt.placed or not preempts:
             return attempt
+
+        # Preempt. In a queue, the members are tried again once their victims are gone.
         if queued:
             return self.gangs.find_victims(framework, key, members)
         attempt = self.gangs.find_victims_and_placement(framework, key, members)
@@ -184,7 +190,7 @@ class Attempts(PodsOnNodes):
         return self.victims.pop(position, ()) if self.victims else ()
 
     def evict_victims(self, victims: Sequence[Position]) -> Sequence[Position]:
-        """Evict the victims immediately, record the nodes that they leave, and return the victims."""
+        """Evict the victims immediately, count them as preempted, record the nodes that they leave, and return them."""
         self.preempted = True
         if self.view.absent is not None:
             self.view.absent[list(victims)] = True
@@ -194,7 +200,7 @@ class Attempts(PodsOnNodes):
         return victims
 
     def log_evictions(self, preemptor: Position, victims: Iterable[Position]) -> None:
-        """Record the victims, which have just left their nodes, as evicted for the preemptor."""
+        """Add the victims, which have just left their nodes, to the list of evictions made for the preemptor."""
         for victim in victims:
             row = self.evicted_from[victim]
             self.evictions.append(Eviction(victim, row, preemptor, self._find_equal_victims(victim, row, preemptor)))
@@ -215,9 +221,11 @@ class Attempts(PodsOnNodes):
 
         if not has_stayed(victim):
             return ()
-        candidates = np.array(list(filter(has_stayed, view.pods_on(row))), np.int64)
-        same_priority = pods.priority[pods.info[candidates]] == pods.priority[pods.info[victim]]
-        candidates = candidates[same_priority & (pods.start[candidates] == pods.start[victim])]
+        stayed = np.array(list(filter(has_stayed, view.pods_on(row))), np.int64)
+        same_priority = pods.priority[pods.info[stayed]] == pods.priority[pods.info[victim]]
+        candidates = stayed[same_priority & (pods.start[stayed] == pods.start[victim])]
+
+        # The victim would then still be on the node, so its requests are not free.
         requested = view.requests[pods.info[preemptor]]
         free = view.allocatable[row] - view.requested[row] - view.requests[pods.info[victim]]
         suffices = (free + view.requests[pods.info[candidates]] >= requested) | (requested == 0)
@@ -225,7 +233,7 @@ class Attempts(PodsOnNodes):
         return tuple(tied)
 
     def find_outcome_without_cycle(self, position: Position, framework: Framework | None) -> Outcome | None:
-        """Return the outcome of a pod that no profile serves or that is gated, or None if it reaches a cycle."""
+        """Return the outcome of a pod that is gated or that no profile serves, or None if a cycle has to decide."""
         info = self.get_shared_incoming_info(position)
         if framework is None:
             return Outcome(position, NOT_RESPONSIBLE, message=self.profiles.format_not_served(info))

@@ -28,7 +28,7 @@ from kschedctl.scheduler.framework import (
     offers,
 )
 from kschedctl.scheduler.framework.declaration import PodTrait
-from kschedctl.scheduler.simulation.local_scores import filter_nodes
+from kschedctl.scheduler.simulation.local_scores import find_nodes_rejected_by_filter
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -52,7 +52,7 @@ def reads_claims(plugin: Plugin, info: PodInfo) -> bool:
 
 
 def _get_reserved_kinds_read(plugin: Plugin) -> Collection[str]:
-    """Return the kinds a plugin reads, or all reservable kinds if it declares none."""
+    """Return the kinds of objects that a plugin reads, or all reservable kinds if it declares none."""
     kinds: Collection[str] | None = getattr(plugin, "kinds", None)
     return RESERVED_KINDS if kinds is None else kinds
 
@@ -84,7 +84,7 @@ class ClaimAnswers:
         self._scorers = [(scorer, pre_scores.get(name)) for name, scorer in scorers.items()]
 
     def find_rejected(self, info: PodInfo, nominated: Delta) -> Bools | bool:
-        """Return the nodes that the plugins reject now, (N,) or one bool for all nodes.
+        """Return a mask (N,) of the nodes that the plugins reject for this pod now, or one bool for all nodes.
 
         Nominated pods count as placed on their nodes. Raises PluginError if a plugin fails.
         """
@@ -94,7 +94,10 @@ class ClaimAnswers:
         return rejected
 
     def _find_lastingly_rejected(self, info: PodInfo) -> Bools | bool:
-        """Return the nodes rejected no matter which pods move, cached for the latest pod until a claim changes."""
+        """Return a mask (N,) of the nodes rejected no matter which pods move, or one bool for all nodes.
+
+        The answer is cached for the latest pod until a claim changes. Raises PluginError if a plugin fails.
+        """
         replaced_count = self.view.objects.replaced_count
         latest = self._latest
         if latest is not None and latest.info is info and latest.replaced_count == replaced_count:
@@ -106,10 +109,11 @@ class ClaimAnswers:
         self._latest = _LastingRejections(info, replaced_count, rejected)
         return rejected
 
-    def get_claims_key(self, info: PodInfo) -> Hashable:
-        """Return a key that is equal for pods whose claims get the same answers now, or None if there is no such key.
+    def build_claims_key(self, info: PodInfo) -> Hashable:
+        """Build a key that is equal for pods whose claims get the same answers now, or return None.
 
-        Volume claims of identical pods get the same answers. Raises PluginError if a plugin fails.
+        Only plugins that read ResourceClaims contribute, since volume claims of identical pods get the same answers.
+        None means that such a plugin offers no key. Raises PluginError if a plugin fails.
         """
         keys = []
         for rejecting in (*self._lasting, *self._changing):
@@ -121,26 +125,31 @@ class ClaimAnswers:
         return tuple(keys)
 
     def _find_rejected_by(self, plugin: RejectingPlugin, info: PodInfo, nominated: Delta = NO_CHANGE) -> Bools | bool:
-        """Return the nodes that one plugin rejects, and store its PreFilter result."""
+        """Return the nodes that one plugin rejects, and store its PreFilter result in `pre_filter_results`."""
         result = self.pre_filter_results[plugin.plugin.name] = plugin.run_pre_filter(info, self.view)
         return find_rejected_nodes(plugin, result, info, self.view, nominated)
 
     def add_scores(self, total: Scores, info: PodInfo, rows: Rows) -> None:
-        """Add the weighted scores of the feasible rows (F,) to the total, except scores that are equal on all rows."""
+        """Add the plugins' weighted scores of the feasible rows (F,) to `total` in place.
+
+        Scores that are equal on all rows are not added, since they make no difference.
+        """
         for plugin, state, scores in self._iter_scores(info, rows):
-            # Scores that all rows share make no difference.
             if np.count_nonzero(scores) and (scores != scores[:1]).any():
                 total += self.framework.profile.weights[plugin.name] * plugin.normalize(state, scores)
 
     def are_scores_zero(self, info: PodInfo) -> bool:
-        """Return whether the plugins score all nodes 0 now. If scoring fails, return False."""
+        """Return whether the plugins score all nodes 0 for this pod now. If scoring fails, return False."""
         try:
             return not any(np.count_nonzero(scores) for _, _, scores in self._iter_scores(info, self.view.nodes.rows))
         except PluginError:
             return False
 
     def _iter_scores(self, info: PodInfo, rows: Rows) -> Iterator[tuple[ScorePlugin, Any, Scores]]:
-        """Yield each plugin that scores the pod, with its PreScore state and raw scores (F,)."""
+        """Yield each plugin that scores the pod, with its state and its raw scores (F,).
+
+        The state comes from PreScore or, if the plugin has no PreScore, from its PreFilter.
+        """
         for plugin, prepare in self._scorers:
             if prepare is None:
                 state = self.pre_filter_results.get(plugin.name, EMPTY_RESULT).state
@@ -166,7 +175,7 @@ class RejectingPlugin(NamedTuple):
 
 
 def list_rejecting_plugins(pre_filters: Iterable[Plugin], filters: Iterable[Plugin]) -> list[RejectingPlugin]:
-    """Combine the plugins of PreFilter and Filter into one list of plugins that may reject nodes."""
+    """Combine the plugins of PreFilter and Filter into one list, in which a plugin of both occurs once."""
     with_pre_filter = {plugin.name: plugin for plugin in pre_filters if offers(plugin, PreFilterPlugin)}
     with_filter = {plugin.name: plugin for plugin in filters if offers(plugin, FilterPlugin)}
     return [
@@ -183,9 +192,9 @@ def _map_claim_readers(framework: FrameworkLike, point_name: str, point: type[P]
 def find_rejected_nodes(
     plugin: RejectingPlugin, pre_filter_result: PreFilterResult, info: PodInfo, view: Fork, nominated: Delta
 ) -> Bools | bool:
-    """Return the nodes that a plugin rejects now, (N,) or one bool for all nodes, given its PreFilter result.
+    """Return a mask (N,) of the nodes that a plugin rejects now, or one bool for all nodes, given its PreFilter result.
 
-    Nominated pods count as placed on their nodes. Raises PluginError if a plugin fails.
+    A node with nominated pods has to pass with and without them. Raises PluginError if a plugin fails.
     """
     if pre_filter_result.status.code is Code.SKIP:
         return False
@@ -196,15 +205,15 @@ def find_rejected_nodes(
     if not plugin.runs_filter:
         return excluded_by_pre_filter
     state = pre_filter_result.state
-    rejected = filter_nodes(plugin.plugin, info, view, state)
+    rejected = find_nodes_rejected_by_filter(plugin.plugin, info, view, state)
     if nominated is not NO_CHANGE:
-        rejected_with_nominated = filter_nodes(plugin.plugin, info, view, state, nominated)
+        rejected_with_nominated = find_nodes_rejected_by_filter(plugin.plugin, info, view, state, nominated)
         rejected[nominated.node] |= rejected_with_nominated[nominated.node]
     return rejected | excluded_by_pre_filter
 
 
 def mask_named_rows(names: frozenset[str], view: Fork) -> Bools:
-    """Return a mask (N,) of the nodes with these names."""
+    """Return a mask (N,) of the nodes with these names. Names of nodes that do not exist are ignored."""
     mask = np.zeros(len(view.nodes), np.bool_)
     mask[[view.nodes.index[name] for name in names if name in view.nodes.index]] = True
     return mask

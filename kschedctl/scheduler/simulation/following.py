@@ -67,11 +67,15 @@ class StepwiseScheduler:
         """Unread objects on which answers about the pods tried so far depend."""
 
     def start_sampling(self, sampled: SampledFrom) -> Sampling:
-        """Start searches that examine only part of the nodes."""
+        """Start sampled searches, each of which examines only as many nodes as kube-scheduler would."""
         return sampled.start_sampling(self.scheduler.configuration, len(self.view.nodes))
 
     def attempt(self, position: Position) -> TriedPod:
-        """Run the pod's scheduling cycle in the current state."""
+        """Run the pod's scheduling cycle in the current state, without placing the pod.
+
+        The cycle is None if no profile serves the pod. Unread objects that might change the profile are recorded in
+        `unknown`.
+        """
         info = self.build_incoming_info(position)
         framework, unknown = self.scheduler.find_framework_for(info, self.view)
         self.unknown.update(dict.fromkeys(unknown))
@@ -86,7 +90,7 @@ class StepwiseScheduler:
         pod = self.get_stored_pod(position)
         if pod.status.nominated_node_name != name:
             pod = replace(pod, status=replace(pod.status, nominated_node_name=name))
-        # PodInfos of pods that had a node are numbered from the number of all PodInfos on.
+        # A pod that had a node now differs from its stored PodInfo, so it gets a number that no stored PodInfo has.
         offset = len(self.view.pods.infos) if info.spec.node_name else 0
         return PodInfo(pod, info.options, offset + number)
 
@@ -97,7 +101,10 @@ class StepwiseScheduler:
         return stored
 
     def assume(self, tried: TriedPod, row: Row) -> None:
-        """Place the pod on a node and reserve its volumes and devices there. Raises PluginError if a plugin fails."""
+        """Place the pod on a node and reserve its volumes and devices there, as upstream does before binding.
+
+        Raises PluginError if a plugin fails.
+        """
         assert tried.cycle is not None
         info = tried.cycle.info
         reserve(
@@ -120,36 +127,43 @@ class StepwiseScheduler:
         """Evict the victims on the cheapest candidate node, and nominate that node for the pod.
 
         Ties are broken by the names of nodes. Pods of lower priority that are nominated for the node lose their
-        nomination. If there is no candidate, nothing is evicted, and the pod may lose its own nomination.
+        nomination. If there is no candidate, nothing is evicted, and the pod loses its own nomination if a plugin tried
+        preemption for it in vain.
         """
         assert tried.cycle is not None
         outcome = run_post_filter(tried.cycle)
-        tied = next(filter(len, map(get_tied_candidates, outcome.results.values())), NO_CANDIDATES)
+        results = outcome.results.values()
+        tied = NO_CANDIDATES
+        for result in results:
+            tied = get_tied_candidates(result)
+            if tied:
+                break
         if not tied:
-            if any(_tried_in_vain(result) for result in outcome.results.values()):
+            if any(_was_preemption_tried(result) for result in results):
                 self.view.nominate(tried.position, NO_ROW)
             return PreemptionResult(outcome)
+
         names = self.view.nodes.names
         chosen: Candidate = min(tied, key=lambda candidate: names[candidate.row])
-        cleared = self._find_outranked(chosen.row, tried.cycle.info.priority)
+        cleared = self._find_nominated_of_lower_priority(chosen.row, tried.cycle.info.priority)
         for position in cleared:
             self.view.nominate(position, NO_ROW)
         self.evict(chosen.victims)
         self.view.nominate(tried.position, chosen.row)
         return PreemptionResult(outcome, tied, chosen.row, chosen.victims, cleared)
 
-    def _find_outranked(self, row: Row, priority: int) -> list[Position]:
+    def _find_nominated_of_lower_priority(self, row: Row, priority: int) -> list[Position]:
         """Return the pods of lower priority that are nominated for the node."""
         rows, positions = self.view.nominations
         waiting = [Position(position) for position in positions[rows == row].tolist()]
         return [p for p in waiting if self.view.pods.infos[self.view.pods.info[p]].priority < priority]
 
     def evict(self, positions: Sequence[Position]) -> None:
-        """Take pods off their nodes for good."""
-        self.take_off(positions)
+        """Take pods off their nodes, release what they reserved, and record that they are gone."""
+        self.remove_from_nodes(positions)
         self.gone.update(positions)
 
-    def take_off(self, positions: Sequence[Position]) -> None:
+    def remove_from_nodes(self, positions: Sequence[Position]) -> None:
         """Take pods off their nodes and release their volumes and devices."""
         for position in positions:
             self.view.forget(position)
@@ -162,6 +176,6 @@ class StepwiseScheduler:
         release(plugins.values(), self.view, positions)
 
 
-def _tried_in_vain(result: PostFilterResult) -> bool:
-    """Return whether this is the result of a preemption that was tried, so that the pod loses its nomination."""
+def _was_preemption_tried(result: PostFilterResult) -> bool:
+    """Return whether a plugin tried preemption for the pod, rather than finding it not eligible to preempt."""
     return isinstance(result.report, Preemption) and result.report.eligible

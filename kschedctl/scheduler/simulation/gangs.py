@@ -99,10 +99,10 @@ class Gangs:
         """Return the group with which a pod is placed, or None if it is placed by itself."""
         number = int(self.view.pods.info[position])
         pod_group = get_group_key(self.view.pods.infos[number].pod) if self.places_groups_together else None
-        return pod_group or self._find_gang(number)
+        return pod_group or self._find_gang_key(number)
 
-    def _find_gang(self, info_number: int) -> GangKey | None:
-        """Return the gang of pods with this PodInfo if a plugin makes them wait for each other, otherwise None."""
+    def _find_gang_key(self, info_number: int) -> GangKey | None:
+        """Return the key of the gang of pods with this PodInfo, or None if no plugin makes them wait for each other."""
         if info_number not in self._gang_of_info:
             info = self.view.pods.infos[info_number]
             framework = self.scheduler.framework(info.spec.scheduler_name)
@@ -110,10 +110,17 @@ class Gangs:
             self._gang_of_info[info_number] = plugin.find_gang(info.pod) if plugin else None
         return self._gang_of_info[info_number]
 
-    def group_pods(self, positions: Iterable[Position]) -> dict[AnyGroupKey, list[Position]]:
-        """Return the pods of Kubernetes' own groups, by group and in the order in which they are tried together."""
-        groups = self.collect_groups(positions)
-        return {key: self.sort_members(key, members) for key, members in groups.items() if not isinstance(key, GangKey)}
+    def group_pods_for_queue(self, positions: Iterable[Position]) -> dict[AnyGroupKey, list[Position]]:
+        """Return the pods of Kubernetes' own groups, by group and in the order in which they are tried together.
+
+        Gangs of Coscheduling are left out because their pods are tried one by one.
+        """
+        groups = self.group_positions(positions)
+        return {
+            key: self.sort_members_for_attempt(key, members)
+            for key, members in groups.items()
+            if not isinstance(key, GangKey)
+        }
 
     def find_gang_pods(self, positions: Iterable[Position]) -> frozenset[Position]:
         """Return the pods that are tried one by one and wait on their nodes for their gang."""
@@ -121,7 +128,7 @@ class Gangs:
             position for position in positions if self.has_groups and isinstance(self.find_group_key(position), GangKey)
         )
 
-    def collect_groups(self, positions: Iterable[Position]) -> dict[AnyGroupKey, list[Position]]:
+    def group_positions(self, positions: Iterable[Position]) -> dict[AnyGroupKey, list[Position]]:
         """Return the pods that belong to groups or gangs, by group and in the given order."""
         groups: dict[AnyGroupKey, list[Position]] = {}
         if not self.has_groups:
@@ -131,33 +138,36 @@ class Gangs:
                 groups.setdefault(key, []).append(position)
         return groups
 
-    def explain_members(
+    def find_member_failures_now(
         self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]
     ) -> dict[Position, MemberFailure]:
-        """Return why members of a group would not be bound if the group were tried now."""
-        return self._find_failures(framework, key, members, self.run_group_cycle(framework, key, members))
+        """Return, by position, why members of a group would not be bound if the group were tried now."""
+        return self._find_member_failures(framework, key, members, self.run_group_cycle(framework, key, members))
 
-    def explain_groups(
+    def build_messages_for_groups(
         self, positions: Iterable[Position], framework: Callable[[Position], Framework]
     ) -> dict[Position, str]:
-        """Return the message for each pod whose group does not fit now."""
+        """Return the message for each pod whose group does not fit now. `framework` returns the profile of a pod."""
         messages = {}
-        for key, members in self.collect_groups(positions).items():
-            failures = self.explain_members(framework(members[0]), key, members)
+        for key, members in self.group_positions(positions).items():
+            failures = self.find_member_failures_now(framework(members[0]), key, members)
             messages.update({position: failure.message for position, failure in failures.items()})
         return messages
 
-    def _find_failures(
+    def _find_member_failures(
         self, framework: Framework, key: AnyGroupKey, members: Sequence[Position], result: GroupResult
     ) -> dict[Position, MemberFailure]:
-        """Return why members are not bound after this result, from the gang's plugin or the pod-group cycle."""
+        """Return, by position, why members are not bound after this result of their group.
+
+        For a gang, its plugin tells; for a group of Kubernetes' own, the pod-group cycle does.
+        """
         plugin = find_gang_plugin(framework) if isinstance(key, GangKey) else None
         if plugin is not None:
             return plugin.find_member_failures(result, members, self.view)
         return find_failed_members(result, members, self.view)
 
     def find_preemption_priority(self, key: AnyGroupKey, members: Sequence[Position]) -> int:
-        """Return the highest priority with which the group or a member of it may preempt."""
+        """Return the highest priority with which a member, or the group as a whole, may preempt."""
         pods = self.view.pods
         group = find_pod_group(self.view, key)
         group_priority = [get_group_priority(group, self.view)] if group and self.workload_aware else []
@@ -173,13 +183,13 @@ class Gangs:
     ) -> GangAttempt:
         """Place as many members as fit, provided that they are enough for the group.
 
-        With `all_or_none`, place all members or none: the caller then preempts for those that do not fit. A group that
-        needs a full cycle always fails in this case, because its members cannot be placed one by one. Raises
-        PluginError if a plugin fails.
+        With `all_or_none`, place all members or none, because the caller then preempts for the others. A group that
+        needs a pod-group cycle is never placed in this case, since its members cannot be placed one by one. Raises
+        PluginError if the group is invalid or a plugin fails.
         """
         if error := self._find_validation_error(key, members):
             raise PluginError(error)
-        if not self._needs_full_cycle(key, members):
+        if not self._needs_group_cycle(key, members):
             return self._place_one_by_one(framework, key, members, all_or_none)
         if all_or_none:
             return _build_failure(members, ())
@@ -197,9 +207,9 @@ class Gangs:
             return self._bind_result(result, members)
         victims = {member.position: member.victims for member in result.members if member.victims}
         rows = {member.position: member.row for member in result.members if member.victims}
-        if result.victims:  # those of the group as a whole count for its first member
+        if result.victims:  # victims of the group as a whole count as victims of its first member
             victims[members[0]] = (*victims.get(members[0], ()), *result.victims)
-        failed = self._find_failures(framework, key, members, result)
+        failed = self._find_member_failures(framework, key, members, result)
         return GangAttempt({}, _assign_victims_once(victims), rows, failed)
 
     def find_victims_and_placement(
@@ -207,8 +217,8 @@ class Gangs:
     ) -> GangAttempt:
         """Find the victims, and the nodes of the members once the victims are evicted.
 
-        If not enough members fit even then, return an attempt without members and victims. Raises PluginError if a
-        plugin fails.
+        If the group fits now without preemption, its members are bound. If not enough members fit even without the
+        victims, the attempt has neither members nor victims. Raises PluginError if a plugin fails.
         """
         gang_attempt = self.find_victims(framework, key, members)
         if gang_attempt.placed or not gang_attempt.victims:
@@ -222,7 +232,11 @@ class Gangs:
         return gang_attempt._replace(placed=_collect_placed_members(afterwards))
 
     def run_group_cycle(self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]) -> GroupResult:
-        """Run the group's cycle in the current state, with preemption."""
+        """Run the group's cycle in the current state, with preemption, and return its result.
+
+        An invalid group gets an error without a cycle. With workload-aware preemption, a group that does not fit
+        preempts as a whole.
+        """
         if error := self._find_validation_error(key, members):
             return GroupResult(Status(Code.ERROR, (error,)))
         cycle = self._build_cycle(framework, key, members)
@@ -232,14 +246,17 @@ class Gangs:
         return result
 
     def _find_validation_error(self, key: AnyGroupKey, members: Sequence[Position]) -> str:
-        """Return why no pod of a PodGroup is tried since v1.37, otherwise an empty string."""
+        """Return the reason for which kube-scheduler tries no pod of the group, or "" if the group is valid.
+
+        Upstream validates PodGroups since v1.37. Gangs of Coscheduling are always valid.
+        """
         if isinstance(key, GangKey) or not LIKE_ITS_PODS.at(self.scheduler.gates.release):
             return ""
         infos = {position: self.build_own_info(position) for position in members}
         return find_validation_error(find_pod_group(self.view, key), infos, self.view, self.scheduler.gates.release)
 
     def _build_cycle(self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]) -> PodGroupCycle:
-        """Build the pod-group cycle of a group."""
+        """Build the pod-group cycle that tries these members, with ties between nodes broken by the seed."""
         infos = {position: self.build_own_info(position) for position in members}
         topology_aware = self.topology_aware and not isinstance(key, GangKey)
         return PodGroupCycle(
@@ -252,11 +269,11 @@ class Gangs:
             choose=self._choose_row,
         )
 
-    def sort_members(self, key: AnyGroupKey, members: Sequence[Position]) -> list[Position]:
+    def sort_members_for_attempt(self, key: AnyGroupKey, members: Sequence[Position]) -> list[Position]:
         """Return the members in the order in which they are tried.
 
         Among pods of equal priority, the pod that completed the group comes first, since the pods before it were kept
-        out of the queue.
+        out of the queue. Gangs of Coscheduling keep the given order, and so do all groups if gang scheduling is off.
         """
         if isinstance(key, GangKey) or not self.is_gang_scheduling_enabled:
             return list(members)
@@ -272,10 +289,10 @@ class Gangs:
         return PodInfo(self.placements.build_waiting_pod(position), info.options, info.number, info.alike)
 
     def _choose_row(self, view: Fork, rows: Rows) -> Row:
-        """Return a random one of the rows, as determined by the seed."""
+        """Return one of the rows, chosen at random by the seed."""
         return Row(int(rows[self.placements.random.randrange(len(rows))]))
 
-    def _needs_full_cycle(self, key: AnyGroupKey, members: Sequence[Position]) -> bool:
+    def _needs_group_cycle(self, key: AnyGroupKey, members: Sequence[Position]) -> bool:
         """Return whether the group needs a pod-group cycle, rather than being placed pod by pod.
 
         This is so if several placements have to be tried, or if members have pod affinity or claims, whose effects are
@@ -297,41 +314,45 @@ class Gangs:
         They are enough if Permit allows one of them and, with `all_or_none`, if all of them fit. Raises PluginError if
         a plugin fails.
         """
+        # Bind all members that fit, unless Permit rejects them.
         placed: dict[Position, PlacedMember] = {}
         nominated_rows = {position: self.view.get_nominated_row(position) for position in members}
         has_quorum = False
         try:
             for position in members:
                 choice = self.placements.choose_node(framework, position)
-                if choice is None and all_or_none:
-                    break
                 if choice is None:
+                    if all_or_none:
+                        break
                     continue
                 self.pods.bind(position, choice.row, choice.before)
                 permit = run_permit(framework, self.build_own_info(position), self.view, choice.row).status
-                waits = permit.code is Code.WAIT
-                placed[position] = PlacedMember(choice.row, len(choice.tied), choice.feasible, waits)
-                if permit.code is Code.SUCCESS:
-                    has_quorum = True
-                if permit.code not in (Code.SUCCESS, Code.WAIT):
-                    self._take_back([position], nominated_rows)
-                    del placed[position]
+                if permit.code in (Code.SUCCESS, Code.WAIT):
+                    waits = permit.code is Code.WAIT
+                    placed[position] = PlacedMember(choice.row, len(choice.tied), choice.feasible, waits)
+                    has_quorum |= not waits
+                else:
+                    self._undo_placements([position], nominated_rows)
                 if permit.code is Code.ERROR:
                     raise PluginError(permit.reasons[0])
         except PluginError:
-            self._take_back(placed, nominated_rows)
+            self._undo_placements(placed, nominated_rows)
             raise
 
+        # Keep them only if they are enough.
         are_all_required_placed = not all_or_none or len(placed) == len(members)
         if not (has_quorum and are_all_required_placed and self._has_enough_placed_pods(key)):
-            self._take_back(placed, nominated_rows)
+            self._undo_placements(placed, nominated_rows)
             return _build_failure(members, placed)
         left_over_at_once = not isinstance(key, GangKey) and LEFT_OVER_AT_ONCE.at(self.scheduler.gates.release)
         return _build_success(members, placed, left_over_at_once=left_over_at_once)
 
     def _has_enough_placed_pods(self, key: AnyGroupKey) -> bool:
-        """Return whether enough pods of the group have a node now. If Permit checks that, return True."""
-        if isinstance(key, GangKey) or not UNTIL_INFEASIBLE.at(self.scheduler.gates.release):
+        """Return whether at least minCount pods of the group have a node now.
+
+        Return True if the group has no minCount, or if it is Permit, not this method, that checks the minimum.
+        """
+        if isinstance(key, GangKey) or not UNTIL_INFEASIBLE.at(self.scheduler.gates.release):  # Permit checks it
             return True
         if not self.is_gang_scheduling_enabled:
             return True
@@ -339,7 +360,7 @@ class Gangs:
         gang = group.spec.scheduling_policy.gang if group else None
         return gang is None or len(find_group_state(self.view, key).scheduled) >= gang.min_count
 
-    def _take_back(self, positions: Collection[Position], nominated_rows: Mapping[Position, Row]) -> None:
+    def _undo_placements(self, positions: Collection[Position], nominated_rows: Mapping[Position, Row]) -> None:
         """Take pods off their nodes, and restore their nominations (NO_ROW for none)."""
         for position in positions:
             self.view.forget(position)
@@ -348,7 +369,7 @@ class Gangs:
         self.pods.taken_back += 2 * len(positions)  # the placement and its undoing
 
     def _bind_result(self, result: GroupResult, members: Sequence[Position]) -> GangAttempt:
-        """Bind the members that a cycle placed if the group fits, and return the attempt.
+        """Bind the members that a cycle placed if enough of the group fit, and return the attempt.
 
         Raises PluginError if the cycle ended with an error or a reservation fails.
         """
@@ -374,7 +395,7 @@ def _has_pod_affinity(info: PodInfo) -> bool:
 def _build_success(
     members: Sequence[Position], placed: Mapping[Position, PlacedMember], *, left_over_at_once: bool
 ) -> GangAttempt:
-    """Build an attempt that placed members. Some of the other members are tried again at once.
+    """Build an attempt that placed members, and decide which of the other members are tried again at once.
 
     With `left_over_at_once`, these are all other members. Otherwise, they are the members that were tried before the
     last one that waits at Permit because too few have a node yet.
@@ -406,7 +427,7 @@ def _build_placed_member(member: MemberResult) -> PlacedMember:
 
 
 def _assign_victims_once(victims: Mapping[Position, Sequence[Position]]) -> dict[Position, tuple[Position, ...]]:
-    """Return the victims of each member, where a victim of several members counts only for the first of these."""
+    """Return the victims of each member, assigning a victim that several members share only to the first of them."""
     preemptors: dict[Position, Position] = {}
     for member, member_victims in victims.items():
         for victim in member_victims:

@@ -56,7 +56,7 @@ class ConsultedPlugins(NamedTuple):
     """Plugins whose scores change as pods move."""
 
     def build_row_verdicts(self) -> list[RowVerdicts] | None:
-        """Return the verdicts of all filters, or None if a filter cannot judge single rows.
+        """Return one object per filter that judges single rows, or None if a filter cannot judge single rows.
 
         Raises PluginError if a plugin fails.
         """
@@ -71,9 +71,9 @@ class ConsultedPlugins(NamedTuple):
         return verdicts
 
     def build_row_scores(self) -> list[tuple[int, RowScores]] | None:
-        """Return the weights and scores of all scorers, or None if one cannot score single rows.
+        """Return the weight of each scorer with an object that scores single rows.
 
-        Raises PluginError if a plugin fails.
+        Return None if a scorer cannot score single rows. Raises PluginError if a plugin fails.
         """
         prepared = {plugin.name for plugin in self.framework.plugins_at("preScore")}
         scores = []
@@ -106,7 +106,7 @@ class RowAnswers:
         return cls(consulted, verdicts, scores)
 
     def find_rejected(self, rows: Rows) -> Bools:
-        """Return which of the rows the filters reject, (F,)."""
+        """Return a mask (F,) of those of the given rows that at least one filter rejects."""
         rejected = np.zeros(len(rows), np.bool_)
         for verdicts in self.verdicts:
             rejected |= verdicts.rejected(rows)
@@ -115,7 +115,8 @@ class RowAnswers:
     def score_rows(self, rows: Rows, counts: Counts) -> Scores:
         """Return what the plugins add to the local scores of the rows, (F,).
 
-        Each row stands for `counts` nodes, and no other nodes are scored.
+        Each row stands for as many equal nodes as its entry in `counts` (F,). Scores are normalized over these nodes
+        only.
         """
         total = np.zeros(len(rows), np.int64)
         for plugin, state, raw, weight in self.consulted.fixed:
@@ -151,7 +152,7 @@ class GroupedRanking:
         return ranking if len(ranking.groups) <= ranking.max_groups else None
 
     def _build_groups(self) -> RankedGroups:
-        """Group the nodes by all distinctions in the current state."""
+        """Group the nodes so that no plugin and no rejection of the pod distinguishes the nodes of a group now."""
         consulted = self.consulted
         local = consulted.local.scores if consulted.always is None else consulted.local.scores + consulted.always
         distinctions = [distinction for verdicts in self.verdicts for distinction in verdicts.distinctions]
@@ -165,14 +166,21 @@ class GroupedRanking:
         return max(MAX_GROUPS, len(self.groups.score) // 4)
 
     def drop_empty_groups(self) -> GroupedRanking | None:
-        """Drop empty groups if there are too many groups, and return the ranking itself, or None if too many remain."""
+        """Return this ranking, or None if it has too many groups.
+
+        If there are too many groups, they are rebuilt first without the empty ones, and then at most half as many are
+        accepted.
+        """
         if len(self.groups) <= self.max_groups:
             return self
         self.groups = self._build_groups()
         return self if len(self.groups) <= self.max_groups // 2 else None
 
     def update(self, changed_rows: Rows = NO_ROWS) -> None:
-        """Update the groups after moves and after changes on `changed_rows`. The local scores must be up to date."""
+        """Update the groups after moves of pods, and after the distinctions of `changed_rows` changed.
+
+        The local scores must be up to date.
+        """
         self.groups.update(self.consulted.local.scores, self.consulted.always, changed_rows)
 
     def find_best_rows(self, rejected: Bools | bool = False) -> tuple[TiedRows | Rows, int] | None:
@@ -181,10 +189,12 @@ class GroupedRanking:
         `rejected`, (N,) or one bool for all nodes, applies to this pod only: its claims, or pods nominated ahead of it,
         reject the nodes. Return None if rejections change so often that judging all nodes is as fast.
         """
+        # Bring the groups up to date.
         changed_rows = self._update_rejections(rejected)
         if changed_rows is None:
             return None
         self.update(changed_rows)
+
         groups = self.groups
         feasible = groups.feasible_groups
         if not len(feasible):
@@ -202,6 +212,7 @@ class GroupedRanking:
             if not len(feasible):
                 return NO_ROWS, 0
 
+        # Score the examples of the others, and return the groups that share the highest score.
         counts = groups.count[feasible]
         total = groups.top[feasible] + self.answers.score_rows(rows, counts)
         return groups.get_best_rows(feasible[total == total.max()]), int(counts.sum())
@@ -211,6 +222,7 @@ class GroupedRanking:
 
         If the groups are rebuilt, no changed rows remain to be handled.
         """
+        # The first pod with rejections makes them a distinction of the groups.
         if self.rejections is None:
             if rejected is False:
                 return NO_ROWS
@@ -219,6 +231,8 @@ class GroupedRanking:
             self.rejections.update(rejected)
             self.groups = self._build_groups()
             return NO_ROWS
+
+        # Later, few changes are handled row by row, and many changes by a rebuild from time to time.
         self._pods_since_rebuild += 1
         changed = self.rejections.update(rejected)
         if len(changed) <= MAX_CHANGED_REJECTIONS:
@@ -231,12 +245,15 @@ class GroupedRanking:
         return NO_ROWS
 
     def _find_rejected(self, rows: Rows) -> Bools:
-        """Return which of the rows the filters or the pod's own rejections exclude, (F,)."""
+        """Return a mask (F,) of those of the given rows that the filters or the pod's own rejections exclude."""
         rejected = self.answers.find_rejected(rows)
         return rejected | self.rejections.rejected(rows) if self.rejections else rejected
 
     def find_filtered_out(self) -> Bools:
-        """Return which rows the filters reject, (N,). Rows that are infeasible by their local score may be False."""
+        """Return a mask (N,) of the rows that the filters reject, judging one example of each group.
+
+        A row that is infeasible by its local score may be False.
+        """
         groups, feasible = self.groups, self.groups.feasible_groups
         by_group = np.zeros(len(groups), np.bool_)
         by_group[feasible] = self.answers.find_rejected(groups.example[feasible])
@@ -247,17 +264,20 @@ class GroupedRanking:
         if not (self.scores or self.consulted.fixed):
             return 0
         groups = self.groups
-        codes = groups.group.take(rows)
+        group_of_row = groups.group.take(rows)
         counts = groups.count[: len(groups)]
         example = groups.example
-        if len(rows) < counts.sum():  # only some of the locally feasible nodes are scored
-            counts = np.bincount(codes, minlength=len(groups))
+        if len(rows) < counts.sum():
+            # Only some of the locally feasible nodes are scored, so each group needs an example among these.
+            counts = np.bincount(group_of_row, minlength=len(groups))
             example = np.zeros(len(groups), np.int64)
-            example[codes] = rows
-        by_group = np.zeros(len(groups), np.int64)
-        scored = counts.nonzero()[0]
-        by_group[scored] = self.answers.score_rows(example[scored], counts[scored])
-        return by_group.take(codes)
+            example[group_of_row] = rows
+
+        # Score one example of each group, and give its score to all rows of the group.
+        score_of_group = np.zeros(len(groups), np.int64)
+        scored_groups = counts.nonzero()[0]
+        score_of_group[scored_groups] = self.answers.score_rows(example[scored_groups], counts[scored_groups])
+        return score_of_group.take(group_of_row)
 
 
 class RejectedRows:
@@ -275,12 +295,12 @@ class RejectedRows:
         return self.mask
 
     def rejected(self, rows: Rows) -> Bools:
-        """Return which of the rows are rejected, (F,)."""
+        """Return a mask (F,) of those of the given rows that are rejected."""
         is_rejected: Bools = self.mask.take(rows) > 0
         return is_rejected
 
     def update(self, rejected: Bools | bool) -> Rows:
-        """Reject exactly these nodes, and return the rows whose verdict changed."""
+        """Replace the rejections: reject exactly the nodes in `rejected`, and return the rows whose verdict changed."""
         changed: Rows = (self.mask != rejected).nonzero()[0]
         self.mask[changed] ^= 1  # flip 0 and 1
         return changed

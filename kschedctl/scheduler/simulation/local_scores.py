@@ -122,17 +122,18 @@ class LocalScores:
         self.seen = len(trail)
 
         # The usual case: one such pod came to a node, and the new score was computed ahead.
-        row, number, sign = trail.latest
+        row, number, sign = trail.latest  # `sign` is 1 if the pod came to the row, and -1 if it left
         has_arrived = sign > 0 and self.demand_codes[number] == self.demand_codes[self.number]
         self.placed += has_arrived
-        if has_arrived and self.seen - previously_seen == 1 and self._use_score_ahead(row):
+        if has_arrived and self.seen - previously_seen == 1 and self._use_precomputed_score(row):
             return
 
+        # Otherwise, compute the scores of all changed nodes, and scores ahead if more such pods are to be expected.
         rows = trail.find_rows_since(previously_seen)
         if has_arrived:
-            next_rows = self._predict_rows(row, tied)
+            next_rows = self._predict_next_rows(row, tied)
             pods_ahead = LOOKAHEAD if alone or len(next_rows) < MANY_NODES else 1
-            self._compute_ahead(rows, next_rows, pods_ahead)
+            self._precompute_scores(rows, next_rows, pods_ahead)
         else:
             self._store_scores(rows, self._compute_scores(self.view, rows))
 
@@ -143,7 +144,10 @@ class LocalScores:
         return not self._find_rejected(NO_CHANGE, OwnRows(self.view, np.array([row])))[0]
 
     def find_crowded(self, nominated: Delta, priority: int) -> Bools:
-        """Return the nodes that reject a pod of this priority because of pods nominated ahead of it, (N,)."""
+        """Return a mask (N,) of the nodes that reject a pod of this priority because of pods nominated ahead of it.
+
+        The answer is cached by priority, and only nodes on which pods moved are judged again.
+        """
         crowded = self._crowded.get(priority)
         trail_length = len(self.view.trail)
         if crowded is None or crowded.nominated is not nominated:
@@ -157,7 +161,10 @@ class LocalScores:
         return crowded.rejected
 
     def _recompute_crowded(self, nominated: Delta, previous: Crowded | None) -> Crowded:
-        """Compute which nodes are crowded, reusing the `previous` answers for unchanged nodes."""
+        """Compute which nodes are crowded by these nominated pods.
+
+        Nodes that have the same nominated pods as in `previous`, and on which no pod moved since, keep their answers.
+        """
         has_nominations = np.zeros(len(self.view.nodes), np.bool_)
         has_nominations[nominated.node] = True
         rejected = np.zeros_like(has_nominations)
@@ -206,14 +213,17 @@ class LocalScores:
         return answers
 
     def _find_rejected(self, nominated: Delta, rows: OwnRows) -> Bools:
-        """Return which of the rows reject such a pod, counting the pods nominated there, (M,)."""
-        rejected = self._find_closed(rows.rows)
+        """Return a mask (M,) of the rows that reject such a pod, counting the pods nominated there."""
+        rejected = self._mask_closed_rows(rows.rows)
         for plugin, state in self.filters:
-            rejected |= filter_nodes(plugin, self.info, rows, state, nominated)
+            rejected |= find_nodes_rejected_by_filter(plugin, self.info, rows, state, nominated)
         return rejected
 
-    def _use_score_ahead(self, row: int) -> bool:
-        """Use the score that was computed ahead for a placed pod, and return whether there was one."""
+    def _use_precomputed_score(self, row: int) -> bool:
+        """Replace the score of a row, to which one such pod came, by the score that was computed ahead.
+
+        Return False if there is none.
+        """
         step = self.step[row]
         if step == LOOKAHEAD:
             return False
@@ -221,18 +231,21 @@ class LocalScores:
         self.step[row] = step + 1
         return True
 
-    def _predict_rows(self, latest: int, tied: Rows | TiedRows) -> Rows:
-        """Return the nodes to which such pods may come next: the latest again and, after many pods, all tied nodes.
+    def _predict_next_rows(self, latest: int, tied: Rows | TiedRows) -> Rows:
+        """Return the nodes to which such pods may come next.
 
-        Tied nodes whose next scores are known already are left out.
+        These are the latest node and, after MANY_PODS pods, all tied nodes whose next scores are not known yet.
         """
         if self.placed < MANY_PODS:
             return np.array([latest])
         rows = tied.unordered() if isinstance(tied, TiedRows) else tied
         return np.append(rows[self.step[rows] == LOOKAHEAD], latest)
 
-    def _compute_ahead(self, rows: Rows, next_rows: Rows, pods: int) -> None:
-        """Compute and store the scores of `rows` now, and those of `next_rows` with up to `pods` more such pods."""
+    def _precompute_scores(self, rows: Rows, next_rows: Rows, pods: int) -> None:
+        """Compute and store the scores of `rows` now, and the scores of `next_rows` after more such pods.
+
+        The latter are computed for 1 to `pods` more pods on the node.
+        """
         count = len(rows)
         added_pods = np.concatenate((np.zeros(count, np.int64), np.tile(np.arange(1, pods + 1), len(next_rows))))
         scores = self._compute_scores(self.view, np.concatenate((rows, np.repeat(next_rows, pods))), added_pods)
@@ -241,23 +254,26 @@ class LocalScores:
         self.step[next_rows] = LOOKAHEAD - pods
 
     def _store_scores(self, rows: Rows, scores: Scores) -> None:
-        """Store the current scores of these rows, and drop what was computed ahead for them."""
+        """Store the current scores of these rows, and discard the scores that were computed ahead for them."""
         self.scores[rows] = scores
         self.step[rows] = LOOKAHEAD
 
-    def _find_closed(self, rows: Rows) -> Bools:
-        """Return which of the rows accept no more pods, (M,)."""
+    def _mask_closed_rows(self, rows: Rows) -> Bools:
+        """Return a mask (M,) of those of the given rows that are closed, so that they accept no more pods."""
         closed = self.view.closed
         if closed is None:
             return np.zeros(len(rows), np.bool_)
         return closed.mask[rows]
 
     def _compute_scores(self, view: Fork, rows: Rows, added_pods: Rows | None = None) -> Scores:
-        """Compute the scores of the rows of a fork, each with `added_pods` more such pods on it."""
+        """Compute the scores of rows of a fork, each with as many more such pods on it as its entry in `added_pods`.
+
+        Rows that reject the pod score INFEASIBLE.
+        """
         own_rows = OwnRows(view, rows, added_pods, self.number)
-        rejected = self._find_closed(rows)
+        rejected = self._mask_closed_rows(rows)
         for plugin, state in self.filters:
-            rejected |= filter_nodes(plugin, self.info, own_rows, state)
+            rejected |= find_nodes_rejected_by_filter(plugin, self.info, own_rows, state)
         total = np.zeros(len(rows), np.int64)
         all_rows = own_rows.nodes.rows
         for scorer, state, weight in self.scorers:
@@ -303,7 +319,11 @@ def _list_local_scorers(framework: FrameworkLike, info: PodInfo, view: Fork) -> 
 
 
 def map_score_preparations(framework: FrameworkLike) -> Mapping[str, Prepare]:
-    """Return the function that prepares each Score plugin, by name: its PreScore, else its PreFilter, else nothing."""
+    """Return, by plugin name, the function that prepares each Score plugin.
+
+    This is the plugin's PreScore. A plugin without PreScore may use the state of its PreFilter, and any other plugin
+    needs no preparation.
+    """
     preparations: dict[str, Prepare] = {}
     for plugin in framework.plugins_at("score"):
         preparations[plugin.name] = _prepare_nothing
@@ -332,8 +352,13 @@ def _reads_own_row(plugin: Plugin) -> bool:
     return get_reads(plugin) is Reads.OWN_ROW
 
 
-def filter_nodes(plugin: Any, info: PodInfo, view: NodeView, state: object, delta: Delta = NO_CHANGE) -> Bools:
-    """Return the nodes that a Filter plugin rejects, (N,). Raises PluginError if it fails on a node."""
+def find_nodes_rejected_by_filter(
+    plugin: Any, info: PodInfo, view: NodeView, state: object, delta: Delta = NO_CHANGE
+) -> Bools:
+    """Return a mask (N,) of the nodes that a Filter plugin rejects if the pods in `delta` are added or removed.
+
+    Raises PluginError if the plugin fails on a node.
+    """
     rejected = np.zeros(len(view.nodes), np.bool_)
     for rejection in plugin.filter(info, view, state, delta):
         if rejection.code is Code.ERROR and rejection.mask.any():

@@ -34,7 +34,9 @@ CACHED_KINDS = 1024
 """Number of kinds of identical pods whose answers each simulation caches."""
 CACHED_KINDS_WHEN_CLOSING = 32 * CACHED_KINDS
 """Number of cached kinds if nodes are closed in turn, when all kinds come repeatedly and need little memory."""
-MADE_UP = "the best node does not exist: an extender returned it, and kube-scheduler would bind the pod to it"
+NODE_DOES_NOT_EXIST = (
+    "the best node does not exist: an extender returned it, and kube-scheduler would bind the pod to it"
+)
 
 
 class _LatestCycle(NamedTuple):
@@ -70,7 +72,8 @@ class Placements(IncomingPods):
     def choose_node(self, framework: FrameworkLike, position: Position) -> Choice | None:
         """Return the node that the scheduler would choose for a pod now, or None if none is feasible.
 
-        Raises PluginError if a plugin fails.
+        If nominations that are not certain could change the choice, they are recorded in `unheard`. Raises PluginError
+        if a plugin fails.
         """
         choice = self._choose_with_cache(framework, position)
         if choice and self._has_unsure_nominations and not is_any_extender_called(framework.extenders, choice.info.pod):
@@ -97,7 +100,7 @@ class Placements(IncomingPods):
                 return self._choose_by_full_cycle(framework, position)
             nominated = self.view.get_nominated_delta(info.priority) if self._has_nominations else NO_CHANGE
             tied, feasible = alike_pods.find_best_rows(info, self.sampling, nominated)
-            return self._pick_best(info, tied, feasible, alike_pods.claim_pre_filter_results)
+            return self._pick_node(info, tied, feasible, alike_pods.claim_pre_filter_results)
         except PluginError:  # an error on a node that another plugin rejects would not count
             return self._choose_by_full_cycle(framework, position)
 
@@ -113,8 +116,8 @@ class Placements(IncomingPods):
         except PluginError:
             return None
 
-    def find_locally_feasible(self, framework: FrameworkLike, position: Position) -> Bools:
-        """Return a mask (N,) of the nodes that no plugin that reads only the node's own row rejects.
+    def find_locally_feasible_mask(self, framework: FrameworkLike, position: Position) -> Bools:
+        """Return a mask (N,) of the nodes that fit as far as plugins that read only the node's own row can tell.
 
         Raises PluginError if a plugin fails.
         """
@@ -139,8 +142,9 @@ class Placements(IncomingPods):
     def get_equivalence_key(self, framework: FrameworkLike, position: Position) -> Hashable:
         """Return a key that is equal for pods that get the same answers in the current state.
 
-        The key is the number of the PodInfo, or for pods with claims the answers about these, so that their names do
-        not matter. A pod that is nominated, or about which extenders are called, equals no other pod.
+        The key is the number of the PodInfo. For pods with claims, it has the answers about the claims instead, so that
+        the claims' names do not matter. A pod that is nominated, or about which extenders are called, equals no other
+        pod.
         """
         if position in self._nominated_before or self.view.get_nominated_row(position) != NO_ROW:
             return (position,)
@@ -152,13 +156,16 @@ class Placements(IncomingPods):
             return number
         try:
             claims = self._get_alike_pods(framework, info, number).claims
-            claims_key = None if claims is None else claims.get_claims_key(info)
+            claims_key = None if claims is None else claims.build_claims_key(info)
         except PluginError:  # it will fail for each pod of this PodInfo
             return number
         return number if claims_key is None else (info.alike, claims_key)
 
     def depends_on_other_nodes(self, framework: FrameworkLike, position: Position) -> bool:
-        """Return whether a plugin may reject a node for such a pod because of pods on other nodes, or fails."""
+        """Return whether a plugin may reject a node for such a pod because of pods on other nodes.
+
+        If a plugin fails, return True.
+        """
         number = int(self.view.pods.info[position])
         info = self.build_arriving_info(position)
         try:
@@ -168,9 +175,10 @@ class Placements(IncomingPods):
         return not alike_pods.hopeless and bool(alike_pods.changing_filters)
 
     def run_cycle(self, framework: FrameworkLike, position: Position, sampling: Sampling | None = None) -> Cycle:
-        """Run the full cycle of a pod in the current state, for its reasons and for preemption.
+        """Run the full cycle of a pod in the current state, which also tells its reasons and prepares preemption.
 
-        While nothing moves, extenders are not called again for the same pod.
+        Nodes that are closed by a cordon count as cordoned. If extenders were called for the pod before and no pod has
+        moved since, the stored cycle is returned.
         """
         latest = self._latest_cycle
         if latest and (latest.position, latest.trail_length) == (position, len(self.view.trail)):
@@ -191,7 +199,7 @@ class Placements(IncomingPods):
         return len(rows) > 0
 
     def _get_alike_pods(self, framework: FrameworkLike, info: PodInfo, number: int) -> AlikePods:
-        """Return the cached answers for pods that are identical to this one except for their claims."""
+        """Return the answers for pods that are identical except for their claims, from a cache if possible."""
         key = framework, info.alike
         alike_pods = self._alike_pods_cache.get(key)
         if alike_pods is None or alike_pods.local.is_outdated:
@@ -204,7 +212,10 @@ class Placements(IncomingPods):
         return alike_pods
 
     def _share_column(self, column: Scores) -> Scores:
-        """Return the first of equal columns (N,), which saves memory since most kinds of pods fit on the same nodes."""
+        """Return the first column (N,) that is equal to this one.
+
+        Sharing saves memory, since most kinds of pods fit on the same nodes.
+        """
         return self._columns.setdefault(column.tobytes(), column)
 
     def _uses_claims_cached(self, info: PodInfo) -> bool:
@@ -215,7 +226,7 @@ class Placements(IncomingPods):
         return claiming
 
     def _get_local_scores(self, framework: FrameworkLike, info: PodInfo, number: int) -> LocalScores:
-        """Return the cached local scores for pods with the same requests."""
+        """Return the local scores for pods with the same requests, from a cache if possible."""
         requests = int(self.view.pods.distinct.demand[number])
         never_had_node = self.get_incoming_info(number) is self.view.pods.infos[number]
         key = (framework, requests, never_had_node)
@@ -231,27 +242,31 @@ class Placements(IncomingPods):
         if cycle.error is not None:
             raise PluginError(cycle.error)
         info = self.build_arriving_info(position)
-        return self._pick_best(info, cycle.scores.best, len(cycle.passed.rows), cycle.pre_filter.results)
+        return self._pick_node(info, cycle.scores.best, len(cycle.passed.rows), cycle.pre_filter.results)
 
     def _run_placing_cycle(self, framework: FrameworkLike, position: Position) -> Cycle:
-        """Run the cycle in which a pod is placed. If extenders were called, store it and what they left unknown."""
+        """Run the cycle in which a pod is placed.
+
+        If extenders were called, the cycle is stored for later calls, and the answers that they did not give are
+        recorded.
+        """
         cycle = self.run_cycle(framework, position, self.sampling)
         if cycle.consultation.extenders:
             self._latest_cycle = _LatestCycle(position, len(self.view.trail), cycle)
             self.unheard.update(cycle.consultation.unknown)
         return cycle
 
-    def _pick_best(
+    def _pick_node(
         self, info: PodInfo, best: Tied, feasible: int, pre_filter_results: Mapping[str, PreFilterResult]
     ) -> Choice | None:
-        """Pick one of the best nodes by the seed, or return None if no node is feasible.
+        """Pick one of the best nodes at random by the seed, or return None if no node is feasible.
 
-        Raises PluginError if a plugin fails.
+        Raises PluginError if the node does not exist, which an extender may cause.
         """
         if not feasible:
             return None
         place = self.random.randrange(len(best)) if len(best) > 1 else 0
         row = int(best[place])
         if row == NO_ROW:
-            raise PluginError(MADE_UP)
+            raise PluginError(NODE_DOES_NOT_EXIST)
         return Choice(info, Row(row), best, feasible, pre_filter_results)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import chain
 
 from msgspec.structs import replace
 
@@ -46,7 +47,7 @@ class QueuedPods:
     def __init__(self, attempts: Attempts, positions: Sequence[Position]) -> None:
         self.view, self._attempts, scheduler = attempts.view, attempts, attempts.scheduler
         self._rejectors = attempts.failures.find_rejectors
-        self._group_members = groups = attempts.gangs.group_pods(attempts.sort_for_queue(positions))
+        self._group_members = groups = attempts.gangs.group_pods_for_queue(attempts.sort_for_queue(positions))
         """The pods of each group that wait, in order."""
         self.clock = Clock()
         self._advice = _SharedQueuePlugins(scheduler, attempts.placements, attempts.gangs.build_own_info)
@@ -82,14 +83,19 @@ class QueuedPods:
 
         Return None if no pod would be ready however much time passes.
         """
+        # Without retries, the untried pods come in their order.
         if not self.tried and self._new:
             self.scheduling_queue.cycle += 1
             return self._new.pop()
-        while self._new and self._new[-1] in self.tried:  # the pod was tried with others of its group
+
+        # With retries, an untried pod comes unless it was tried with its group already or a retry precedes it.
+        while self._new and self._new[-1] in self.tried:
             self._new.pop()
         if self._new and not self._has_retry_of_higher_priority():
             self.scheduling_queue.cycle += 1
             return self._new.pop()
+
+        # Otherwise the scheduling queue decides.
         while (queued := self.scheduling_queue.pop()) is None:
             if not self._advance_time():
                 return None
@@ -105,7 +111,7 @@ class QueuedPods:
         self.scheduling_queue.add(pod)
 
     def done(self, position: Position) -> None:
-        """Record that a popped pod is bound or not tried."""
+        """Record that a popped pod is no longer in flight, because it was bound or is not tried."""
         self.scheduling_queue.done(position)
 
     def find_retry_label(self, position: Position) -> str:
@@ -114,8 +120,12 @@ class QueuedPods:
         return queued.moved_by if queued else ""
 
     def record_rejection(self, position: Position, rejectors: Rejectors | None) -> None:
-        """Record that the pod fits nowhere now. `rejectors` is None if they may be determined later."""
-        if rejectors and self.gangs:  # with gangs, the order of the queue depends on when each pod comes back
+        """Record that the pod fits nowhere now, because of these plugins.
+
+        Without `rejectors`, they are determined when an event needs them. With gangs, a pod with known rejectors
+        returns to the scheduling queue at once, where its place matters.
+        """
+        if rejectors and self.gangs:
             self.put_back(position, rejectors)
             return
         pod = self.get_queued_pod(position)
@@ -128,19 +138,22 @@ class QueuedPods:
         self._unjudged[number].append(pod)
 
     def put_back(self, position: Position, rejectors: Rejectors) -> None:
-        """Put back a pod that these plugins rejected in its attempt."""
+        """Put a tried pod back into the scheduling queue as unschedulable, rejected by these plugins."""
         self.scheduling_queue.add_unschedulable(self.get_queued_pod(position), rejectors)
 
-    def build_departure(self, position: Position) -> Occurrence:
-        """Build the event of a pod that waited at Permit and left its node, after putting groups back."""
+    def build_departure_event(self, position: Position) -> Occurrence:
+        """Return the event that a pod which waited at Permit left its node.
+
+        Group members that did not fit are put back first, so that the event reaches them.
+        """
         self._put_groups_back()
-        return self._advice.build_departure(position)
+        return self._advice.build_departure_event(position)
 
     def _record_move(self) -> None:
         """Record that a pod came to a node or left it, and wake parked pods."""
         self.waits.unpark(self.scheduling_queue)
         if self.view.gang_history:
-            self.view.gang_history.note_move()
+            self.view.gang_history.record_move()
 
     def take_group(self, group: AnyGroupKey) -> list[Position]:
         """Take the waiting pods of a group out of the queue, count them as tried, and return them."""
@@ -155,83 +168,90 @@ class QueuedPods:
         group: AnyGroupKey,
         members: Mapping[Position, Rejectors],
         victims: Sequence[Position],
-        again: Sequence[Position],
+        retried_at_once: Sequence[Position],
     ) -> None:
         """Record that not enough pods of a group fit now.
 
-        `members` are the pods that keep waiting, with the plugins that rejected each. The victims have left their
-        nodes. The pods in `again` are tried again at once because other members of the group were placed.
+        `members` are the pods that keep waiting, each with the plugins that rejected it. The `victims` have left their
+        nodes. The pods in `retried_at_once` are activated at once, because other members of the group were placed.
         """
         self._group_members[group] = list(members)
         self._rejected_members += [
             (self.get_queued_pod(member), rejectors, self.clock.now()) for member, rejectors in members.items()
         ]
-        if again:
+        if retried_at_once:
             self._put_groups_back()
-            self.scheduling_queue.activate(again)
+            self.scheduling_queue.activate(retried_at_once)
         if victims:
             self.move_after_evictions(victims)
 
-    def judge_before_moves(self, coming: Iterable[Position], victims: Iterable[Position]) -> None:
-        """Determine what rejects the waiting pods that these moves may concern, before the moves happen."""
+    def find_rejectors_before_moves(self, arriving: Iterable[Position], leaving: Iterable[Position]) -> None:
+        """Determine which plugins reject the waiting pods that these moves may wake, before the moves happen.
+
+        Afterwards, the plugins might answer differently. The woken pods are put into the scheduling queue.
+        """
         if not self._unjudged:
             return
-        advice = self._advice
-        occurrences = [advice.build_arrival(position) for position in coming]
-        occurrences += [advice.build_departure(victim) for victim in victims]
+        occurrences = [self._advice.build_arrival_event(position) for position in arriving]
+        occurrences += [self._advice.build_departure_event(position) for position in leaving]
         for occurrence in occurrences:
-            self._judge_pods(occurrence)
+            self._queue_woken_pods(occurrence)
 
-    def _judge_pods(self, occurrence: Occurrence) -> None:
-        """Put the pods that an event may wake into the queue, with the plugins that reject them now."""
-        info_numbers = self._advice.find_woken(self._unjudged.keys(), self._additions, occurrence)
-        woken_pods = [pod for number in info_numbers for pod in self._unjudged.pop(number)]
+    def _queue_woken_pods(self, occurrence: Occurrence) -> None:
+        """Put the unjudged pods that an event may wake into the queue, with the plugins that reject them now."""
+        woken_pods: list[QueuedPod] = []
+        for number in self._advice.find_woken_infos(self._unjudged.keys(), self._additions, occurrence):
+            woken_pods += self._unjudged.pop(number)
         for pod in sorted(woken_pods, key=_get_timestamp):
             rejectors = self._judged[pod.position] or self._rejectors(pod.position)
             self.scheduling_queue.add_unschedulable(pod, rejectors, pod.timestamp)
 
-    def judge_before_nomination_loss(self, position: Position) -> None:
-        """Determine what rejects the pods that yield to this one, before its nomination is lost."""
-        for pod in (pod for alike in self._unjudged.values() for pod in alike):
-            if pod.priority <= self._get_priority(position):
+    def find_rejectors_before_nomination_loss(self, position: Position) -> None:
+        """Determine which plugins reject each unjudged pod of at most this pod's priority.
+
+        To be called before the pod's nomination is lost, which counts only for these pods.
+        """
+        priority = self._get_priority(position)
+        for pod in chain.from_iterable(self._unjudged.values()):
+            if pod.priority <= priority:
                 self._judged[pod.position] = self._judged[pod.position] or self._rejectors(pod.position)
 
     def move_after_nomination_losses(self, positions: Iterable[Position]) -> None:
-        """Move waiting pods after nominations were lost, as if the nominated pods had left their nodes."""
+        """Wake waiting pods after nominations were lost, as if the nominated pods had left their nodes."""
         self._put_groups_back()
-        for occurrence in filter(None, map(self._advice.find_nomination_loss, positions)):
-            self._judge_pods(occurrence)
+        for occurrence in filter(None, map(self._advice.find_nomination_loss_event, positions)):
+            self._queue_woken_pods(occurrence)
             self._deliver_event(occurrence)
 
     def move_after_placement(self, position: Position) -> None:
-        """Move waiting pods after a pod was placed on a node."""
+        """Wake waiting pods after a pod was placed on a node."""
         if self.gangs:
             self._record_move()
         self._put_groups_back()
         if self.scheduling_queue.unschedulable or self.waits.pods:
-            self._deliver_event(self._advice.build_arrival(position))
+            self._deliver_event(self._advice.build_arrival_event(position))
 
     def move_after_evictions(self, victims: Sequence[Position]) -> None:
-        """Move waiting pods after pods were evicted."""
+        """Wake waiting pods after the victims were evicted."""
         if victims and self.gangs:
             self._record_move()
         self._put_groups_back()
         for victim in victims:
-            self._deliver_event(self._advice.build_departure(victim))
+            self._deliver_event(self._advice.build_departure_event(victim))
 
     def _put_groups_back(self) -> None:
-        """Put back the pods of groups that did not fit, since something has moved."""
+        """Put the group members that did not fit back into the scheduling queue, since something has moved."""
         for pod, rejectors, rejected_at in self._rejected_members:
             self.scheduling_queue.add_unschedulable(pod, rejectors, rejected_at)
         self._rejected_members = []
 
     def _has_retry_of_higher_priority(self) -> bool:
-        """Return whether a pod that came back has a higher priority than all pods not tried yet."""
+        """Return whether a pod that came back is ready and has a higher priority than the next untried pod."""
         first = self.scheduling_queue.active.peek() if len(self.scheduling_queue.active) else None
         return first is not None and first.priority > self._get_priority(self._new[-1])
 
     def get_queued_pod(self, position: Position) -> QueuedPod:
-        """Return the queue entry of a pod, creating it if needed, and count the pod as tried."""
+        """Return the queue entry of a pod, creating it if needed, and record the pod as tried."""
         if position not in self.tried:
             pod = self._untried.get(position) or QueuedPod(position, self._get_priority(position), attempts=1)
             self.tried[position] = pod
@@ -242,7 +262,10 @@ class QueuedPods:
         return int(self.view.pods.priority[self.view.pods.info[position]])
 
     def _deliver_event(self, occurrence: Occurrence) -> None:
-        """Move waiting pods after an event, unless none of their plugins is interested in it."""
+        """Wake waiting pods after an event.
+
+        Nothing is done if no plugin that rejected a pod is interested in the event and no pod waits at Permit.
+        """
         is_interesting = any(
             self._advice.is_interested(rejector, occurrence.event)
             for rejector in self.scheduling_queue.unschedulable.list_rejectors()
@@ -257,13 +280,13 @@ class QueuedPods:
     def _advance_time(self) -> bool:
         """Advance the clock to the next end of a backoff or flush, and put pods back into the active queue.
 
-        Return False if nothing is due, or if a pod that waits at Permit runs into its timeout before, at which time
-        stops.
+        Return False, without advancing the clock, if nothing is due or if a pod that waits at Permit times out before.
         """
         backoff_end = self.scheduling_queue.backoff.find_next_completion()
         permit_timeout = self.waits.find_first_timeout()
         flush = self._find_next_flush()
-        first = min((time for time in (backoff_end, permit_timeout, flush) if time is not None), default=None)
+        due_times = [time for time in (backoff_end, permit_timeout, flush) if time is not None]
+        first = min(due_times, default=None)
         if first is None or first not in (backoff_end, flush):
             return False
         self.clock.time = max(self.clock.time, first)
@@ -291,7 +314,7 @@ class QueuedPods:
         if self.view.gang_history:
             self.view.gang_history.forget_ended_backoffs()
         self.scheduling_queue.flush_unschedulable()
-        for pod in (pod for alike in self._unjudged.values() for pod in alike):
+        for pod in chain.from_iterable(self._unjudged.values()):
             pod.moved_by, pod.flushed = TIMEOUT, True
             self.scheduling_queue.active.add(pod)
         self._unjudged = {}
@@ -304,10 +327,12 @@ def _get_timestamp(pod: QueuedPod) -> int:
 
 @dataclass
 class _Listeners:
-    """The numbers of the PodInfos that were checked for a kind of event, and of those that it may affect."""
+    """The PodInfos, by number, to which one kind of event may matter."""
 
     checked: set[int] = field(default_factory=set)
+    """The PodInfos that were checked."""
     affected: set[int] = field(default_factory=set)
+    """The checked PodInfos to which such events may matter."""
 
 
 class _SharedQueuePlugins(QueuePlugins):
@@ -336,22 +361,25 @@ class _SharedQueuePlugins(QueuePlugins):
         self._seen_events: dict[int, Occurrence] = {}
         """Events by their ids. Keeping the events alive keeps their ids unique."""
 
-    def build_arrival(self, position: Position) -> Occurrence:
+    def build_arrival_event(self, position: Position) -> Occurrence:
         """Return the event that a pod like this one was placed on a node."""
         number = int(self._view.pods.info[position])
         if number not in self._arrivals:
             self._arrivals[number] = Occurrence(ADDED, ChangedObject(POD, None, self._build_placed_pod(position)))
         return self._arrivals[number]
 
-    def build_departure(self, position: Position) -> Occurrence:
+    def build_departure_event(self, position: Position) -> Occurrence:
         """Return the event that a pod like this one left a node."""
         number = int(self._view.pods.info[position])
         if number not in self._departures:
             self._departures[number] = Occurrence(DELETED, ChangedObject(POD, self._build_placed_pod(position), None))
         return self._departures[number]
 
-    def find_nomination_loss(self, position: Position) -> Occurrence | None:
-        """Return the event that a pod like this one lost its nomination, or None if the scheduler ignores it."""
+    def find_nomination_loss_event(self, position: Position) -> Occurrence | None:
+        """Return the event that a pod like this one lost its nomination, or None if the scheduler ignores such events.
+
+        Every node's name gives the same event, so the first node is used.
+        """
         number = int(self._view.pods.info[position])
         if number not in self._nomination_losses:
             pod = self._info(position).pod
@@ -361,42 +389,45 @@ class _SharedQueuePlugins(QueuePlugins):
         return self._nomination_losses[number]
 
     def _build_placed_pod(self, position: Position) -> Pod:
-        """Return the pod as if it were placed on a node."""
+        """Build the pod with a node. If it has none, the first node is used, since no plugin cares which node it is."""
         pod = self._info(position).pod
         return replace(pod, spec=replace(pod.spec, node_name=pod.spec.node_name or self._view.nodes.names[0]))
 
-    def find_woken(self, info_numbers: Set[int], additions: int, occurrence: Occurrence) -> list[int]:
-        """Return the numbers of the PodInfos that the event could requeue, whichever plugins rejected their pods.
+    def find_woken_infos(self, info_numbers: Set[int], additions: int, occurrence: Occurrence) -> list[int]:
+        """Return, in ascending order, the numbers of the PodInfos whose pods the event may put back into the queue.
 
-        The caller removes these from `info_numbers`, and counts in `additions` how often it adds a number.
+        The plugins that rejected the pods are not needed: if any plugin would requeue a pod, its PodInfo is returned.
+        The caller removes the returned numbers from `info_numbers`, and counts in `additions` how often it adds one.
         """
-        # Without an addition since this very event came last, it leaves all unaffected.
+        # If no number was added since this very event was asked about last, all were found to be unaffected then.
         event_id = self._get_event_id(occurrence)
         if self._additions_at_event.get(event_id) == additions:
             return []
         self._additions_at_event[event_id] = additions
 
-        # Which PodInfos may be affected at all is checked once per kind of event.
-        listeners = self._listeners.setdefault(occurrence.event, _Listeners())
-        for number in info_numbers - listeners.checked:
-            if not self._do_all_hints_skip(number, occurrence.event):
-                listeners.affected.add(number)
-        listeners.checked.update(info_numbers)
-
-        # Of these, ask about the PodInfos that this very event was not found to leave unaffected.
+        listening = info_numbers & self._find_listening_infos(info_numbers, occurrence.event)
         unaffected = self._unaffected.setdefault(event_id, set())
-        to_ask = info_numbers & listeners.affected - unaffected
-        woken = [number for number in to_ask if self._may_wake(number, occurrence)]
-        unaffected.update(to_ask - set(woken))
+        to_ask = listening - unaffected
+        woken = {number for number in to_ask if self._may_wake(number, occurrence)}
+        unaffected |= to_ask - woken
         return sorted(woken)
 
+    def _find_listening_infos(self, info_numbers: Set[int], event: ClusterEvent) -> Set[int]:
+        """Return all checked PodInfos to which such events may matter. Each of `info_numbers` is checked only once."""
+        listeners = self._listeners.setdefault(event, _Listeners())
+        for number in info_numbers - listeners.checked:
+            if not self._do_all_hints_skip(number, event):
+                listeners.affected.add(number)
+        listeners.checked.update(info_numbers)
+        return listeners.affected
+
     def _do_all_hints_skip(self, number: int, event: ClusterEvent) -> bool:
-        """Return whether every plugin that registered for such events skips pods of this PodInfo."""
+        """Return whether the queueing hints of all plugins skip pods of this PodInfo after such events."""
         info = self._view.pods.infos[number]
         return self._scheduler.get_registrations(info.spec.scheduler_name).do_all_hints_skip(info, event, self._view)
 
     def _get_event_id(self, occurrence: Occurrence) -> int:
-        """Return the event's id, and keep the event alive."""
+        """Return the id of the event object, and keep the object alive so that its id remains unique."""
         self._seen_events[id(occurrence)] = occurrence
         return id(occurrence)
 
@@ -409,7 +440,10 @@ class _SharedQueuePlugins(QueuePlugins):
         return may_requeue(registrations, info, occurrence, self._view)
 
     def find_gating_plugin(self, pod: QueuedPod) -> str:
-        """Return the plugin that gates the pod, which happens only while victims are being evicted."""
+        """Return the name of the plugin that gates the pod, or "" if the pod is not gated.
+
+        Pods are gated only while victims are being evicted.
+        """
         return self._unshared.find_gating_plugin(pod) if self._view.preempting else ""
 
     def is_concerned(self, pod: QueuedPod, occurrence: Occurrence) -> bool:

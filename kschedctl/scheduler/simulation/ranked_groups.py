@@ -47,14 +47,14 @@ class TiedRows:
         return rows
 
     def unordered(self) -> Ints:
-        """Return the rows list by list."""
+        """Return the rows list by list, which is not their ascending order."""
         return np.concatenate([_view_as_array(rows) for rows in self._lists])
 
     def _find_row_at(self, place: int) -> int:
-        """Return the row at this place, searching between the lowest and the highest row.
+        """Find the row at this place by narrowing the range from the lowest to the highest row.
 
-        Interpolation, which suits evenly spread rows, alternates with bisection. `below` rows are less than `low`, and
-        `up_to` rows are at most `high`.
+        Interpolation, which suits evenly spread rows, alternates with bisection, which limits the number of steps.
+        `below` rows are less than `low`, and `up_to` rows are at most `high`.
         """
         low = min([rows[0] for rows in self._lists])
         high = max([rows[-1] for rows in self._lists])
@@ -119,7 +119,10 @@ class RankedGroups:
         return self.count[: len(self._lists)].nonzero()[0]
 
     def get_best_rows(self, groups: Rows) -> Rows | TiedRows:
-        """Return the rows of the highest score in each of these feasible groups, in ascending order."""
+        """Return the rows that have the highest score of their group, for these feasible groups, in ascending order.
+
+        With few groups, the rows are not copied, so that the result is valid only until pods move.
+        """
         if len(groups) > SMALL_COUNT:
             top = np.full(len(self), NO_SCORE)
             top[groups] = self.top[groups]
@@ -144,7 +147,7 @@ class RankedGroups:
         if len(rows) <= SMALL_COUNT:
             for row in map(int, rows):
                 new_score = int(score[row]) if always is None else int(score[row] + always[row])
-                self._move_row(row, self._update_group(row), new_score)
+                self._move_row(row, self._refresh_group_of_row(row), new_score)
         else:
             row_array = np.asarray(rows)
             new_scores = score[row_array]
@@ -187,7 +190,7 @@ class RankedGroups:
             for distinction, values in zip(self._single_node_distinctions, self._values, strict=True):
                 regrouped |= distinction.values_at(rows) != values[rows]
             for row, score in zip(rows[regrouped].tolist(), new_scores[regrouped].tolist(), strict=True):
-                self._move_row(row, self._update_group(row), score)
+                self._move_row(row, self._refresh_group_of_row(row), score)
 
         # The rows whose scores still differ stay in their groups.
         old_scores = self.score.take(rows)
@@ -220,7 +223,7 @@ class RankedGroups:
     # -- lists ---------------------------------------------------------------------------------------------------
 
     def _insert_row(self, group: int, row: int, score: int) -> None:
-        """Insert a row into the list for its score, unless scores this low are not listed."""
+        """Insert a row in order into the list for its score, unless the score is below those that the group lists."""
         if score < self._floor[group]:
             return
         lists = self._lists[group]
@@ -231,13 +234,16 @@ class RankedGroups:
             rows.insert(bisect_left(rows, row), row)
 
     def _remove_rows(self, group: int, score: int, leaving: Sequence[int]) -> None:
-        """Remove rows, in ascending order, from the list for their score."""
+        """Remove the rows in `leaving`, which must be in ascending order, from the list for their score.
+
+        A list that gets empty is dropped.
+        """
         lists = self._lists[group]
         rows = lists[score]
         if len(leaving) <= SMALL_COUNT:
             for row in leaving:
                 del rows[bisect_left(rows, row)]
-        else:
+        else:  # deleting many rows one by one would move the rest of the list each time
             numbers = _view_as_array(rows)
             staying = np.ones(len(numbers), np.bool_)
             staying[numbers.searchsorted(np.array(leaving, np.int32))] = False
@@ -246,9 +252,9 @@ class RankedGroups:
             del lists[score]
 
     def _update_top(self, group: int) -> None:
-        """Update the highest score of a group in which rows moved, and its example, unless the group is empty.
+        """Update the highest score of a group in which rows moved, and the row that is its example.
 
-        If all listed rows have left the group, its best rows are listed anew.
+        An empty group keeps its old values. If all listed rows have left the group, its best rows are listed anew.
         """
         if not self.count[group]:
             return
@@ -256,30 +262,35 @@ class RankedGroups:
         if not lists:
             self._list_best_rows(group, ((self.group == group) & (self.score >= 0)).nonzero()[0])
             return
-        top = max(lists) if len(lists) > 1 else next(iter(lists))
+        top = max(lists) if len(lists) > 1 else next(iter(lists))  # the usual single list needs no comparison
         self.top[group] = top
         self.example[group] = lists[top][0]
 
     def _list_best_rows(self, group: int, rows: Rows) -> None:
-        """List the best of the feasible `rows` of a group in order, which suffice until all of them have left it."""
+        """Store the best of the group's feasible `rows` in one list per score, and update the group's top.
+
+        The other rows are not listed until all listed rows have left the group.
+        """
         if not len(rows):
             return
         scores = self.score[rows]
         floor = 0
         if len(rows) > SORTED_ROWS:
+            # The floor is the SORTED_ROWS-th best score.
             place = len(rows) - SORTED_ROWS
             floor = int(np.partition(scores, place)[place])
             is_listed = scores >= floor
             rows, scores = rows[is_listed], scores[is_listed]
         self._floor[group] = floor
         for tied in split_by_value(scores):
-            self._lists[group][int(scores[tied[0]])] = array("i", rows[tied].astype(np.int32).tobytes())
+            score = int(scores[tied[0]])
+            self._lists[group][score] = array("i", rows[tied].astype(np.int32).tobytes())
         self._update_top(group)
 
     # -- groups --------------------------------------------------------------------------------------------------
 
-    def _update_group(self, row: int) -> int:
-        """Update the stored values of a row, and return the group to which it belongs now, a new one if needed.
+    def _refresh_group_of_row(self, row: int) -> int:
+        """Read a row's values anew, and return the group that has these values, adding the group if necessary.
 
         The row itself is not moved.
         """
@@ -346,7 +357,7 @@ def rank_values(values: Rows | Ints) -> tuple[int, Rows]:
 
 
 def split_by_value(values: Rows | Ints) -> list[Rows]:
-    """Return the places of each value, in order, from the lowest value to the highest.
+    """Return one array of places per distinct value, from the lowest value to the highest.
 
     >>> [places.tolist() for places in split_by_value(np.array([7, 5, 7]))]
     [[1], [0, 2]]
@@ -360,7 +371,8 @@ def split_by_value(values: Rows | Ints) -> list[Rows]:
 def _get_lasting_codes(distinction: Distinction) -> Rows:
     """Return codes (N,) of the part of a distinction that no pod changes.
 
-    These are the domains. If each node is a domain of its own, they only tell whether a node has one.
+    These are the codes of the domains. If each node is a domain of its own, the codes only distinguish nodes with a
+    domain from nodes without one.
     """
     domains = distinction.domains
     codes = domains.present if domains.alone else domains.codes
@@ -368,5 +380,5 @@ def _get_lasting_codes(distinction: Distinction) -> Rows:
 
 
 def _view_as_array(rows: array[int]) -> Ints:
-    """Return the rows as a numpy view. They must not change while it is used."""
+    """Return a numpy view of the rows, which must not change while the view is used."""
     return np.frombuffer(rows, np.int32) if rows else np.empty(0, np.int32)

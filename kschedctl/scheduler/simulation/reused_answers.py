@@ -61,25 +61,31 @@ class Preemptors:
         self._low_priority_pod: Position | None = None
 
     def may_preempt(self, framework: FrameworkLike, position: Position, info: PodInfo) -> bool:
-        """Return whether the pod may preempt others, disregarding which pods are on nodes."""
+        """Return whether the pod may preempt others at all, disregarding which pods are on nodes.
+
+        A pod may not if its preemptionPolicy is Never, if its preemption is futile, or if no pod has a lower priority.
+        If priorities do not decide, a pod may not after it was preempted MAX_RETURNS times.
+        """
         if info.spec.preemption_policy == "Never" or position in self.futile:
             return False
         if preempts_only_lower_priority(framework):
             return info.priority > self._lowest
         return self.preemption_counts[position] < MAX_RETURNS
 
-    def has_victim(self, framework: FrameworkLike, priority: int) -> bool:
-        """Return whether a pod of this priority might find a pod to evict."""
+    def may_find_victim(self, framework: FrameworkLike, priority: int) -> bool:
+        """Return whether a pod is on a node that a preemptor of this priority might be allowed to evict."""
         if preempts_only_lower_priority(framework):
             return self.has_victim_of_lower_priority(priority)
         return bool((self.view.node >= 0).any())
 
     def has_victim_of_lower_priority(self, priority: int) -> bool:
         """Return whether a pod of lower priority has a node."""
+        # Usually, the pod that was found last still has a node.
         view, pods = self.view, self.view.pods
         example = self._low_priority_pod
         if example is not None and view.node[example] >= 0 and pods.priority[pods.info[example]] < priority:
             return True
+
         placed = np.flatnonzero(view.node >= 0)
         priorities = pods.priority[pods.info[placed]]
         if not len(placed) or priorities.min() >= priority:
@@ -94,7 +100,10 @@ def preempts_only_lower_priority(framework: FrameworkLike) -> bool:
 
 
 def choose_candidate(outcome: PostFilterOutcome, random: Random) -> Candidate | None:
-    """Return one of the equally good candidates, chosen at random, or None if preemption did not succeed."""
+    """Return a candidate of the first plugin that has any, or None if PostFilter did not succeed.
+
+    If several candidates are equally good, one is chosen at random.
+    """
     if outcome.status.code is not Code.SUCCESS:
         return None
     for result in outcome.results.values():
@@ -122,7 +131,10 @@ class KnownFailures:
         return bool(failures) and self._get_failure_key(position) in failures
 
     def add(self, position: Position, rejectors: Rejectors | None = None) -> None:
-        """Record that the pod fits nowhere. `rejectors` are the plugins that reject it, if they are known."""
+        """Record that the pod, like all identical pods, fits nowhere now.
+
+        `rejectors` are the plugins that reject it. If they are None, rejectors that are known already are kept.
+        """
         failures = self._current_failures
         key = self._get_failure_key(position)
         failures[key] = failures.get(key) if rejectors is None else rejectors
@@ -132,7 +144,10 @@ class KnownFailures:
         self._rejectors_by_key = {}
 
     def find_rejectors(self, position: Position) -> Rejectors:
-        """Return the plugins that reject a pod which fits nowhere now, running its cycle if they are not known."""
+        """Return the plugins that reject a pod which fits nowhere now.
+
+        The pod's cycle is run if they are not known.
+        """
         failures = self._current_failures
         key = self._get_failure_key(position)
         rejectors = failures.get(key)
@@ -142,7 +157,7 @@ class KnownFailures:
         return rejectors
 
     def build_message(self, position: Position) -> str:
-        """Return kube-scheduler's message for a pod that fits nowhere now."""
+        """Return kube-scheduler's message for a pod that fits nowhere now, running its cycle and PostFilter."""
         cycle = self._placements.run_cycle(self._framework(position), position)
         self.add(position, find_rejectors(cycle))
         return cycle.error or build_fit_error(cycle, run_post_filter(cycle).message)
@@ -159,8 +174,9 @@ class KnownFailures:
 
     def _explain_pods(self, positions: Sequence[Position]) -> dict[Position, str]:
         """Return the message for each pod that fits nowhere, from its group, from Permit, or from its own cycle."""
+        # A pod in a preemption loop keeps the message about the loop.
         groups_to_explain = [position for position in positions if not self._is_in_preemption_loop(position)]
-        group_messages = self._gangs.explain_groups(groups_to_explain, self._framework)
+        group_messages = self._gangs.build_messages_for_groups(groups_to_explain, self._framework)
         messages_by_key: dict[Hashable, str] = {}
         messages = {}
         for position in positions:
@@ -189,7 +205,10 @@ class KnownFailures:
         return self._rejectors_by_key
 
     def _get_failure_key(self, position: Position) -> Hashable:
-        """Return a key that is equal for pods that fail for the same reasons, which includes the state of a gang."""
+        """Return a key that is equal for pods that fail for the same reasons.
+
+        For a pod of a gang, the key includes the current state of the gang.
+        """
         key = self._placements.get_equivalence_key(self._framework(position), position)
         history = self.view.gang_history
         if not history:
@@ -219,7 +238,8 @@ class ReusedAnswers:
     def find_node(self, position: Position, framework: Framework) -> Choice | None:
         """Return the node for a pod, or None if no node is feasible. Raises PluginError if a plugin fails.
 
-        The choice is skipped if an identical pod is known to fit nowhere, which `run_post_filter` remembers.
+        If an identical pod is known to fit nowhere, no node is searched, and `run_post_filter` uses this knowledge.
+        Pods of gangs are always searched.
         """
         self._is_known_failure = position not in self.gang_pods and self.failures.is_known(position)
         return None if self._is_known_failure else self.placements.choose_node(framework, position)
@@ -233,35 +253,38 @@ class ReusedAnswers:
         rejectors = self.failures.find_rejectors(position) if in_gang else None
         candidate, outcome = self.find_candidate(position, framework)
 
+        # With a candidate, evict its victims and nominate its node.
+        if candidate is not None and outcome is not None:
+            failure = Failed(Code.UNSCHEDULABLE, "", self.failures.find_rejectors(position), candidate.row)
+            evicted_later = in_gang and are_victims_evicted_asynchronously(outcome, self.gangs.scheduler.gates)
+            return PostFilterEffect(failure, candidate.victims, outcome.results, evicted_later)
+
+        # Without a candidate, the pod keeps failing until something moves.
+        if not in_gang and not self._is_known_failure:
+            self.failures.add(position)
+        # Pods placed later may change the rejectors, so these are determined now.
+        if self.gang_pods or self.placements.depends_on_other_nodes(framework, position):
+            rejectors = self.failures.find_rejectors(position)
         plugins_asked: Collection[str] = ()
         if outcome is not None:
             plugins_asked = outcome.results
         elif len(self.placements.view.nodes):
             plugins_asked = [plugin.name for plugin in framework.plugins_at("postFilter")]
-        if candidate is not None and outcome is not None:
-            failure = Failed(Code.UNSCHEDULABLE, "", self.failures.find_rejectors(position), candidate.row)
-            evicted_later = in_gang and are_victims_evicted_asynchronously(outcome, self.gangs.scheduler.gates)
-            return PostFilterEffect(failure, candidate.victims, plugins_asked, evicted_later)
-
-        if not in_gang and not self._is_known_failure:
-            self.failures.add(position)
-        # Pods placed later may change the rejectors.
-        if self.gang_pods or self.placements.depends_on_other_nodes(framework, position):
-            rejectors = self.failures.find_rejectors(position)
         return PostFilterEffect(Failed(Code.UNSCHEDULABLE, "", rejectors, None), asked=plugins_asked)
 
     def find_candidate(
         self, position: Position, framework: Framework
     ) -> tuple[Candidate | None, PostFilterOutcome | None]:
-        """Return the preemption candidate or None, and the PostFilter outcome or None if PostFilter cannot help.
+        """Return the preemption candidate or None, and the PostFilter outcome or None if PostFilter was not run.
 
-        The pod's nomination is cleared if preemption cannot help. Raises PluginError if a plugin fails.
+        PostFilter is not run if preemption cannot help, and then the pod loses its nomination. Raises PluginError if a
+        plugin fails.
         """
         info = self.placements.get_incoming_info(int(self.placements.view.pods.info[position]))
         if self._is_known_failure or not self.preemption or info.spec.preemption_policy == "Never":
             return None, None
         may_preempt = self.preemptors.may_preempt(framework, position, info)
-        if not may_preempt or not self.preemptors.has_victim(framework, info.priority):
+        if not may_preempt or not self.preemptors.may_find_victim(framework, info.priority):
             self.nominations.clear(position)
             return None, None
         cycle = self.placements.run_cycle(framework, position)

@@ -74,7 +74,10 @@ class Simulation(Attempts):
 
     @without_garbage_collection()
     def schedule(self, positions: Iterable[Position], progress: Progress | None = None) -> list[Outcome]:
-        """Schedule the pods like `run`, but without messages for pods that fit nowhere, which take most of the time."""
+        """Schedule the pods like `run`, but without messages for pods that fit nowhere, which take most of the time.
+
+        `progress` is called with the number of new outcomes after each attempt.
+        """
         outcomes: list[Outcome] = []
         waiting = list(positions)
         unplaced_verdict = UNSCHEDULABLE
@@ -87,7 +90,7 @@ class Simulation(Attempts):
         finally:
             loop.close()
 
-        # A pod that was placed, evicted and not placed again is not done.
+        # The pods without a final outcome come last. One that was placed, evicted and not placed again is not done.
         evicted = {position for position in loop.recreated if self.view.node[position] < 0}
         done = {outcome.position for outcome in outcomes if outcome.row < 0 or outcome.position not in evicted}
         all_pods = dict.fromkeys((*waiting, *loop.recreated))
@@ -143,7 +146,7 @@ class SettlingLoop(SchedulingLoop):
         self.queued_pods = QueuedPods(attempts, waiting)
         super().__init__(attempts, self.queued_pods.scheduling_queue, attempts.search, self.queued_pods.waits)
         attempts.search.gang_pods = self.queued_pods.gangs
-        attempts.nominations.before_loss = self.queued_pods.judge_before_nomination_loss
+        attempts.nominations.before_loss = self.queued_pods.find_rejectors_before_nomination_loss
         self._nominated_before: set[Position] = set()
         if self.queued_pods.gangs:
             view = self.view
@@ -192,13 +195,16 @@ class SettlingLoop(SchedulingLoop):
         self.pods.nominations.before_loss = None
 
     def _stop_gang_rounds(self) -> None:
-        """Stop gangs whose pods preempt each other forever, until another event happens."""
+        """Stop gangs whose pods preempt each other forever, and record that as the reason why their pods failed."""
         failure = Failed(Code.ERROR, PREEMPTION_LOOP.message)
         for position in self.waiting.stop_looping_gangs(self.queue, self.end_wait):
             self.attempts.failures.permit_failures[position] = failure
 
     def _process_pod(self, position: Position) -> int:
-        """Try a popped pod, wake the pods that its placement concerns, and return the number of new outcomes."""
+        """Try a popped pod, wake the pods that its placement concerns, and return the number of new outcomes.
+
+        Victims that are recreated only after this attempt of their preemptor are created here.
+        """
         outcome_count = len(self.outcomes)
         replacements = self._recreated_later.pop(position, ())
         self._try_popped(position)
@@ -238,13 +244,13 @@ class SettlingLoop(SchedulingLoop):
     def _try_group(self, key: AnyGroupKey) -> None:
         """Try the waiting pods of a group together. Pods that keep waiting come back after the next move."""
         members = self.queued_pods.take_group(key)
-        self.queued_pods.judge_before_moves(members, ())
+        self.queued_pods.find_rejectors_before_moves(members, ())
         outcomes, attempt = self.attempts.try_group(members, queued=True)
 
         # Evict the victims, and nominate the members.
         victims: Sequence[Position] = tuple(chain(*attempt.victims.values()))
         if victims:
-            self.queued_pods.judge_before_moves((), victims)
+            self.queued_pods.find_rejectors_before_moves((), victims)
             victims = self._evict_victims(victims, members[0])
         nominated = {position: failure.nominated for position, failure in attempt.failed.items()}
         self.pods.nominations.nominate_group(nominated, attempt.nominated_rows)
@@ -267,12 +273,15 @@ class SettlingLoop(SchedulingLoop):
         return self.queued_pods.get_queued_pod(position)
 
     def prepare_moves(self, coming: Sequence[Position], leaving: Sequence[Position]) -> None:
-        """Determine what rejects the waiting pods that these moves may concern."""
+        """Determine which plugins reject the waiting pods that these moves may wake, before the moves happen.
+
+        With gangs, also remember which arriving pods are nominated, since they lose their nomination.
+        """
         if self.queued_pods.gangs:
             self._nominated_before.update(
                 position for position in coming if self.view.get_nominated_row(position) != NO_ROW
             )
-        self.queued_pods.judge_before_moves(coming, leaving)
+        self.queued_pods.find_rejectors_before_moves(coming, leaving)
 
     def record_bound(self, position: Position, choice: Choice) -> None:
         """Record the outcome of a pod that is bound to the chosen node."""
@@ -289,7 +298,7 @@ class SettlingLoop(SchedulingLoop):
     def put_back(self, position: Position, failure: Failed) -> None:
         """Put a rejected pod back into the queue, and nominate it if victims make room for it.
 
-        A message from Permit is remembered until the pod fails for another reason.
+        The failure is remembered as the pod's message if it has one, which only Permit's failures have.
         """
         permit_failures = self.attempts.failures.permit_failures
         if failure.message:
@@ -308,9 +317,9 @@ class SettlingLoop(SchedulingLoop):
         self.outcomes.append(Outcome(position, ERROR, message=message))
 
     def build_deletion_events(self, waiting: PermitWait) -> Sequence[Occurrence]:
-        """Return the event that the pod left its node. A nomination that it had before is lost."""
+        """Return the event that the pod left its node, and record that it lost a nomination if it had one before."""
         position = waiting.pod.position
-        event = self.queued_pods.build_departure(position)
+        event = self.queued_pods.build_departure_event(position)
         if position in self._nominated_before:
             self._nominated_before.discard(position)
             self.pods.nominations.record_loss(position)
@@ -325,7 +334,10 @@ class SettlingLoop(SchedulingLoop):
         self._recreate_victims(evicted, position)
 
     def select_pending_plugins(self, seconds: Mapping[str, int], plugin: GangPlugin | None) -> dict[str, int]:
-        """Return only the plugin of the pod's gang, since other plugins are assumed to allow the pod at once."""
+        """Return the wait of the gang's plugin only.
+
+        All other Permit plugins are assumed to allow the pod at once.
+        """
         return {plugin.name: seconds[plugin.name]} if plugin and plugin.name in seconds else {}
 
     def _recreate_victims(self, victims: Sequence[Position], preemptor: Position) -> None:
@@ -348,12 +360,12 @@ class SettlingLoop(SchedulingLoop):
                 self._create_pods((victim,))
 
     def _do_others_wait(self, preemptor: Position, victims: Sequence[Position]) -> bool:
-        """Return whether pods besides the preemptor and its victims wait for a node."""
+        """Return whether pods that exist, besides the preemptor and its victims, wait for a node."""
         waiting = set(np.flatnonzero(self.view.node == NO_ROW).tolist())
         return bool(waiting - self.attempts.gone - {preemptor, *victims})
 
     def _create_pods(self, positions: Iterable[Position]) -> None:
-        """Add recreated pods to the queue."""
+        """Add recreated pods to the queue, forgetting their earlier failures."""
         for position in positions:
             self.attempts.gone.discard(position)
             self.attempts.failures.permit_failures.pop(position, None)
@@ -370,7 +382,7 @@ class SettlingLoop(SchedulingLoop):
         return bool(remaining)
 
     def _record_evictions(self, position: Position, victims: Sequence[Position]) -> None:
-        """Record the victims of a pod, which may no longer preempt if the same victims return again and again."""
+        """Record the victims of a pod, which may preempt no more if the same victims return again and again."""
         self.attempts.log_evictions(position, victims)
         self._evicted_by.update((position, victim) for victim in victims)
         if any(self._evicted_by[position, victim] >= MAX_EVICTIONS_PER_PAIR for victim in victims):
@@ -378,7 +390,7 @@ class SettlingLoop(SchedulingLoop):
         self.attempts.victims[position] = (*self.attempts.victims.get(position, ()), *victims)
 
     def _evict_victims(self, victims: Sequence[Position], preemptor: Position) -> Sequence[Position]:
-        """Evict the victims and return them, except those that wait at Permit.
+        """Evict the victims, and return those of them that were on nodes and did not wait at Permit.
 
         Pods that wait at Permit leave their nodes in the order of their names and are tried again. Victims that have
         left already with others of their gang are ignored.

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.dry_run_cache import VictimCache
-from kschedctl.scheduler.engine.preemption.candidates import choose_best
+from kschedctl.scheduler.engine.preemption.candidates import choose_best_candidates
 from kschedctl.scheduler.engine.preemption.dry_run import dry_run
 from kschedctl.scheduler.engine.preemption.victims import LowerPriority
 from kschedctl.scheduler.scheduler import Scheduler
@@ -64,7 +64,7 @@ def best(cycle: Cycle, selection: LowerPriority) -> list[tuple[int, list[int]]] 
     helpful = run.candidates.take(np.flatnonzero(run.candidates.sizes))
     if not len(helpful):
         return dict(run.count_unhelpful_nodes())
-    return [(int(found.row), list(found.victims)) for found in choose_best(cycle.view, helpful).tied]
+    return [(int(found.row), list(found.victims)) for found in choose_best_candidates(cycle.view, helpful).tied]
 
 
 def answer(cycle: Cycle, selection: LowerPriority) -> list[tuple[int, list[int], list[bool]]]:

@@ -19,7 +19,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.scheduler.engine.cycle import Cycle, FilterOutcome, run_cycle
 from kschedctl.scheduler.engine.extenders import NOTHING_OFFERED
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
-from kschedctl.scheduler.engine.preemption.candidates import Candidate, choose_best
+from kschedctl.scheduler.engine.preemption.candidates import Candidate, choose_best_candidates
 from kschedctl.scheduler.engine.preemption.dry_run import DryRun, dry_run
 from kschedctl.scheduler.engine.preemption.evaluator import Preemption
 from kschedctl.scheduler.engine.preemption.victims import LowerPriority
@@ -168,7 +168,9 @@ def test_choice(case):
     candidates = everywhere(cycle).candidates
     got = sorted((format_candidate(cycle.view, candidate) for candidate in candidates), key=lambda each: each["node"])
     assert got == case["want"]["candidates"]
-    tied = sorted(cycle.view.nodes.names[candidate.row] for candidate in choose_best(cycle.view, candidates).tied)
+    tied = sorted(
+        cycle.view.nodes.names[candidate.row] for candidate in choose_best_candidates(cycle.view, candidates).tied
+    )
     assert tied == case["want"]["anyOfNodes"]
 
 

@@ -154,7 +154,7 @@ def test_less_after_schedule_failure(version: str, after_others: bool) -> None:
     one, two = (QueuedPod(view.pods.index[f"ns/{name}"], HIGH) for name in ("p1", "p2"))
 
     def less() -> bool:
-        return plugin.queue_key(one, view) < plugin.queue_key(two, view)
+        return plugin.build_queue_key(one, view) < plugin.build_queue_key(two, view)
 
     member = view.pods.objects[one.position]
     assert less()

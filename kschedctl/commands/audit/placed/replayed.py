@@ -212,7 +212,9 @@ def _iter_port_conflicts(group: _PodInfoGroup, view: Fork) -> Iterator[Misplaced
 
 def _count_port_holders(port: HostPort, view: Fork) -> Counts:
     """Return the number of pods on each node that hold the port, shape (N,)."""
-    return view.memo(("holders", port), lambda: view.count_by_node(view.pods.with_host_port(lambda used: used == port)))
+    return view.memo(
+        ("holders", port), lambda: view.count_by_node(view.pods.mask_with_host_port(lambda used: used == port))
+    )
 
 
 def _iter_intolerant_pods(group: _PodInfoGroup, view: Fork, has_comparison_operators: bool) -> Iterator[Misplaced]:

@@ -199,7 +199,7 @@ def grow_tier(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits, done: 
         return Growth()
     simulation = Simulation(scheduler)
     cloned_position = tiers.find_pod_with_info(info_number)
-    outcomes = simulation.schedule(simulation.view.clone(cloned_position, limits.grow), done)
+    outcomes = simulation.schedule(simulation.view.add_clones(cloned_position, limits.grow), done)
     message = next((outcome.message for outcome in simulation.explain(outcomes) if outcome.row < 0), "")
     simulation.preemption = False  # preempted pods do not preempt others when they are recreated
     simulation.schedule(recreate_gone_pods(simulation, list_victims(outcomes)))

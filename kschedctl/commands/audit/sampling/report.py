@@ -109,7 +109,6 @@ class SamplingCosts(Report, frozen=True, kw_only=True):
     undecided: bool = False
     not_created: tuple[NotCreated, ...] = ()
     """The workloads whose pods are never created."""
-    api_version: str = "kschedctl.dev/v1"
     kind: str = "SamplingCosts"
 
 

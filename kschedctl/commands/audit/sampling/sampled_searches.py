@@ -89,7 +89,7 @@ def _measure_percentage(
     """Measure the costs of one percentage over all starts."""
     terms = SearchTerms.from_profile(framework.profile, framework.release)._replace(percentage=percentage)
     sampling = SampledFrom(0).start_sampling(scheduler.configuration, starts.offered)
-    enough = sampling.count_needed(starts.offered, terms)
+    enough = sampling.count_nodes_needed(starts.offered, terms)
     return build_point(percentage, enough, starts.search_samples(enough))
 
 
@@ -347,7 +347,7 @@ def build_setting(scheduler: Scheduler, framework: Framework) -> SamplingSetting
         origin=origin,
         nodes=nodes,
         effective=effective,
-        enough=searches.count_needed(nodes, terms),
+        enough=searches.count_nodes_needed(nodes, terms),
         scores=terms.scoring or searches.extended,
     )
 
@@ -400,7 +400,7 @@ def _describe_advice(profile: SampledProfile) -> str:
         return "The first node that fits is taken: no plugin scores nodes"
     if advice.verdict == "idle" or setting.nodes < LEAST_NODES:
         reason = f"there are fewer than {LEAST_NODES}" if setting.nodes < LEAST_NODES else "too few fit"
-        return f"All nodes are evaluated, whatever is set: {reason}"
+        return f"All nodes are evaluated, whatever the percentage: {reason}"
     if now is None or then is None:
         return f"percentageOfNodesToScore is {_format_setting(setting)}; no pod fits by which to measure its cost"
     current_loss = f"loses {now.loss:.1f} points per pod"

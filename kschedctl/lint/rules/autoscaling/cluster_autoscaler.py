@@ -44,7 +44,7 @@ def find_unmatched_priorities(context: LintContext) -> Iterator[Problem]:
 
     Finds nothing unless all node groups of the cluster are known.
     """
-    from kschedctl.autoscaling.cluster_autoscaler.expanders import matches_any, read_priorities  # noqa: PLC0415
+    from kschedctl.autoscaling.cluster_autoscaler.expanders import matches_any_pattern, read_priorities  # noqa: PLC0415
     from kschedctl.autoscaling.node_groups.discovery import find_node_groups  # noqa: PLC0415
 
     assert context.cluster is not None
@@ -58,12 +58,12 @@ def find_unmatched_priorities(context: LintContext) -> Iterator[Problem]:
             continue
         for priority, patterns in priorities.items():
             for pattern in patterns:
-                if not any(matches_any((pattern,), name) for name in node_groups.ids):
+                if not any(matches_any_pattern((pattern,), name) for name in node_groups.ids):
                     message = f"pattern {pattern} of priority {priority} matches no node group"
                     yield subject.build_problem(PRIORITIES_PATH, message)
         all_patterns = tuple(pattern for patterns in priorities.values() for pattern in patterns)
         for name in node_groups.ids:
-            if not matches_any(all_patterns, name):
+            if not matches_any_pattern(all_patterns, name):
                 message = f"node group {name} has no priority: it is used only if no group with a priority helps"
                 yield subject.build_problem(PRIORITIES_PATH, message)
 
@@ -82,11 +82,11 @@ CA_PRIORITIES_UNMATCHED = Rule(
 
 def find_unusable_groups(context: LintContext) -> Iterator[Problem]:
     """Find empty node groups whose nodes would have a taint that no pod tolerates by name."""
-    from kschedctl.autoscaling.cluster_autoscaler.options import read_groups  # noqa: PLC0415 - few clusters have them
+    from kschedctl.autoscaling.cluster_autoscaler.options import read_autoscaled_groups  # noqa: PLC0415 - few clusters have them
     from kschedctl.autoscaling.node_groups.machines import find_machine_groups  # noqa: PLC0415 - few clusters have them
 
     assert context.cluster is not None
-    groups = read_groups(find_machine_groups(context.cluster).groups).all
+    groups = read_autoscaled_groups(find_machine_groups(context.cluster).groups).all
     if not groups or not context.are_all_read("Pod"):
         return
     toleration_sets = {info.spec.tolerations for info in context.facts.view.pods.infos}

@@ -15,8 +15,15 @@ from kschedctl.lint.objects.kinds import WrittenNodePool
 from kschedctl.lint.objects.subject import Path, Problem, Subject, join_names
 from kschedctl.lint.rule import NOTE, WARNING, Rule
 from kschedctl.lint.rules.kueue.known_objects import MIN_LETTERS, list_cluster_queues, list_cohorts
-from kschedctl.queueing.kueue.amounts import UNLIMITED, FlavorResource, Usage, add, format_units, parse_requests
-from kschedctl.queueing.kueue.cluster_queues import read_settings
+from kschedctl.queueing.kueue.amounts import (
+    UNLIMITED,
+    FlavorResource,
+    Usage,
+    add_amounts,
+    format_amount,
+    parse_requests,
+)
+from kschedctl.queueing.kueue.cluster_queues import read_queue_settings
 from kschedctl.queueing.kueue.quota_tree import parse_quotas
 from kschedctl.text.counts import agreeing, counted
 
@@ -97,7 +104,7 @@ def find_quota_over_nodes(context: LintContext) -> Iterator[Problem]:
             continue  # a resource that quota counts but nodes do not offer, such as pods of a DeviceClass
         if total > allocatable:
             message = (
-                f"the nominal quota in flavor {key.flavor} is {format_units(key.resource, total)} {key.resource} in "
+                f"the nominal quota in flavor {key.flavor} is {format_amount(key.resource, total)} {key.resource} in "
                 f"total, but its {counted(node_count, 'node')} {_describe_allocatable(node_count, key, allocatable)}"
             )
             yield quota.subject.build_problem(quota.path, message)
@@ -179,7 +186,7 @@ def _list_external_flavors(context: LintContext) -> set[str]:
     return {
         flavor
         for queue in list_cluster_queues(context)
-        for check, flavors in read_settings(queue).checks.items()
+        for check, flavors in read_queue_settings(queue).checks.items()
         if check in provider_checks
         for flavor in flavors
     }
@@ -216,7 +223,7 @@ def _measure_flavor_capacity(context: LintContext, flavor_names: set[str]) -> _F
         for node in flavor_nodes:
             for resource, amount in allocatable_by_node[node.metadata.name].items():
                 key = FlavorResource(flavor_name, resource)
-                capacity.amounts[key] = add(capacity.amounts.get(key, 0), amount)
+                capacity.amounts[key] = add_amounts(capacity.amounts.get(key, 0), amount)
     return capacity
 
 
@@ -261,7 +268,7 @@ def _sum_nominal_quota(context: LintContext) -> Usage:
     all_groups += [cohort.spec.resource_groups for cohort in list_cohorts(context)]
     for groups in all_groups:
         for key, quota in parse_quotas(groups).items():
-            totals[key] = add(totals.get(key, 0), quota.nominal)
+            totals[key] = add_amounts(totals.get(key, 0), quota.nominal)
     return totals
 
 
@@ -276,4 +283,4 @@ def _describe_allocatable(node_count: int, key: FlavorResource, amount: int) -> 
     verb = agreeing(node_count, "has", "have")
     if not amount:
         return f"{verb} none"
-    return f"{verb} {format_units(key.resource, amount)} allocatable"
+    return f"{verb} {format_amount(key.resource, amount)} allocatable"

@@ -28,8 +28,8 @@ from kschedctl.queueing.kueue.amounts import (
     UNLIMITED,
     FlavorResource,
     Requests,
-    add,
-    format_units,
+    add_amounts,
+    format_amount,
     scale_requests,
     sum_requests,
 )
@@ -267,14 +267,14 @@ def _describe_total_excess(queue: CachedQueue, pod_sets: list[_PodSetRequests]) 
     """Describe the first resource of which all flavors together could never give enough, or return ""."""
     total = sum_requests(pod_set.requests for pod_set in pod_sets)
     for resource, amount in total.items():
-        group = queue.settings.find_group(resource)
+        group = queue.settings.find_resource_group(resource)
         if group is None:
             if amount and resource != "pods":  # Kueue counts pods only if there is quota for them
                 return f"there is no quota for {resource}"
             continue
         capacity = 0
         for flavor in group.flavors:
-            capacity = add(capacity, queue.node.compute_capacity(FlavorResource(flavor, resource)))
+            capacity = add_amounts(capacity, queue.node.compute_capacity(FlavorResource(flavor, resource)))
         if amount > capacity:
             flavors = f"flavor {group.flavors[0]}" if len(group.flavors) == 1 else "all flavors together"
             return _format_excess("it", FlavorExcess(flavors, resource, amount, capacity))
@@ -323,7 +323,7 @@ def _format_excess(requester: str, excess: FlavorExcess) -> str:
 
 def _format_amount(resource: str, amount: int) -> str:
     """Format an amount of a resource, or return ``unlimited``."""
-    return "unlimited" if amount == UNLIMITED else format_units(resource, amount)
+    return "unlimited" if amount == UNLIMITED else format_amount(resource, amount)
 
 
 def _has_condition(workload: KueueWorkload, type_: str) -> bool:

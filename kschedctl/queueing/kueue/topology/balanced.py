@@ -37,12 +37,17 @@ class _Candidate(NamedTuple):
 def place_balanced(
     counts: DomainCapacities, request: PlacementRequest, gates: FeatureGates
 ) -> tuple[DomainCapacities, int, list[int]] | None:
-    """Return the counts, the level and the domains of an even distribution, or None if there is none."""
+    """Distribute the slices evenly over as few domains as necessary, or return None if that is impossible.
+
+    Return a copy of the counts with the distribution, and the level and the indexes of the domains that get slices.
+    """
     best = _find_best_siblings(counts, request, gates)
     if best is None:
         return None
     search = DomainSearch(best.counts, request, gates)
     level, domains = request.level, best.domains
+
+    # If slices share a domain of a lower level, the even distribution is over the level below the requested one
     if request.level < request.slice_level:
         chosen = _choose_domains(search, level, domains, by_entropy=True)
         if chosen is None:
@@ -54,12 +59,16 @@ def place_balanced(
 
 
 def _find_best_siblings(counts: DomainCapacities, request: PlacementRequest, gates: FeatureGates) -> _Candidate | None:
-    """Return the siblings of the requested level with the highest threshold, then the fewest domains."""
+    """Return the best group of sibling domains of the requested level, or None if no group holds all pods.
+
+    The best group has the highest threshold and, among equal thresholds, needs the fewest domains.
+    """
     if request.level == 0:
         groups = [list(range(len(counts.tree.levels[0].values)))]
     else:
         above = request.level - 1
         groups = [list(counts.get_children(above, index)) for index in range(len(counts.tree.levels[above].values))]
+
     best: _Candidate | None = None
     for siblings in groups:
         candidate = _evaluate_siblings(counts, siblings, request, gates, best.threshold if best else 0)
@@ -73,42 +82,54 @@ def _find_best_siblings(counts: DomainCapacities, request: PlacementRequest, gat
 def _evaluate_siblings(
     counts: DomainCapacities, siblings: list[int], request: PlacementRequest, gates: FeatureGates, best_threshold: int
 ) -> _Candidate | None:
-    """Return the siblings without domains below the threshold, or None if they do not hold all pods."""
+    """Return the siblings with the largest number of slices that each used domain can get, the threshold.
+
+    Domains with room for fewer slices than the threshold are emptied in the candidate's copy of the counts. Return None
+    if the siblings do not hold all pods, or only with a threshold lower than ``best_threshold``.
+    """
+    # The domains that are needed without a threshold: of the level of slices, or of the level just above it
     search = DomainSearch(counts.copy(), request, gates)
     level = request.level
     has_lower = level < request.slice_level
     lower_level = level + 1 if has_lower else level
     lower = search.counts.list_children(level, siblings) if has_lower else siblings
-    greedy = _take_greedily(search, lower_level, lower)
+    greedy = _take_domains_greedily(search, lower_level, lower)
     if greedy is None:
         return None
+
+    # The threshold is an equal share of the slices, limited by the domains with the least room among them
     slices, slices_with_leader = search.counts.slices[lower_level], search.counts.slices_with_leader[lower_level]
     threshold = request.slices // greedy.number
     if greedy.last_with_leader is not None:
         threshold = min(threshold, int(slices_with_leader[greedy.last_with_leader]))
     if greedy.last is not None:
         threshold = min(threshold, int(slices[greedy.last]))
-    reserved = threshold
+    threshold_beside_leader = threshold
     if request.leaders > 0 and greedy.last is not None:
-        reserved = min(threshold, int(slices_with_leader[greedy.last]))
+        threshold_beside_leader = min(threshold, int(slices_with_leader[greedy.last]))
     if threshold < best_threshold:
         return None
-    _prune(search.counts, level, siblings, threshold, request)
-    pruned = _take_greedily(search, level, siblings)
-    if pruned is None and reserved < threshold:
-        if reserved <= 0 or reserved < best_threshold:
+    _prune_domains(search.counts, level, siblings, threshold, request)
+    pruned = _take_domains_greedily(search, level, siblings)
+
+    # If the pods no longer fit, a lower threshold that leaves room for the leader in the last domain may help
+    if pruned is None and threshold_beside_leader < threshold:
+        if threshold_beside_leader <= 0 or threshold_beside_leader < best_threshold:
             return None
-        threshold = reserved
+        threshold = threshold_beside_leader
         search = DomainSearch(counts.copy(), request, gates)
-        _prune(search.counts, level, siblings, threshold, request)
-        pruned = _take_greedily(search, level, siblings)
+        _prune_domains(search.counts, level, siblings, threshold, request)
+        pruned = _take_domains_greedily(search, level, siblings)
     if pruned is None:
         return None
     return _Candidate(threshold, pruned.number, search.counts, siblings)
 
 
-def _take_greedily(search: DomainSearch, level: int, domains: Sequence[int]) -> _Greedy | None:
-    """Take the domains with the most room until all slices fit, or return None if they do not."""
+def _take_domains_greedily(search: DomainSearch, level: int, domains: Sequence[int]) -> _Greedy | None:
+    """Take the domains with the most room, first for the leaders and then for the workers, until all slices fit.
+
+    Return None if they do not fit into all domains together.
+    """
     counts, request = search.counts, search.request
     slices, slices_with_leader = counts.slices[level], counts.slices_with_leader[level]
     remaining, remaining_leaders = request.slices, request.leaders
@@ -116,7 +137,7 @@ def _take_greedily(search: DomainSearch, level: int, domains: Sequence[int]) -> 
     last_with_leader: int | None = None
     last: int | None = None
     if request.leaders > 0:
-        ordered = search.sort_for_leader(level, domains)
+        ordered = search.sort_domains_for_leader(level, domains)
         position = 0
         while remaining_leaders > 0 and position < len(ordered) and counts.leaders[level][ordered[position]] > 0:
             last_with_leader = ordered[position]
@@ -127,7 +148,8 @@ def _take_greedily(search: DomainSearch, level: int, domains: Sequence[int]) -> 
         domains = ordered[position:]
     if remaining_leaders > 0:
         return None
-    for domain in search.sort(level, domains):
+
+    for domain in search.sort_domains(level, domains):
         if remaining <= 0 or slices[domain] <= 0:
             break
         number += 1
@@ -136,35 +158,41 @@ def _take_greedily(search: DomainSearch, level: int, domains: Sequence[int]) -> 
     return None if remaining > 0 else _Greedy(number, last_with_leader, last)
 
 
-def _prune(
+def _prune_domains(
     counts: DomainCapacities, level: int, domains: Sequence[int], threshold: int, request: PlacementRequest
 ) -> None:
-    """Empty the domains that hold fewer slices than the threshold, at the level and below it."""
+    """Set the counts of domains that hold fewer slices than the threshold to 0, at the level and just below it."""
     needs_leader = request.leaders > 0
     if level + 1 < len(counts.tree.levels):
         _prune_level(counts, level + 1, counts.list_children(level, domains), threshold, needs_leader=needs_leader)
-    counts.sum_up(request.slice_size, request.slice_level, inner_sizes={}, needs_leader=needs_leader, top_level=level)
+    counts.sum_up_levels(
+        request.slice_size, request.slice_level, inner_sizes={}, needs_leader=needs_leader, top_level=level
+    )
     _prune_level(counts, level, domains, threshold, needs_leader=needs_leader)
 
 
 def _prune_level(
     counts: DomainCapacities, level: int, domains: Sequence[int], threshold: int, *, needs_leader: bool
 ) -> None:
-    """Empty the domains of one level that hold fewer slices than the threshold."""
+    """Set the counts of domains of one level that hold fewer slices than the threshold to 0.
+
+    A domain that reaches the threshold only without a leader loses its counts with a leader.
+    """
     for domain in domains:
+        may_lead = needs_leader and counts.leaders[level][domain] > 0
         if counts.slices[level][domain] < threshold:
-            _clear(counts, level, domain, only_leader=False)
-        elif (
-            needs_leader and counts.leaders[level][domain] > 0 and counts.slices_with_leader[level][domain] < threshold
-        ):
-            _clear(counts, level, domain, only_leader=True)
+            _clear_domain(counts, level, domain, only_leader=False)
+        elif may_lead and counts.slices_with_leader[level][domain] < threshold:
+            _clear_domain(counts, level, domain, only_leader=True)
 
 
-def _clear(counts: DomainCapacities, level: int, domain: int, *, only_leader: bool) -> None:
-    """Set the counts of a domain and all below it to zero, or those that concern a leader."""
+def _clear_domain(counts: DomainCapacities, level: int, domain: int, *, only_leader: bool) -> None:
+    """Set the counts of a domain and of all domains below it to 0, or only the counts that concern a leader."""
     arrays = [counts.pods_with_leader, counts.slices_with_leader, counts.leaders]
     if not only_leader:
         arrays += [counts.pods, counts.slices]
+
+    # The descendants of a domain are next to each other in each level
     start, end = domain, domain + 1
     for current in range(level, len(counts.tree.levels)):
         for array in arrays:
@@ -175,18 +203,21 @@ def _clear(counts: DomainCapacities, level: int, domain: int, *, only_leader: bo
 
 
 def _choose_domains(search: DomainSearch, level: int, domains: Sequence[int], *, by_entropy: bool) -> list[int] | None:
-    """Return the fewest domains that hold all slices with the least room to spare, or None.
+    """Return the fewest domains that hold all slices with the least room to spare, or None if they do not fit.
 
-    Upstream: selectOptimalDomainSetToFit.
+    With ``by_entropy`` domains with more leaders, more slices and a more even split are preferred; otherwise domains
+    with a lower index are. Upstream: selectOptimalDomainSetToFit.
     """
-    greedy = _take_greedily(search, level, domains)
+    greedy = _take_domains_greedily(search, level, domains)
     if greedy is None:
         return None
     counts, request = search.counts, search.request
     ordered = sorted(domains)
     if by_entropy:
         ordered.sort(key=cmp_to_key(partial(_compare_capacity, counts, level)))
-    # placements[number][leaders left][pods left] -> domains
+
+    # Dynamic programming over the domains: placements[number][leaders left][pods left] is the first combination of
+    # `number` domains that leaves this number of leaders and pods to be placed. Negative numbers are room to spare
     placements: list[dict[int, dict[int, list[int]]]] = [{} for _ in range(greedy.number + 1)]
     placements[0][request.leaders] = {request.slices * request.slice_size: []}
     for domain in ordered:
@@ -194,24 +225,31 @@ def _choose_domains(search: DomainSearch, level: int, domains: Sequence[int], *,
         pods = int(counts.pods[level][domain])
         pods_with_leader = int(counts.pods_with_leader[level][domain])
         has_slices = counts.slices[level][domain] > 0
+
+        # From the largest number down, so that no combination contains the domain twice
         for number in range(greedy.number, 0, -1):
-            for leaders_left in sorted(placements[number - 1]):
-                for pods_left in sorted(placements[number - 1][leaders_left]):
+            smaller, larger = placements[number - 1], placements[number]
+            for leaders_left in sorted(smaller):
+                for pods_left in sorted(smaller[leaders_left]):
                     if leaders_left <= 0 and pods_left <= 0:
                         continue
-                    extended = [*placements[number - 1][leaders_left][pods_left], domain]
+                    extended = [*smaller[leaders_left][pods_left], domain]
                     if leaders_left > 0 and leaders > 0:
-                        by_pods = placements[number].setdefault(leaders_left - leaders, {})
-                        by_pods.setdefault(pods_left - pods_with_leader, extended)
+                        by_pods_left = larger.setdefault(leaders_left - leaders, {})
+                        by_pods_left.setdefault(pods_left - pods_with_leader, extended)
                     if has_slices:
-                        placements[number].setdefault(leaders_left, {}).setdefault(pods_left - pods, extended)
+                        larger.setdefault(leaders_left, {}).setdefault(pods_left - pods, extended)
+
     complete = placements[greedy.number].get(0, {})
-    sufficient = [left for left in complete if left <= 0]
+    sufficient = [pods_left for pods_left in complete if pods_left <= 0]
     return complete[max(sufficient)] if sufficient else None
 
 
 def _compare_capacity(counts: DomainCapacities, level: int, a: int, b: int) -> int:
-    """Order two domains: more leaders first, then more slices, then the more even split below, then the lower index."""
+    """Compare two domains for sorting: a negative result puts ``a`` first.
+
+    More leaders come first, then more slices, then the more even split among the children, then the lower index.
+    """
     leaders, slices = counts.leaders[level], counts.slices_with_leader[level]
     if difference := int(leaders[b] - leaders[a]):
         return difference
@@ -224,7 +262,10 @@ def _compare_capacity(counts: DomainCapacities, level: int, a: int, b: int) -> i
 
 
 def _compute_entropy(counts: DomainCapacities, level: int, domain: int) -> float:
-    """Return the entropy of how the pods that fit are distributed among a domain's children."""
+    """Return the entropy of the distribution of the fitting pods among a domain's children, 0 without children.
+
+    The more even the distribution, the higher is the entropy.
+    """
     if level + 1 >= len(counts.tree.levels):
         return 0.0
     pods = [int(counts.pods[level + 1][child]) for child in counts.get_children(level, domain)]
@@ -235,25 +276,29 @@ def _compute_entropy(counts: DomainCapacities, level: int, domain: int) -> float
 
 
 def _spread_slices(search: DomainSearch, level: int, domains: Sequence[int], threshold: int) -> list[int] | None:
-    """Give each of the fewest domains the threshold, and the rest to the first. Return None if that is impossible."""
+    """Give ``threshold`` slices to each of the fewest domains, and the remaining slices to the first of them.
+
+    The counts of the domains are overwritten with what they get. Return these domains, or None if that is impossible.
+    """
     counts, request = search.counts, search.request
     chosen = _choose_domains(search, level, domains, by_entropy=False)
     if chosen is None or request.slices < len(chosen) * threshold:
         return None
-    chosen = search.sort_for_leader(level, chosen)
+    chosen = search.sort_domains_for_leader(level, chosen)
     slices, slices_with_leader = counts.slices[level], counts.slices_with_leader[level]
-    extra, leaders_left, taken = request.slices - len(chosen) * threshold, request.leaders, 0
+    remaining_extra = request.slices - len(chosen) * threshold
+    remaining_leaders = request.leaders
     for domain in chosen:
-        if leaders_left > 0:
-            taken = min(int(slices_with_leader[domain]) - threshold, extra)
+        if remaining_leaders > 0:
+            extra = min(int(slices_with_leader[domain]) - threshold, remaining_extra)
             counts.leaders[level][domain] = 1
-            leaders_left -= 1
+            remaining_leaders -= 1
         else:
-            taken = min(int(slices[domain]) - threshold, extra) if extra > 0 else 0
+            extra = min(int(slices[domain]) - threshold, remaining_extra) if remaining_extra > 0 else 0
             counts.leaders[level][domain] = 0
-        number = threshold + taken
+        number = threshold + extra
         counts.pods[level][domain] = number * request.slice_size
         slices[domain] = slices_with_leader[domain] = number
         counts.pods_with_leader[level][domain] = number * request.slice_size - counts.leaders[level][domain]
-        extra -= taken
-    return None if extra > 0 or leaders_left > 0 else chosen
+        remaining_extra -= extra
+    return None if remaining_extra > 0 or remaining_leaders > 0 else chosen

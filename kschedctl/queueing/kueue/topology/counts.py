@@ -50,7 +50,7 @@ class DomainCapacities:
         """Return the indexes of all children of these domains in the level below."""
         return [child for index in indexes for child in self.get_children(level, index)]
 
-    def sum_up(
+    def sum_up_levels(
         self,
         slice_size: int,
         slice_level: int,
@@ -59,9 +59,9 @@ class DomainCapacities:
         needs_leader: bool,
         top_level: int = 0,
     ) -> None:
-        """Compute the counts of all levels from those of the lowest level, up to ``top_level``.
+        """Compute the counts of the levels from the lowest up to ``top_level`` from the pods of the lowest level.
 
-        ``inner_sizes`` are the sizes of slices within slices, by level.
+        Slices are counted at ``slice_level`` and above. ``inner_sizes`` has the sizes of slices within slices by level.
         """
         lowest = len(self.tree.levels) - 1
         if lowest == slice_level:
@@ -74,10 +74,10 @@ class DomainCapacities:
                 self.slices_with_leader[level] = self.pods_with_leader[level] // slice_size
 
     def _sum_children(self, level: int, inner_size: int | None, *, needs_leader: bool) -> None:
-        """Compute the counts of a level from those of the level below.
+        """Compute the counts of a level by summing up the counts of the level below.
 
-        With ``inner_size`` only whole slices of this size count in the level below. A leader takes room in the child
-        in which it costs the fewest pods or slices.
+        With ``inner_size`` only whole slices of this size count in the level below. If a leader is needed, it is placed
+        in a child that has room for it and in which it costs the fewest pods or slices.
         """
         below = level + 1
         starts = self.tree.levels[level].child_starts
@@ -88,13 +88,14 @@ class DomainCapacities:
             pods, pods_with_leader = pods // inner_size * inner_size, pods_with_leader // inner_size * inner_size
         slices, slices_with_leader = self.slices[below], self.slices_with_leader[below]
 
-        may_lead = self.leaders[below] > 0 if needs_leader else np.ones(len(pods), dtype=np.bool_)
+        # The children of a domain are next to each other, from its start to the start of the next domain
         self.pods[level] = np.add.reduceat(pods, starts)
         self.slices[level] = np.add.reduceat(slices, starts)
         self.leaders[level] = np.maximum.reduceat(self.leaders[below], starts)
         self.affinity[level] = np.add.reduceat(self.affinity[below], starts)
 
         # What fits beside a leader is the total less what the leader costs in the best of the children
+        may_lead = self.leaders[below] > 0 if needs_leader else np.ones(len(pods), dtype=np.bool_)
         has_place = np.logical_or.reduceat(may_lead, starts)
         for totals, lost, with_leader in (
             (self.pods[level], pods - pods_with_leader, self.pods_with_leader),
@@ -104,14 +105,15 @@ class DomainCapacities:
             with_leader[level] = np.where(has_place, totals - least_lost, 0)
 
 
-def count_fitting(requests: Mapping[str, int], capacity: Mapping[str, Counts], size: int) -> Counts:
-    """Return how often requests fit into the capacity of each of ``size`` domains. Shape: domains.
+def count_fitting_pods(requests: Mapping[str, int], capacity: Mapping[str, Counts], size: int) -> Counts:
+    """Return how many pods with these requests fit into each of ``size`` domains. Shape: domains.
 
-    Without requests nothing fits; a resource without capacity is 0 everywhere.
+    ``capacity`` has the free amounts by resource. No pod fits if it is missing a requested resource, or if the pods
+    request nothing at all.
     """
-    counts = np.full(size, MAX_COUNT, dtype=np.int64)
     if not requests:
         return np.zeros(size, dtype=np.int64)
+    counts = np.full(size, MAX_COUNT, dtype=np.int64)
     for resource, amount in requests.items():
         if amount != 0:
             free = capacity.get(resource)

@@ -60,7 +60,7 @@ class DomainSearch:
         self._least_free_first = request.is_unconstrained and Gate.TAS_PROFILE_MIXED in gates
         """Whether domains are filled from the one with the least room up, which leaves large domains free."""
 
-    def sort(self, level: int, domains: Sequence[int]) -> list[int]:
+    def sort_domains(self, level: int, domains: Sequence[int]) -> list[int]:
         """Sort domains by the slices that fit: the fewest first if unconstrained, else the most first.
 
         If preferred node affinity counts, the highest scores come first. Ties are broken by the pods that fit, the
@@ -70,21 +70,22 @@ class DomainSearch:
         return order
 
     def _sort_indexes(self, level: int, indexes: Indexes) -> Indexes:
-        """Sort indexes of domains as ``sort`` does."""
+        """Sort an array of domains as ``sort_domains`` does."""
         slices, pods = self.counts.slices[level][indexes], self.counts.pods[level][indexes]
-        # The last key counts most
+        # np.lexsort sorts by the last key first
         keys = [indexes, pods, slices if self._least_free_first else -slices]
         if self._respects_affinity:
             keys.append(-self.counts.affinity[level][indexes])
         return indexes[np.lexsort(keys)]
 
-    def sort_for_leader(self, level: int, domains: Sequence[int]) -> list[int]:
-        """Sort domains like ``sort``, but by what fits beside a leader, those with room for a leader first."""
+    def sort_domains_for_leader(self, level: int, domains: Sequence[int]) -> list[int]:
+        """Sort domains with room for a leader first, each group like ``sort_domains`` by what fits beside a leader."""
         order: list[int] = self._sort_indexes_for_leader(level, np.array(domains, dtype=np.int64)).tolist()
         return order
 
     def _sort_indexes_for_leader(self, level: int, indexes: Indexes) -> Indexes:
-        """Sort indexes of domains as ``sort_for_leader`` does."""
+        """Sort an array of domains as ``sort_domains_for_leader`` does."""
+        # np.lexsort sorts by the last key first
         slices, pods = self.counts.slices_with_leader[level][indexes], self.counts.pods_with_leader[level][indexes]
         keys = [indexes, pods, slices if self._least_free_first else -slices]
         if self._respects_affinity:
@@ -92,11 +93,12 @@ class DomainSearch:
         keys.append(-self.counts.leaders[level][indexes])
         return indexes[np.lexsort(keys)]
 
-    def find_level(self, level: int) -> tuple[int, list[int]]:
-        """Return the lowest level from ``level`` up at which domains hold all slices, and these domains.
+    def find_level_and_domains(self, level: int) -> tuple[int, list[int]]:
+        """Return the level and the domains in it that hold all slices, starting the search at ``level``.
 
-        It is one domain, unless even the highest level, or the level itself if the request is unconstrained, has no
-        domain that is large enough. Raises PlacementError. Upstream: findLevelWithFitDomains.
+        A single domain is taken if one at this or a higher level is large enough. Otherwise several domains are taken,
+        of the highest level or, if the request is unconstrained, of ``level``. Raises PlacementError if they are too
+        small, or if the level is required and has no single domain. Upstream: findLevelWithFitDomains.
         """
         counts, request = self.counts, self.request
         domain_count = len(counts.tree.levels[level].values)
@@ -108,18 +110,21 @@ class DomainSearch:
         if domain is not None:
             return level, [domain]
         if request.is_required:
-            # The domain with the most room is the last if those with the least come first
-            fitting = counts.pods[level][domains[-1]] if self._least_free_first else counts.slices[level][domains[0]]
-            raise self._build_error(level, int(fitting))
+            # Report the room of the largest domain, which comes last if the domains with the least room come first
+            if self._least_free_first:
+                fitting = int(counts.pods[level][domains[-1]])
+            else:
+                fitting = int(counts.slices[level][domains[0]])
+            raise self._build_placement_error(level, fitting)
         if level > 0 and not request.is_unconstrained:
-            return self.find_level(level - 1)
-        return level, self._take_several(level, domains.tolist())
+            return self.find_level_and_domains(level - 1)
+        return level, self._choose_several_domains(level, domains.tolist())
 
     def _find_single_domain(self, level: int, domains: Indexes) -> int | None:
-        """Return the domain to use among sorted domains if one holds all slices and leaders, or None.
+        """Return the domain with the least room that holds all slices and leaders, or None if no domain does.
 
-        It is the one with the least room. Domains with a lower affinity score than the first are only considered if
-        the level is required or the domains with the least room come first.
+        ``domains`` is sorted for a leader. Domains with a lower affinity score than the first one are only considered
+        if the level is required or the domains with the least room come first.
         """
         counts, request = self.counts, self.request
         has_room = counts.slices_with_leader[level][domains] >= request.slices
@@ -130,79 +135,88 @@ class DomainSearch:
         if self._least_free_first:
             return int(domains[first])
         if first == 0 or (request.is_required and self._respects_affinity):
-            return self._find_best_fit(level, domains[first:], request.slices, request.leaders, by_slices=True)
+            return self._find_best_fitting_domain(
+                level, domains[first:], request.slices, request.leaders, by_slices=True
+            )
         return None
 
-    def _take_several(self, level: int, domains: list[int]) -> list[int]:
-        """Return the domains to use among sorted domains if they hold all slices together. Raises PlacementError."""
+    def _choose_several_domains(self, level: int, domains: list[int]) -> list[int]:
+        """Choose domains that hold all slices and leaders together, from domains sorted for a leader.
+
+        Raises PlacementError if even all domains are too small.
+        """
         counts, request = self.counts, self.request
         slices, slices_with_leader = counts.slices[level], counts.slices_with_leader[level]
         leaders = counts.leaders[level]
         chosen = []
         remaining, remaining_leaders = request.slices, request.leaders
-        domains = self._put_leader_first(
-            level, domains, request.count, request.leaders, request.slice_size, by_slices=True
-        )
 
         # Domains for the leaders, in the order in which leaders are placed
-        position = 0
-        while remaining_leaders > 0 and position < len(domains) and leaders[domains[position]] > 0:
-            domain = domains[position]
+        leader_order = self._move_cheapest_leader_first(
+            level, domains, request.count, request.leaders, request.slice_size, by_slices=True
+        )
+        used = 0
+        while remaining_leaders > 0 and used < len(leader_order) and leaders[leader_order[used]] > 0:
+            domain = leader_order[used]
             if not self._least_free_first and slices_with_leader[domain] >= remaining:
-                domain = self._find_best_fit(level, domains[position:], remaining, remaining_leaders, by_slices=True)
+                domain = self._find_best_fitting_domain(
+                    level, leader_order[used:], remaining, remaining_leaders, by_slices=True
+                )
             chosen.append(domain)
             remaining_leaders -= int(leaders[domain])
             remaining -= int(slices_with_leader[domain])
-            position += 1
+            used += 1
         if remaining_leaders > 0:
-            raise self._build_error(level, request.leaders - remaining_leaders)
+            raise self._build_placement_error(level, request.leaders - remaining_leaders)
 
         # Domains for the workers that are left, in the order without a leader
-        domains = self.sort(level, domains[position:])
-        for position, domain in enumerate(domains):
+        worker_order = self.sort_domains(level, leader_order[used:])
+        for position, next_domain in enumerate(worker_order):
             if remaining <= 0:
                 break
+            domain = next_domain
             if not self._least_free_first and slices[domain] >= remaining:
-                domain = self._find_best_fit(level, domains[position:], remaining, 0, by_slices=True)  # noqa: PLW2901
+                domain = self._find_best_fitting_domain(level, worker_order[position:], remaining, 0, by_slices=True)
             chosen.append(domain)
             remaining -= int(slices[domain])
         if remaining > 0:
-            raise self._build_error(level, request.slices - remaining)
+            raise self._build_placement_error(level, request.slices - remaining)
         return chosen
 
-    def _find_best_fit(
+    def _find_best_fitting_domain(
         self, level: int, domains: Sequence[int] | Indexes, needed: int, leaders: int, *, by_slices: bool
     ) -> int:
-        """Return the domain with the least room that suffices, or the first if none does.
+        """Return the domain with the least room that holds ``needed`` and ``leaders``, or the first if none does.
 
-        Only the leading domains with the same affinity score are considered. ``needed`` counts slices or, without
-        ``by_slices``, pods.
+        Only the leading domains with the same affinity score are considered. ``needed`` is a number of slices or,
+        without ``by_slices``, of pods.
         """
         counts = self.counts
         if by_slices:
             room = counts.slices_with_leader[level] if leaders else counts.slices[level]
         else:
             room = counts.pods_with_leader[level] if leaders else counts.pods[level]
-        indexes = self._take_best_affinity(level, np.asarray(domains, dtype=np.int64))
+        indexes = self._select_equal_affinity(level, np.asarray(domains, dtype=np.int64))
         suffices = (room[indexes] >= needed) & (counts.leaders[level][indexes] >= leaders)
         if not suffices.any():
             return int(indexes[0])
         return int(indexes[np.argmin(np.where(suffices, room[indexes], np.iinfo(np.int64).max))])
 
-    def _take_best_affinity(self, level: int, domains: Indexes) -> Indexes:
-        """Return the leading domains with the same affinity score, or all if affinity does not count."""
+    def _select_equal_affinity(self, level: int, domains: Indexes) -> Indexes:
+        """Return the leading domains whose affinity score equals the first one's, or all if affinity does not count."""
         if not self._respects_affinity:
             return domains
         scores = self.counts.affinity[level][domains]
         differs = np.flatnonzero(scores != scores[0])
         return domains[: int(differs[0])] if len(differs) else domains
 
-    def _put_leader_first(
+    def _move_cheapest_leader_first(
         self, level: int, domains: list[int], count: int, leaders: int, slice_size: int, *, by_slices: bool
     ) -> list[int]:
-        """Return the domains with the first one at the front in which a leader takes no room that the workers need.
+        """Move the first domain that can take the leader to the front if the workers still fit beside the leader.
 
-        The order stays if no leader is placed or there is no such domain. ``count`` is the number of pods.
+        ``count`` is the number of worker pods, which must fit into all domains together. The order stays as it is if
+        no leader is placed or if a leader takes room that the workers need in every domain.
         """
         if leaders == 0 or len(domains) < 2:
             return domains
@@ -217,61 +231,50 @@ class DomainSearch:
                 return [domain, *domains[:position], *domains[position + 1 :]]
         return domains
 
-    def take_fewest(
+    def distribute_pods(
         self, level: int, domains: list[int], count: int, leaders: int, slice_size: int, *, by_slices: bool
     ) -> list[int]:
-        """Distribute pods among sorted domains. Return the domains that get some, or [] if there is too little room.
+        """Distribute pods among as few of the sorted domains as possible, and return the domains that get pods.
 
-        In these domains, the counts of pods, slices and leaders become what the domain gets. With ``by_slices`` whole
-        slices are distributed, else single pods. Upstream: updateCountsToMinimumGeneric.
+        Return [] if the domains have too little room. The counts of pods, slices and leaders of a chosen domain are
+        overwritten with what the domain gets. With ``by_slices`` whole slices are distributed, else single pods.
+        Upstream: updateCountsToMinimumGeneric.
         """
         counts = self.counts
-        domains = self._put_leader_first(level, domains, count, leaders, slice_size, by_slices=by_slices)
+        domains = self._move_cheapest_leader_first(level, domains, count, leaders, slice_size, by_slices=by_slices)
         size = slice_size if by_slices else 1
         room = counts.slices[level] if by_slices else counts.pods[level]
         room_with_leader = counts.slices_with_leader[level] if by_slices else counts.pods_with_leader[level]
         pods, leader_counts = counts.pods[level], counts.leaders[level]
         remaining, remaining_leaders = count // size, leaders
-        chosen = []
+        chosen: list[int] = []
         for position, domain in enumerate(domains):
-            # Leaders are placed first, each with as many workers as fit beside it
-            if remaining_leaders > 0:
-                if not self._least_free_first and (
-                    room_with_leader[domain] >= remaining and leader_counts[domain] >= remaining_leaders
-                ):
-                    domain = self._find_best_fit(  # noqa: PLW2901
+            # Leaders are placed first, each with as many workers as fit beside it; the other domains get workers only
+            usable_room = room_with_leader if remaining_leaders > 0 else room
+
+            # The last domain takes all that remains. It need not be the next one if another fits better
+            if usable_room[domain] >= remaining and leader_counts[domain] >= remaining_leaders:
+                last = domain
+                if not self._least_free_first:
+                    last = self._find_best_fitting_domain(
                         level, domains[position:], remaining, remaining_leaders, by_slices=by_slices
                     )
-                chosen.append(domain)
-                if room_with_leader[domain] >= remaining and leader_counts[domain] >= remaining_leaders:
-                    room[domain] = remaining
-                    leader_counts[domain] = remaining_leaders
-                    pods[domain] = remaining * size
-                    return chosen
-                taken = min(int(room_with_leader[domain]), remaining)
-                room_with_leader[domain] = taken
-                leader_counts[domain] = min(int(leader_counts[domain]), remaining_leaders)
-                room[domain] = taken
-                pods[domain] = taken * size
-                remaining_leaders -= int(leader_counts[domain])
-                remaining -= taken
-                continue
+                room[last] = remaining
+                pods[last] = remaining * size
+                leader_counts[last] = remaining_leaders
+                return [*chosen, last]
 
-            # The other domains get workers only
-            if not self._least_free_first and room[domain] >= remaining:
-                domain = self._find_best_fit(level, domains[position:], remaining, 0, by_slices=by_slices)  # noqa: PLW2901
-            leader_counts[domain] = 0
+            taken = min(int(usable_room[domain]), remaining)
+            usable_room[domain] = room[domain] = taken
+            pods[domain] = taken * size
+            leader_counts[domain] = min(int(leader_counts[domain]), remaining_leaders)
+            remaining_leaders -= int(leader_counts[domain])
+            remaining -= taken
             chosen.append(domain)
-            if room[domain] >= remaining:
-                room[domain] = remaining
-                pods[domain] = remaining * size
-                return chosen
-            pods[domain] = int(room[domain]) * size
-            remaining -= int(room[domain])
         return []
 
-    def _build_error(self, level: int, fitting: int) -> PlacementError:
-        """Build the error that says how many slices fit, or, for slices within slices, how many of each kind."""
+    def _build_placement_error(self, level: int, fitting: int) -> PlacementError:
+        """Build the error that says how many slices fit, or, for slices within slices, how many of each size."""
         request = self.request
         if request.constraints:
             return PlacementError(self._describe_nested_slices(level))
@@ -283,7 +286,7 @@ class DomainSearch:
         return PlacementError(message + self._exclusions)
 
     def _describe_nested_slices(self, level: int) -> str:
-        """Say for each kind of slices how many fit into the domain with the most room."""
+        """Describe, for each size of slices, how many fit into the domain of the level with the most room."""
         counts, request = self.counts, self.request
         parts = [f'topology "{request.topology}" doesn\'t allow to fit']
         best = int(np.argmax(counts.slices[level]))

@@ -16,12 +16,13 @@ from kschedctl.queueing.kueue.topology.counts import DomainCapacities
 from kschedctl.queueing.kueue.topology.domain_search import DomainSearch, PlacementRequest
 
 
-def place(
+def place_pods(
     counts: DomainCapacities, request: PlacementRequest, gates: FeatureGates, exclusions: str
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """Return the number of workers and of leaders by index in the lowest level. Raises PlacementError.
+    """Distribute the pods of a request among domains of the lowest level.
 
-    ``exclusions`` ends the message of the error. The counts are changed.
+    Return the number of workers and the number of leaders by the index of the domain. Raises PlacementError if they do
+    not fit; ``exclusions`` is appended to its message. The counts are changed in place.
     """
     # Choose the level and its domains, which balanced placement may have filled already
     balanced = None
@@ -29,20 +30,22 @@ def place(
         balanced = place_balanced(counts, request, gates)
     if balanced is None:
         search = DomainSearch(counts, request, gates, exclusions)
-        level, domains = search.find_level(request.level)
+        level, domains = search.find_level_and_domains(request.level)
     else:
         counts, level, domains = balanced
         search = DomainSearch(counts, request, gates, exclusions)
 
-    # Go down to the level of slices with whole slices, then to the lowest level domain by domain
-    domains = search.take_fewest(level, domains, request.count, request.leaders, request.slice_size, by_slices=True)
+    # Go down to the level of slices with whole slices, choosing among the children of all domains
+    domains = search.distribute_pods(level, domains, request.count, request.leaders, request.slice_size, by_slices=True)
     last = len(counts.tree.levels) - 1
     while level < min(last, request.slice_level) and balanced is None:
-        children = search.sort(level + 1, counts.list_children(level, domains))
+        children = search.sort_domains(level + 1, counts.list_children(level, domains))
         level += 1
-        domains = search.take_fewest(
+        domains = search.distribute_pods(
             level, children, request.count, request.leaders, request.slice_size, by_slices=True
         )
+
+    # Go down to the lowest level, choosing among the children of each domain separately
     while level < last:
         domains = _distribute_to_children(search, level, domains)
         level += 1
@@ -53,18 +56,24 @@ def place(
 
 
 def _distribute_to_children(search: DomainSearch, level: int, domains: Sequence[int]) -> list[int]:
-    """Distribute the pods of each domain among its children. Return the children that get some."""
+    """Distribute the pods of each domain among its children, in slices that must not be split there.
+
+    Return the children that get pods.
+    """
     counts, request = search.counts, search.request
     below = level + 1
+
+    # Below the level of slices, only the slices within slices have to stay together
     size = request.slice_size
     if level >= request.slice_level:
         size = request.inner_sizes.get(below, 1)
+
     chosen: list[int] = []
     for domain in domains:
-        children = search.sort(below, list(counts.get_children(level, domain)))
+        children = search.sort_domains(below, list(counts.get_children(level, domain)))
         if size > 1:
             counts.slices[below][children] = counts.pods[below][children] // size
             counts.slices_with_leader[below][children] = counts.pods_with_leader[below][children] // size
         pods, leaders = int(counts.pods[level][domain]), int(counts.leaders[level][domain])
-        chosen += search.take_fewest(below, children, pods, leaders, size, by_slices=size > 1)
+        chosen += search.distribute_pods(below, children, pods, leaders, size, by_slices=size > 1)
     return chosen

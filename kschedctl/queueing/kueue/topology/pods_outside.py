@@ -34,8 +34,8 @@ class PodsOutside:
         ]
         """What a pod of each template requests, or None if such pods take no room."""
 
-    def subtract_from(self, tree: TopologyTree) -> Counts:
-        """Return the capacity that the pods leave in a topology. Shape: resources x leaves."""
+    def compute_free_capacity(self, tree: TopologyTree) -> Counts:
+        """Return the capacity of a topology less the requests of these pods. Shape: resources x leaves."""
         pods = self._pods
         if not len(pods):
             return tree.capacity
@@ -46,7 +46,7 @@ class PodsOutside:
         takes_room = np.array([requests is not None for requests in self._requests], np.bool_)
         rows = np.flatnonzero((leaves >= 0) & takes_room[pods.template])
 
-        # Amounts by resource and template. Integers of Python have no limit, which a sum of absurd amounts needs
+        # Amounts by resource and template. If their sum could exceed int64, Python's unlimited integers are used
         amounts = [[(requests or {}).get(resource, 0) for requests in self._requests] for resource in tree.resources]
         largest = max((abs(amount) for of_resource in amounts for amount in of_resource), default=0)
         dtype = np.int64 if largest * len(rows) <= INT64_MAX // 2 else np.object_
@@ -60,5 +60,5 @@ class PodsOutside:
 
 
 def _is_outside(template: Pod) -> bool:
-    """Return whether the pods of a template take room, but are not assigned to a topology domain by Kueue."""
+    """Return whether the pods of a template still run and were not assigned to a topology domain by Kueue."""
     return not template.terminated and _PLACED_LABEL not in template.metadata.labels

@@ -19,9 +19,9 @@ from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated
 from kschedctl.queueing.kueue.amounts import Requests, saturate, sum_requests
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
 from kschedctl.queueing.kueue.node_affinity import matches_required_affinity, score_preferred_affinity
-from kschedctl.queueing.kueue.topology.counts import DomainCapacities, count_fitting
+from kschedctl.queueing.kueue.topology.counts import DomainCapacities, count_fitting_pods
 from kschedctl.queueing.kueue.topology.domain_search import PlacementError, PlacementRequest
-from kschedctl.queueing.kueue.topology.placement import place
+from kschedctl.queueing.kueue.topology.placement import place_pods
 from kschedctl.queueing.kueue.topology.tree import Counts, Indexes, TopologyTree
 from kschedctl.queueing.kueue.workloads import DomainCount, DomainRequests, TopologyPlacement
 
@@ -47,6 +47,16 @@ class PodSetPlacementRequest:
         """Return the name shared by the pod sets that are placed together, or None."""
         request = self.pod_set.topology_request
         return None if request is None else request.pod_set_group_name
+
+
+class _NodeMatches(NamedTuple):
+    """How a pod's constraints on nodes apply to the domains of the lowest level. Shape of the arrays: leaves."""
+
+    is_match: NDArray[np.bool_]
+    """Whether the pod may use the domain."""
+    affinity: NDArray[np.int64]
+    """The score of the pod's preferred node affinity."""
+    exclusions: Exclusions
 
 
 class TopologyResult(NamedTuple):
@@ -84,7 +94,7 @@ class _DomainColumns(NamedTuple):
 
 
 _MOST_EXACT = 2**46
-"""The largest amount that is added without a check for the limits of int64, as often as may be."""
+"""The largest amount that can be added any realistic number of times without exceeding the limits of int64."""
 
 
 class TopologySnapshot:
@@ -106,12 +116,14 @@ class TopologySnapshot:
         """The columns of pods in domains, by the identity of their list."""
         self._has_huge_amounts = False
         """Whether an amount was added that may exceed the limits of int64."""
-        self._matches: dict[bytes, tuple[NDArray[np.bool_], NDArray[np.int64], Exclusions]] = {}
+        self._matches: dict[bytes, _NodeMatches] = {}
+        """The matches of pods that were looked at, by the constraints of the pod."""
 
     def change_usage(self, domains: Sequence[DomainRequests], sign: int) -> None:
-        """Add pods to their domains, or take them out if ``sign`` is -1. Unknown domains are ignored.
+        """Add the requests of pods to the usage of their domains, or subtract them if ``sign`` is -1.
 
-        The list of pods must not change afterwards.
+        Domains that are not in the topology are ignored. The list must not change afterwards, because its sums are
+        cached by the identity of the list.
         """
         columns = self._columns.get(id(domains))
         if columns is None:
@@ -119,13 +131,19 @@ class TopologySnapshot:
         if not self._has_huge_amounts:
             self._usage[:, columns.leaves] += sign * columns.amounts
             return
+
+        # Huge amounts need a check for the limits of int64 at each addition, as upstream does it
         for domain in domains:
             leaf = self.tree.leaf_indexes.get(domain.values)
             if leaf is not None:
-                self._add(self._usage, leaf, sum_requests([domain.pod_requests, _ONE_POD]), sign * domain.count)
+                requests = sum_requests([domain.pod_requests, _ONE_POD])
+                self._add_requests(self._usage, leaf, requests, sign * domain.count)
 
     def _build_columns(self, domains: Sequence[DomainRequests]) -> _DomainColumns:
-        """Build the columns of pods in domains, and note amounts that may exceed the limits of int64."""
+        """Sum up the requests of pods by domain, as columns.
+
+        If an amount may exceed the limits of int64, ``_has_huge_amounts`` is set and empty columns are returned.
+        """
         by_leaf: dict[int, list[int]] = {}
         for domain in domains:
             leaf = self.tree.leaf_indexes.get(domain.values)
@@ -136,38 +154,46 @@ class TopologySnapshot:
                 row = self._rows.get(resource)
                 if row is not None:
                     amounts[row] += amount * domain.count
-        if any(abs(amount) > _MOST_EXACT for amounts in by_leaf.values() for amount in amounts):
+
+        largest = max((abs(amount) for amounts in by_leaf.values() for amount in amounts), default=0)
+        if largest > _MOST_EXACT:
             self._has_huge_amounts = True
             return _DomainColumns(domains, np.zeros(0, np.int64), np.zeros((len(self._rows), 0), np.int64))
         columns = np.array(list(by_leaf.values()), np.int64).reshape(len(by_leaf), len(self._rows)).T
         return _DomainColumns(domains, np.array(list(by_leaf), np.int64), columns)
 
-    def _add(self, amounts: Counts, leaf: int, requests: Mapping[str, int], count: int) -> None:
-        """Add requests times a count to the amounts of one leaf, in place."""
+    def _add_requests(self, amounts: Counts, leaf: int, requests: Mapping[str, int], count: int) -> None:
+        """Add ``count`` times the requests to the column of one leaf in ``amounts``, within the limits of int64.
+
+        Resources that the topology does not have are ignored.
+        """
         for resource, amount in requests.items():
             row = self._rows.get(resource)
             if row is not None:
                 amounts[row, leaf] = saturate(int(amounts[row, leaf]) + amount * count)
 
-    def fits(self, domains: Iterable[DomainRequests]) -> bool:
-        """Return whether each domain exists and has room for its pods."""
+    def has_room_for(self, domains: Iterable[DomainRequests]) -> bool:
+        """Return whether each domain exists and has enough free capacity for the pods assigned to it."""
         for domain in domains:
             leaf = self.tree.leaf_indexes.get(domain.values)
             if leaf is None:
                 return False
             remaining = self._free[:, leaf] - self._usage[:, leaf]
             capacity = {resource: remaining[row : row + 1] for resource, row in self._rows.items()}
-            if int(count_fitting(domain.pod_requests, capacity, 1)[0]) < domain.count:
+            if int(count_fitting_pods(domain.pod_requests, capacity, 1)[0]) < domain.count:
                 return False
         return True
 
-    def has_level(self, request: TopologyRequest) -> bool:
-        """Return whether the topology has all levels that a request names."""
-        names = [self.get_level_key(request), *(constraint.topology for constraint in list_slice_constraints(request))]
-        return all(self.tree.find_level(name) is not None for name in names)
+    def has_requested_levels(self, request: TopologyRequest) -> bool:
+        """Return whether the topology has all levels that a request names. A request without a level has none."""
+        slice_keys = [constraint.topology for constraint in list_slice_constraints(request)]
+        return all(self.tree.find_level(key) is not None for key in [self.find_level_key(request), *slice_keys])
 
-    def get_level_key(self, request: TopologyRequest | None) -> str | None:
-        """Return the level at which a request wants its pods together, or None."""
+    def find_level_key(self, request: TopologyRequest | None) -> str | None:
+        """Return the node label of the level whose domain all pods should share, or None if nothing is requested.
+
+        A request that only names slices means the highest level, and an unconstrained request the lowest.
+        """
         if request is None:
             return None
         if request.required is not None:
@@ -181,30 +207,32 @@ class TopologySnapshot:
     def place_pod_sets(
         self, requests: Sequence[PodSetPlacementRequest], assumed: AssumedUsage, *, assume_empty: bool
     ) -> dict[str, TopologyResult]:
-        """Find a placement for pod sets, group by group, up to the first that has none.
+        """Find a placement for each pod set, and return the results by the name of the pod set.
 
-        ``assumed`` is what pod sets of the same Workload already take; it grows. With ``assume_empty`` the usage of
-        other Workloads is ignored.
+        Pod sets of the same group are placed together. The search stops at the first group without a placement.
+        ``assumed`` is the usage of the Workload's pod sets that were placed before; new placements are added to it.
+        With ``assume_empty`` the usage of other Workloads is ignored.
         """
+        # A pod set without a group is a group of one, whose key is its index
         groups: dict[str, list[PodSetPlacementRequest]] = {}
         for index, request in enumerate(requests):
             groups.setdefault(str(index) if request.group is None else request.group, []).append(request)
+
         results: dict[str, TopologyResult] = {}
         for group in groups.values():
-            leader, workers = _split_leader(group)
+            leader, workers = _split_leader_and_workers(group)
             try:
                 placements = self._place_group(workers, leader, assumed, assume_empty=assume_empty)
             except PlacementError as error:
                 for request in group:
                     results[request.pod_set.name] = TopologyResult(request.flavor, None, str(error))
                 return results
+
             for request in group:
                 placement = placements.get(request.pod_set.name)
                 results[request.pod_set.name] = TopologyResult(request.flavor, placement)
-                for domain in placement.domains if placement is not None else ():
-                    taken = sum_requests([request.pod_requests, _ONE_POD])
-                    total = {name: saturate(amount * domain.count) for name, amount in taken.items()}
-                    assumed[domain.values] = sum_requests([assumed.get(domain.values, {}), total])
+                if placement is not None:
+                    _assume_placement(assumed, placement, request.pod_requests)
         return results
 
     def _place_group(
@@ -215,21 +243,27 @@ class TopologySnapshot:
         *,
         assume_empty: bool,
     ) -> dict[str, TopologyPlacement]:
-        """Find a placement for a pod set, and for its leader if it has one. Raises PlacementError."""
-        request = self._build_request(workers, leader is not None)
+        """Find a placement for the workers and, if there is a leader, for the leader, by the name of the pod set.
+
+        Raises PlacementError if there is none.
+        """
+        request = self._build_placement_request(workers, leader is not None)
         exclusions = Exclusions()
-        counts = self._count(workers, leader, assumed, exclusions, assume_empty=assume_empty)
-        counts.sum_up(
+        counts = self._count_fitting_pods(workers, leader, assumed, exclusions, assume_empty=assume_empty)
+        counts.sum_up_levels(
             request.slice_size, request.slice_level, inner_sizes=request.inner_sizes, needs_leader=leader is not None
         )
-        worker_domains, leader_domains = place(counts, request, self.gates, str(exclusions))
+        worker_domains, leader_domains = place_pods(counts, request, self.gates, str(exclusions))
         placements = {workers.pod_set.name: self._build_placement(worker_domains)}
         if leader is not None:
             placements[leader.pod_set.name] = self._build_placement(leader_domains)
         return placements
 
     def _build_placement(self, domains: Mapping[int, int]) -> TopologyPlacement:
-        """Return a placement for numbers of pods by index in the lowest level."""
+        """Build the placement from the number of pods by the index of the domain in the lowest level.
+
+        If the domains are nodes, their hostname alone identifies them.
+        """
         skipped = len(self.tree.keys) - 1 if self.tree.is_lowest_node else 0
         values = self.tree.levels[-1].values
         return TopologyPlacement(
@@ -237,26 +271,35 @@ class TopologySnapshot:
             tuple(DomainCount(values[index][skipped:], domains[index]) for index in sorted(domains)),
         )
 
-    def _build_request(self, workers: PodSetPlacementRequest, has_leader: bool) -> PlacementRequest:
-        """Look up the levels that a pod set names. Raises PlacementError."""
+    def _build_placement_request(self, workers: PodSetPlacementRequest, has_leader: bool) -> PlacementRequest:
+        """Build the request to place a pod set from the levels and slices that it names.
+
+        Raises PlacementError if a level or the size of the slices is missing or does not exist.
+        """
         request = workers.pod_set.topology_request
         constraints = list_slice_constraints(request)
         slice_size = constraints[0].size if constraints else 1
         if slice_size <= 0:
             raise PlacementError("slice topology requested, but slice size not provided")
-        key = self.get_level_key(request) or (self.tree.keys[-1] if workers.is_implied else None)
+
+        # The level whose domain all pods should share
+        lowest_key = self.tree.keys[-1]
+        key = self.find_level_key(request) or (lowest_key if workers.is_implied else None)
         if key is None:
             raise PlacementError("topology level not specified")
         level = self.tree.find_level(key)
         if level is None:
             raise PlacementError(f"no requested topology level: {key}")
-        slice_key = constraints[0].topology if constraints else self.tree.keys[-1]
+
+        # The level whose domain each slice must share. Without slices, each pod is a slice of the lowest level
+        slice_key = constraints[0].topology if constraints else lowest_key
         slice_level = self.tree.find_level(slice_key)
         if slice_level is None:
             raise PlacementError(f"no requested topology level for slices: {slice_key}")
         if level > slice_level:
             raise PlacementError(f"podset slice topology {slice_key} is above the podset topology {key}")
-        inner_sizes = self._build_inner_sizes(constraints, slice_size, slice_level)
+        inner_sizes = self._compute_inner_slice_sizes(constraints, slice_size, slice_level)
+
         is_required = request is not None and request.required is not None
         is_slice_only = bool(constraints) and request is not None and not (request.required or request.preferred)
         is_unconstrained = bool(request and request.unconstrained) or workers.is_implied or is_slice_only
@@ -273,10 +316,14 @@ class TopologySnapshot:
             is_unconstrained=is_unconstrained,
         )
 
-    def _build_inner_sizes(
+    def _compute_inner_slice_sizes(
         self, constraints: Sequence[SliceConstraint], slice_size: int, slice_level: int
     ) -> dict[int, int]:
-        """Return the sizes of slices within slices, by level. Raises PlacementError."""
+        """Return the size of the slices within the outermost slices, by level.
+
+        A level between two constraints has the size of the lower one. Raises PlacementError if a level does not exist
+        or is not below the previous one, or if a size does not divide the size of the slice around it.
+        """
         sizes: dict[int, int] = {}
         outer_size, outer_level = slice_size, slice_level
         for constraint in constraints[1:]:
@@ -296,7 +343,7 @@ class TopologySnapshot:
             outer_size, outer_level = constraint.size, level
         return sizes
 
-    def _count(
+    def _count_fitting_pods(
         self,
         workers: PodSetPlacementRequest,
         leader: PodSetPlacementRequest | None,
@@ -305,82 +352,109 @@ class TopologySnapshot:
         *,
         assume_empty: bool,
     ) -> DomainCapacities:
-        """Count how many pods fit into each domain of the lowest level, and why none do."""
-        size = len(self.tree.levels[-1].values)
-        is_match, affinity, excluded = self._match_nodes(workers.pod_set.template.spec)
-        exclusions.nodes = excluded.nodes
-        exclusions.by_reason = Counter(excluded.by_reason)
+        """Count how many workers fit into each domain of the lowest level, without and with a leader beside them.
+
+        The counts of the other levels stay 0. ``exclusions`` is filled with the reasons why nodes cannot be used.
+        """
+        # The pod's constraints on nodes. They are cached, so that the exclusions have to be copied
+        matches = self._match_nodes(workers.pod_set.template.spec)
+        exclusions.nodes = matches.exclusions.nodes
+        exclusions.by_reason = Counter(matches.exclusions.by_reason)
+
+        # The free capacity by resource. Shape: leaves
         remaining = self._free.copy() if assume_empty else self._free - self._usage
-        for values, requests in assumed.items():
+        for values, assumed_requests in assumed.items():
             leaf = self.tree.leaf_indexes.get(values)
             if leaf is not None:
-                self._add(remaining, leaf, requests, -1)
+                self._add_requests(remaining, leaf, assumed_requests, -1)
         capacity = {resource: remaining[row] for resource, row in self._rows.items()}
+
+        # The workers that fit without a leader
+        size = len(self.tree.levels[-1].values)
         requests = sum_requests([workers.pod_requests, _ONE_POD])
-        pods = count_fitting(requests, capacity, size)
-        self._count_exclusions(requests, capacity, is_match & (pods == 0), exclusions)
+        pods = count_fitting_pods(requests, capacity, size)
+        self._count_resource_exclusions(requests, capacity, matches.is_match & (pods == 0), exclusions)
         counts = DomainCapacities(self.tree)
-        counts.pods[-1] = np.where(is_match, pods, 0)
-        counts.affinity[-1] = affinity
-        pods_with_leader = pods
-        if leader is not None:
-            leader_requests = sum_requests([leader.pod_requests, _ONE_POD])
-            fits_leader = count_fitting(leader_requests, capacity, size) > 0
-            beside_leader = {
-                resource: np.where(fits_leader, free - leader_requests.get(resource, 0), free)
-                for resource, free in capacity.items()
-            }
-            pods_with_leader = count_fitting(requests, beside_leader, size)
-            counts.leaders[-1] = np.where(is_match & fits_leader, 1, 0)
-        counts.pods_with_leader[-1] = np.where(is_match, pods_with_leader, 0)
+        counts.pods[-1] = np.where(matches.is_match, pods, 0)
+        counts.affinity[-1] = matches.affinity
+        if leader is None:
+            counts.pods_with_leader[-1] = counts.pods[-1].copy()
+            return counts
+
+        # The workers that fit beside a leader
+        leader_requests = sum_requests([leader.pod_requests, _ONE_POD])
+        fits_leader = count_fitting_pods(leader_requests, capacity, size) > 0
+        beside_leader = {
+            resource: np.where(fits_leader, free - leader_requests.get(resource, 0), free)
+            for resource, free in capacity.items()
+        }
+        pods_with_leader = count_fitting_pods(requests, beside_leader, size)
+        counts.leaders[-1] = np.where(matches.is_match & fits_leader, 1, 0)
+        counts.pods_with_leader[-1] = np.where(matches.is_match, pods_with_leader, 0)
         return counts
 
-    def _count_exclusions(
+    def _count_resource_exclusions(
         self, requests: Requests, capacity: Mapping[str, Counts], is_full: NDArray[np.bool_], exclusions: Exclusions
     ) -> None:
-        """Count the leaves without room by the first resource, in order of names, that is short there."""
+        """Add the full leaves (``is_full``) to the exclusions, by the resource that is short there.
+
+        A leaf that is short of several resources counts for the first of them in alphabetical order.
+        """
+        uncounted = is_full
         for resource in sorted(requests):
             if requests[resource] == 0:
                 continue
             free = capacity.get(resource)
-            is_short = is_full if free is None else is_full & (np.maximum(free, 0) < requests[resource])
-            if count := int(is_short.sum()):
-                exclusions.by_reason[f'resource "{resource}"'] += count
-            is_full = is_full & ~is_short
+            is_short = uncounted if free is None else uncounted & (np.maximum(free, 0) < requests[resource])
+            if is_short.any():
+                exclusions.by_reason[f'resource "{resource}"'] += int(is_short.sum())
+            uncounted = uncounted & ~is_short
 
-    def _match_nodes(self, spec: PodSpec) -> tuple[NDArray[np.bool_], NDArray[np.int64], Exclusions]:
-        """Return which leaves a pod may use, their affinity scores, and why the others are excluded."""
+    def _match_nodes(self, spec: PodSpec) -> _NodeMatches:
+        """Return which leaves a pod may use, from a cache of pods with the same constraints."""
         key = _build_match_key(spec)
         if key not in self._matches:
             self._matches[key] = self._compute_matches(spec)
         return self._matches[key]
 
-    def _compute_matches(self, spec: PodSpec) -> tuple[NDArray[np.bool_], NDArray[np.int64], Exclusions]:
-        """Check taints, node selector and affinity of each node. They only count if the lowest level is nodes."""
+    def _compute_matches(self, spec: PodSpec) -> _NodeMatches:
+        """Check the taints, node selector and affinity of the pod against each node.
+
+        If the domains of the lowest level are not nodes, the pod may use all of them.
+        """
         nodes = self.tree.leaf_nodes
         exclusions = Exclusions(len(nodes))
         is_match = np.ones(len(nodes), dtype=np.bool_)
         affinity = np.zeros(len(nodes), dtype=np.int64)
         if not self.tree.is_lowest_node:
-            return is_match, affinity, exclusions
+            return _NodeMatches(is_match, affinity, exclusions)
+
         tolerations = (*spec.tolerations, *self._tolerations)
         for index, node in enumerate(nodes):
-            reason = _find_exclusion(node, spec, tolerations)
+            reason = _find_exclusion_reason(node, spec, tolerations)
             if reason is not None:
                 is_match[index] = False
                 exclusions.by_reason[reason] += 1
             elif Gate.TAS_RESPECT_PREFERRED_AFFINITY in self.gates:
                 affinity[index] = score_preferred_affinity(spec, node)
-        return is_match, affinity, exclusions
+        return _NodeMatches(is_match, affinity, exclusions)
+
+
+def _assume_placement(assumed: AssumedUsage, placement: TopologyPlacement, pod_requests: Requests) -> None:
+    """Add the requests of placed pods to the assumed usage of their domains."""
+    requests_per_pod = sum_requests([pod_requests, _ONE_POD])
+    for domain in placement.domains:
+        requests = {name: saturate(amount * domain.count) for name, amount in requests_per_pod.items()}
+        assumed[domain.values] = sum_requests([assumed.get(domain.values, {}), requests])
 
 
 def _build_match_key(spec: PodSpec) -> bytes:
-    """Return what of a pod decides which nodes it may use."""
+    """Build the cache key of a pod: its tolerations, node selector and affinity."""
     return repr((spec.tolerations, sorted(spec.node_selector.items()), spec.affinity)).encode()
 
 
-def _find_exclusion(node: Node, spec: PodSpec, tolerations: Sequence[Toleration]) -> str | None:
-    """Return why a pod may not use a node, or None."""
+def _find_exclusion_reason(node: Node, spec: PodSpec, tolerations: Sequence[Toleration]) -> str | None:
+    """Return the reason why a pod may not use a node: a taint, the node selector or the affinity; None if it may."""
     taint = find_untolerated(node.spec.taints, tolerations, HARD_EFFECTS, comparison_operators=True)
     if taint is not None:
         return f'taint "{taint}"'
@@ -390,18 +464,26 @@ def _find_exclusion(node: Node, spec: PodSpec, tolerations: Sequence[Toleration]
     return None if matches_required_affinity(spec, node) else "affinity"
 
 
-def _split_leader(
+def _split_leader_and_workers(
     group: Sequence[PodSetPlacementRequest],
 ) -> tuple[PodSetPlacementRequest | None, PodSetPlacementRequest]:
-    """Return the smaller pod set of two as the leader, and the workers."""
+    """Return the leader and the workers of a group of one or two pod sets. A single pod set has no leader.
+
+    The leader is the smaller pod set or, if both have the same size, the second one.
+    """
     if len(group) == 1:
         return None, group[0]
-    workers, leader = group[0], group[1]
-    return (workers, leader) if leader.count > workers.count else (leader, workers)
+    first, second = group[0], group[1]
+    if second.count > first.count:
+        return first, second
+    return second, first
 
 
 def list_slice_constraints(request: TopologyRequest | None) -> tuple[SliceConstraint, ...]:
-    """Return the levels in which slices must each share a domain, the widest first."""
+    """Return the levels at which each slice must share a domain, with the size of the slices, the widest level first.
+
+    A request without slices has none. A missing size counts as 0, which no placement accepts.
+    """
     if request is None:
         return ()
     if request.podset_slice_required_topology_constraints:

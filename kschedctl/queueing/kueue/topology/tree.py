@@ -64,19 +64,21 @@ class TopologyTree(NamedTuple):
         return self.keys.index(key) if key in self.keys else None
 
 
-def build_tree(
+def build_topology_tree(
     flavor: ResourceFlavor, topology: Topology, nodes: Iterable[Node], more_resources: Iterable[str]
 ) -> TopologyTree:
-    """Build the tree of the ready, schedulable nodes with the flavor's labels. Raises QuantityError.
+    """Build the topology tree of a flavor from its nodes that are ready and schedulable. Raises QuantityError.
 
     ``more_resources`` are resources that pods may request although no node has them.
     """
     keys = tuple(level.node_label for level in topology.spec.levels)
     is_lowest_node = bool(keys) and keys[-1] == HOSTNAME
     selected_nodes = [
-        node for node in nodes if is_usable(node) and _is_selected(node.metadata.labels, flavor.spec.node_labels, keys)
+        node
+        for node in nodes
+        if is_usable_node(node) and _belongs_to_flavor(node.metadata.labels, flavor.spec.node_labels, keys)
     ]
-    members = _group_by_leaf(selected_nodes, keys)
+    members = _group_nodes_by_leaf(selected_nodes, keys)
     leaves = sorted(members)
 
     # The resources are those of all nodes, after those that pods may request
@@ -102,10 +104,10 @@ def build_tree(
     )
 
 
-def _group_by_leaf(nodes: Iterable[Node], keys: Sequence[str]) -> dict[tuple[str, ...], list[Node]]:
+def _group_nodes_by_leaf(nodes: Iterable[Node], keys: Sequence[str]) -> dict[tuple[str, ...], list[Node]]:
     """Return the nodes by the values of their labels ``keys``, which identify a domain of the lowest level.
 
-    If the lowest level is the hostname, nodes with the same hostname are in one domain, that of the first of them.
+    If the lowest level is the hostname, nodes with the same hostname are all put into the domain of the first node.
     """
     members: dict[tuple[str, ...], list[Node]] = {}
     leaf_of_hostname: dict[str, tuple[str, ...]] = {}
@@ -117,19 +119,20 @@ def _group_by_leaf(nodes: Iterable[Node], keys: Sequence[str]) -> dict[tuple[str
     return members
 
 
-def is_usable(node: Node) -> bool:
-    """Return whether Kueue counts on a node: it is ready and schedulable."""
+def is_usable_node(node: Node) -> bool:
+    """Return whether Kueue may use a node: it is ready and not cordoned."""
     is_ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
     return is_ready and not node.spec.unschedulable
 
 
-def _is_selected(labels: Mapping[str, str], node_labels: Mapping[str, str], keys: Sequence[str]) -> bool:
-    """Return whether a node belongs to a flavor and has the labels of all levels."""
+def _belongs_to_flavor(labels: Mapping[str, str], node_labels: Mapping[str, str], keys: Sequence[str]) -> bool:
+    """Return whether a node has the flavor's node labels and a label for each level of the topology (``keys``)."""
     return all(labels.get(key) == value for key, value in node_labels.items()) and all(key in labels for key in keys)
 
 
 def _build_levels(leaves: Sequence[tuple[str, ...]], depth: int) -> tuple[Level, ...]:
-    """Build the levels above sorted leaves, and that of the leaves, from the widest down. ``depth`` is their number."""
+    """Build the ``depth`` levels of the tree from the sorted domains of the lowest level, the widest level first."""
+    # A domain of a level is identified by the labels of the levels down to this one
     values = [sorted({leaf[: level + 1] for leaf in leaves}) for level in range(depth)]
     indexes = [{value: index for index, value in enumerate(level)} for level in values]
     levels = []

@@ -152,7 +152,10 @@ class PodGroupCycle:
         return find_pod_group(self.view, self.key)
 
     def run(self, view: Fork | None = None, post_filter: bool = True) -> GroupResult:
-        """Try to place the group in `view`, or in the cycle's own view. Without `post_filter`, pods do not preempt."""
+        """Try to place the group in `view`, or in the cycle's own view, and return the result.
+
+        Without `post_filter`, pods do not preempt. A group of which no pod is placed does not fit.
+        """
         view = self.view if view is None else view
         if self.topology_aware and not may_be_unread(view, self.key):
             result = self.try_placements(view, post_filter)
@@ -172,7 +175,8 @@ class PodGroupCycle:
     def try_placements(self, view: Fork, post_filter: bool) -> GroupResult:
         """Try all placements, and return the best result among those on which the group fits.
 
-        If it fits on none, return the first result with upstream's message. An error on one placement ends the attempt.
+        If the group fits on no placement, return the result on the first one, with upstream's message. An error on one
+        placement ends the attempt.
         """
         try:
             group = self._get_required_group(view)
@@ -181,18 +185,20 @@ class PodGroupCycle:
             return GroupResult(Status(Code.ERROR, (str(failure),)))
         if not placements:
             return GroupResult(Status(Code.UNSCHEDULABLE, (NO_PLACEMENTS,)))
+
         results = []
         for placement in placements:
             result = replace(self._try_members(view, post_filter, placement), placement=placement)
             if result.status.code is Code.ERROR:
                 return result
             results.append(result)
+
         fitting = [result for result in results if result.placed or result.waiting_on_preemption]
         if not fitting:
             message = format_no_fitting_placement(results)
             reasons = (UNSCHEDULABLE_GROUP, message) if self.checks_feasibility else (message,)
             return replace(results[0], status=Status(Code.UNSCHEDULABLE, reasons), tried=tuple(results))
-        return self._choose_best(group, view, fitting, tuple(results))
+        return self._choose_best_placement(group, view, fitting, tuple(results))
 
     def _get_required_group(self, view: Fork) -> PodGroup:
         """Return the group's object. Raises PluginError if it does not exist."""
@@ -202,10 +208,10 @@ class PodGroupCycle:
             raise PluginError(f'podgroup.scheduling.k8s.io "{name}" not found')
         return group
 
-    def _choose_best(
+    def _choose_best_placement(
         self, group: PodGroup, view: Fork, fitting: Sequence[GroupResult], tried: tuple[GroupResult, ...]
     ) -> GroupResult:
-        """Return the result on the placement with the highest score, the first of several equal ones.
+        """Return the result on the placement with the highest score, or on the first of several equal ones.
 
         If scoring fails, return a result with the error.
         """
@@ -230,15 +236,16 @@ class PodGroupCycle:
     def _try_members(self, view: Fork, post_filter: bool, placement: GroupPlacement | None = None) -> GroupResult:
         """Try the pods in order, each with the earlier ones assumed, on all nodes or on those of the placement.
 
-        The group fits if Permit succeeds for one of the pods. If some pods need preemption, it then waits for that. An
-        error ends the attempt. Since v1.37, PlacementFeasible plugins decide in place of Permit.
+        The group fits if Permit succeeds for one of the pods. If pods tried until then need preemption, the group waits
+        for that instead. An error ends the attempt. Since v1.37, PlacementFeasible plugins decide in place of Permit.
         """
         assumed = view.fork()
         assumed.placement = mask_placement(placement, view)
         if assumed.group_since is None:
             assumed.group_since = len(assumed.trail)
         if self.checks_feasibility:
-            return self._try_while_feasible(assumed)
+            return self._try_members_while_feasible(assumed)
+
         results: list[MemberResult] = []
         status = NO_FIT
         waits_on_preemption = preempts = False
@@ -248,8 +255,8 @@ class PodGroupCycle:
             has_node = member.placed or member.requires_preemption
             if not has_node and member.status.rejected:
                 continue
-            if not has_node:
-                status = _build_member_error(member)
+            if not has_node:  # an error
+                status = _build_group_error(member)
                 waits_on_preemption = False
                 break
             preempts |= member.requires_preemption
@@ -258,7 +265,7 @@ class PodGroupCycle:
                 status = Status(Code.UNSCHEDULABLE, (UNSCHEDULABLE_GROUP, WAITING)) if preempts else SUCCESS
         return GroupResult(status, tuple(results), waits_on_preemption)
 
-    def _try_while_feasible(self, view: Fork) -> GroupResult:
+    def _try_members_while_feasible(self, view: Fork) -> GroupResult:
         """Try the pods in order, each with the earlier ones assumed, as long as the group can still be bound.
 
         PlacementFeasible plugins decide about that before the first pod and after each pod.
@@ -276,7 +283,7 @@ class PodGroupCycle:
             member, view = self._try_member(view, position, post_filter=False)
             results.append(member)
             if not member.placed and not member.status.rejected:
-                status = _build_member_error(member)
+                status = _build_group_error(member)
                 break
             progress = GroupProgress(progress.scheduled + member.placed, progress.remaining - 1)
             status = self._check_feasibility(group, progress)
@@ -287,14 +294,14 @@ class PodGroupCycle:
         return GroupResult(status, tuple(results), nominated_rows={}, after=view if self.within else None)
 
     def _count_placed_pods(self, view: Fork) -> int:
-        """Return how many pods of the PodGroup have a node already."""
+        """Return how many pods of the PodGroup have a node already. The group must not be a gang of another project."""
         assert len(self.key) == 2
         return len(find_group_state(view, self.key).scheduled)
 
     def _check_feasibility(self, group: PodGroup | None, progress: GroupProgress) -> Status:
         """Return the first status of a PlacementFeasible plugin that is not Success, otherwise Success.
 
-        An error gets upstream's prefix. A group that does not exist is feasible.
+        An error gets upstream's prefix. A group whose object does not exist is feasible.
         """
         status = SUCCESS if group is None else run_placement_feasible(self.framework, group, progress)
         if status.code is Code.ERROR:
@@ -302,9 +309,10 @@ class PodGroupCycle:
         return status
 
     def _try_member(self, view: Fork, position: Position, post_filter: bool) -> tuple[MemberResult, Fork]:
-        """Run the cycle of one pod, assume it on the chosen node, and return its result with the fork to continue with.
+        """Run the cycle of one pod and assume it on the chosen node.
 
-        With `post_filter`, a pod that fits nowhere may preempt, and is then assumed on its nominated node.
+        Return the pod's result and the fork to continue with. With `post_filter`, a pod that fits nowhere may preempt,
+        and is then assumed on its nominated node.
         """
         cycle = run_cycle(self.framework, self.infos[position], view, self.sampling)
         if cycle.schedulable:
@@ -316,9 +324,10 @@ class PodGroupCycle:
         return self.assume_member(view, cycle, member)
 
     def assume_member(self, view: Fork, cycle: Cycle, member: MemberResult) -> tuple[MemberResult, Fork]:
-        """Assume a pod on its node, reserve for it and ask Permit. Return its result with the fork to continue with.
+        """Assume a pod on its node, reserve for it and ask Permit, unless PlacementFeasible plugins decide.
 
-        A pod that Reserve or Permit rejects leaves no trace in that fork.
+        Return the pod's result and the fork to continue with. A pod that Reserve or Permit rejects leaves no trace in
+        this fork.
         """
         position, row = member.position, member.row
         info = self.infos[position]
@@ -341,7 +350,7 @@ class PodGroupCycle:
 
 
 def format_no_fitting_placement(results: Sequence[GroupResult]) -> str:
-    """Return the message for a group that fits on no placement."""
+    """Return upstream's message for a group that fits on no placement, with the first placement's reason."""
     return f"0/{len(results)} placements are available, first placement status: {results[0].status.reasons[0]}"
 
 
@@ -351,7 +360,7 @@ def wrap_as_group_rejection(status: Status) -> Status:
 
 
 def mask_placement(placement: GroupPlacement | None, view: Fork) -> Bools | None:
-    """Return a mask (N,) of a placement's nodes, or None if these are all nodes or there is no placement."""
+    """Return a mask (N,) of a placement's nodes, or None for a placement of all nodes or no placement."""
     if placement is None or len(placement.rows) == len(view.nodes):
         return None
     mask = np.zeros(len(view.nodes), np.bool_)
@@ -364,8 +373,8 @@ def _join_reasons(status: Status) -> str:
     return ", ".join(status.reasons)
 
 
-def _build_member_error(member: MemberResult) -> Status:
-    """Build the group's error status after an error of one of its pods."""
+def _build_group_error(member: MemberResult) -> Status:
+    """Build the group's error status, since one of its pods failed with an error."""
     return Status(Code.ERROR, (OTHER_FAILED.format(_join_reasons(member.status)),))
 
 
@@ -382,7 +391,8 @@ def _build_placed_member_result(cycle: Cycle, position: Position, row: Row) -> M
 def _build_failed_member(cycle: Cycle, position: Position, outcome: PostFilterOutcome | None) -> MemberResult:
     """Build the result for a pod without feasible nodes. `outcome` is None if PostFilter did not run.
 
-    If preemption found victims, the result has the nominated node and requires preemption.
+    If preemption found victims, the result has the nominated node and requires preemption. An error of the cycle, or a
+    placement without nodes, clears the nomination.
     """
     if cycle.error is not None:
         return MemberResult(position, Status(Code.ERROR, (cycle.error,)), nominated="")
@@ -400,10 +410,10 @@ def _build_failed_member(cycle: Cycle, position: Position, outcome: PostFilterOu
                 Row(row),
                 nominated=result.nominated_node,
                 requires_preemption=True,
-                victims=_get_victims(result.report, row),
+                victims=_get_victims_on_row(result.report, row),
                 rejectors=rejectors,
             )
-    return MemberResult(position, status, nominated=_get_nomination(outcome), rejectors=rejectors)
+    return MemberResult(position, status, nominated=_find_nomination_after_post_filter(outcome), rejectors=rejectors)
 
 
 def _build_rejected_member(position: Position, outcome: PermitOutcome) -> MemberResult:
@@ -415,15 +425,18 @@ def _build_rejected_member(position: Position, outcome: PermitOutcome) -> Member
 
 
 def _build_permit_rejectors(outcome: PermitOutcome) -> Rejectors:
-    """Build the rejectors of a pod that a Permit plugin rejected. After Pending, the plugin waits for its own event."""
+    """Build the rejectors of a pod that a Permit plugin rejected.
+
+    After the status Pending, the plugin counts as one that waits for its own event.
+    """
     plugin = frozenset((outcome.plugin,))
     if outcome.status.code is Code.PENDING:
         return Rejectors(unschedulable=plugin, pending=plugin)
     return Rejectors(unschedulable=plugin)
 
 
-def _get_nomination(outcome: PostFilterOutcome) -> str | None:
-    """Return the pod's nomination after PostFilter: "" if it is cleared, or None if it stays as it was.
+def _find_nomination_after_post_filter(outcome: PostFilterOutcome) -> str | None:
+    """Return "" if PostFilter clears the pod's nomination, or None if the nomination stays as it was.
 
     It is cleared if preemption was tried in vain or no PostFilter plugin ran.
     """
@@ -433,7 +446,7 @@ def _get_nomination(outcome: PostFilterOutcome) -> str | None:
     return "" if is_cleared else None
 
 
-def _get_victims(report: Preemption, row: int) -> tuple[Position, ...]:
-    """Return the victims of the best candidate on this row."""
+def _get_victims_on_row(report: Preemption, row: int) -> tuple[Position, ...]:
+    """Return the victims of the best candidate on this row, which must exist."""
     assert report.choice is not None
     return next(candidate.victims for candidate in report.choice.tied if candidate.row == row)

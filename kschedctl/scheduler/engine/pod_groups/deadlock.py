@@ -36,16 +36,17 @@ def is_placed(result: GroupResult) -> bool:
 def is_half_placed(view: Fork, key: AnyGroupKey) -> bool:
     """Return whether some pods of a gang have a node, but fewer than the gang needs."""
     placed = len(_find_placed_pods(view, key))
-    return 0 < placed < _get_min_count(view, key) - _count_succeeded(view, key)
+    return 0 < placed < _get_min_pod_count(view, key) - _count_succeeded(view, key)
 
 
-def find_deadlocked_gangs(
+def find_blocking_gangs(
     cycle: PodGroupCycle, fits: Callable[[GroupResult], bool] = is_placed, *, own_groups: bool = True
 ) -> list[AnyGroupKey]:
     """Return the half-placed gangs that keep this half-placed gang from being placed.
 
-    The gang is replayed without each of them in turn, and `fits` decides whether enough of its pods are placed. With
-    `own_groups`, the scheduler places Kubernetes' PodGroups together. Gangs of other projects always count.
+    The gang is replayed without each of at most MAX_TRIED others, and `fits` decides whether enough of its pods are
+    placed. With `own_groups`, PodGroups of Kubernetes count too, because the scheduler places their pods together.
+    Gangs of other projects always count.
     """
     view = cycle.view
     if not is_half_placed(view, cycle.key):
@@ -55,8 +56,8 @@ def find_deadlocked_gangs(
     return [key for key in half_placed[:MAX_TRIED] if fits(cycle.run(_remove_gang(view, key), post_filter=False))]
 
 
-def _get_min_count(view: Fork, key: AnyGroupKey) -> int:
-    """Return how many pods of a gang need nodes at once, or 0 if the group is not a gang or the number is unknown."""
+def _get_min_pod_count(view: Fork, key: AnyGroupKey) -> int:
+    """Return how many pods of a gang need nodes at once, or 0 if the number is unknown or the group is not a gang."""
     if isinstance(key, GangKey):
         return find_gang_terms(view, key).least or 0
     group = find_pod_group(view, key)
@@ -65,7 +66,10 @@ def _get_min_count(view: Fork, key: AnyGroupKey) -> int:
 
 
 def _count_succeeded(view: Fork, key: AnyGroupKey) -> int:
-    """Return how many succeeded pods count as placed: 0 for PodGroups of Kubernetes and of coscheduling."""
+    """Return how many pods of a gang have succeeded and still count as placed.
+
+    PodGroups of Kubernetes and of coscheduling count none.
+    """
     if not isinstance(key, GangKey) or key.project is GangProject.COSCHEDULING:
         return 0
     ended = find_ended_pods(view).get(key)
@@ -99,11 +103,11 @@ class Crossing(NamedTuple):
     """Groups that place other pods of the awaited groups separately, so that neither has the pods of both."""
 
 
-def find_crossing(cycle: PodGroupCycle, result: GroupResult, *, own_groups: bool) -> Crossing:
+def find_groups_sharing_pods(cycle: PodGroupCycle, result: GroupResult, *, own_groups: bool) -> Crossing:
     """Find the groups for which a tried group waits at Permit, and the PodGroups that compete for their pods.
 
-    There are none unless Permit made all placed pods wait. With `own_groups`, the scheduler places the pods of
-    Kubernetes' PodGroups together.
+    Nothing is found if the group fits, waits for preemption, or has no pod that waits at Permit. With `own_groups`, the
+    scheduler places the pods of Kubernetes' PodGroups together.
     """
     waits = [member.position for member in result.members if member.permit and member.permit.code is Code.WAIT]
     if result.placed or result.waiting_on_preemption or not waits:
@@ -120,7 +124,7 @@ def _find_groups_of_pods(
 ) -> tuple[AnyGroupKey, ...]:
     """Return the groups to which these pods belong, without the excluded groups.
 
-    These are the gangs of the profile's plugin and, with `own_groups`, the PodGroups.
+    These are the gangs of the profile's gang plugin and, with `own_groups`, the PodGroups of Kubernetes.
     """
     plugin = find_gang_plugin(cycle.framework)
     groups: dict[AnyGroupKey, None] = {}

@@ -57,7 +57,7 @@ def find_gang_plugin(framework: FrameworkLike) -> GangPlugin | None:
 
 
 class GangTerms(NamedTuple):
-    """The numbers of pods of a gang that need nodes at the same time."""
+    """The minimum numbers of pods of a gang that need nodes at the same time."""
 
     least: int | None
     """Minimum number of pods; None if it is unknown or invalid."""
@@ -79,13 +79,13 @@ class GangPods(NamedTuple):
         return len(self.waiting) + len(self.assigned)
 
     def count_gated(self, view: Fork) -> int:
-        """Return how many of the pods have scheduling gates."""
+        """Return how many pods of the gang, on nodes or not, have scheduling gates."""
         gated = view.memo((GangPods, "gated"), lambda: view.pods.where(_is_gated))
         return int(gated[view.pods.info[np.concatenate(self)]].sum())
 
 
 def find_gang_pods(view: Fork, key: GangKey) -> GangPods:
-    """Return the waiting and the placed pods of a gang in the current state."""
+    """Return the pods of a gang that have not ended, as pods without a node and pods on nodes."""
     positions = view.pods.by_gang.get(key, NO_MEMBERS)
     if view.absent is not None:
         positions = positions[~view.absent[positions]]
@@ -101,7 +101,7 @@ class EndedPods(NamedTuple):
 
 
 def find_ended_pods(view: Fork) -> Mapping[GangKey, EndedPods]:
-    """Return the ended pods of each gang that has some."""
+    """Return the succeeded and failed pods of each gang that has any."""
     return view.memo(EndedPods, lambda: dict(_iter_ended_pods(view.cluster.pods)))
 
 
@@ -123,9 +123,10 @@ def _iter_ended_pods(table: PodTable) -> Iterator[tuple[GangKey, EndedPods]]:
 
 
 def find_gang_terms(view: Fork, key: GangKey) -> GangTerms:
-    """Return how many pods a gang needs, as stated by its object or, for Kueue, by its pods.
+    """Return how many pods a gang needs at once.
 
-    The result names the problem if the number is missing or invalid.
+    The gang's object says so or, for Kueue, each pod's annotation. The result names the problem if the number is
+    missing or invalid.
     """
     if key.project is GangProject.KUEUE:
         return _find_kueue_terms(view, key)
@@ -140,9 +141,9 @@ def find_gang_terms(view: Fork, key: GangKey) -> GangTerms:
 
 
 def _find_kueue_terms(view: Fork, key: GangKey) -> GangTerms:
-    """Return how many pods a Kueue group needs, which every pod states in an annotation.
+    """Return how many pods a Kueue group needs, which every pod has to state in an annotation.
 
-    With fast admission, the group needs only the pods that exist.
+    With fast admission, the group needs only the pods that exist. Pods that disagree are a problem.
     """
     positions = view.pods.by_gang.get(key, NO_MEMBERS).tolist()
     annotations = [view.pods.objects[position].metadata.annotations for position in positions]
@@ -171,13 +172,13 @@ def _parse_go_int(text: str) -> int | None:
 
 
 def find_coscheduling_group(view: Fork, key: GangKey) -> CoschedulingPodGroup | None:
-    """Return the PodGroup object of a scheduler-plugins gang, or None."""
+    """Return the PodGroup object of a scheduler-plugins gang, or None if it does not exist."""
     gang = find_gang_object(view, key._replace(project=GangProject.COSCHEDULING))
     return gang if isinstance(gang, CoschedulingPodGroup) else None
 
 
 def find_gang_object(view: Fork, key: GangKey) -> GangObject | None:
-    """Return the object that defines a gang, or None. Kueue has no such objects."""
+    """Return the object that defines a gang, or None if it does not exist. Kueue has no such objects."""
     kind = GROUP_KINDS.get(key.project)
     if kind is None:
         return None

@@ -89,7 +89,7 @@ class GroupTree:
 
 
 def get_min_count(group: AnyGroup) -> int:
-    """Return the minimum number of pods or child groups that need nodes, which is 1 without a gang policy."""
+    """Return the minimum number of pods or child groups that need nodes at once, which is 1 without a gang policy."""
     gang = group.spec.scheduling_policy.gang
     if gang is None:
         return 1
@@ -97,7 +97,7 @@ def get_min_count(group: AnyGroup) -> int:
 
 
 def find_composite(view: Fork, key: EntityKey) -> CompositePodGroup | None:
-    """Return the CompositePodGroup with this key, or None."""
+    """Return the CompositePodGroup with this key, or None if it does not exist."""
     composite: CompositePodGroup | None = view.objects.index(
         "composite pod groups", _index_composites, "CompositePodGroup"
     ).get(key)
@@ -105,7 +105,7 @@ def find_composite(view: Fork, key: EntityKey) -> CompositePodGroup | None:
 
 
 def find_group(view: Fork, key: EntityKey) -> AnyGroup | None:
-    """Return the PodGroup or CompositePodGroup with this key, or None."""
+    """Return the PodGroup or CompositePodGroup with this key, or None if it does not exist."""
     return find_composite(view, key) if key.composite else find_pod_group(view, (key.namespace, key.name))
 
 
@@ -165,7 +165,11 @@ def build_tree(view: Fork, key: GroupKey) -> GroupTree:
 
 
 def find_composite_tree(view: Fork, key: GroupKey) -> GroupTree | None:
-    """Return the tree of groups above a PodGroup, or None if it has no parent or the tree is invalid."""
+    """Return the tree of groups to which a PodGroup belongs, or None.
+
+    There is none if groups of groups are off, if the PodGroup does not exist or has no parent, or if the tree is
+    invalid.
+    """
     group = find_pod_group(view, key) if view.settings.groups_of_groups else None
     if group is None or find_parent_key(group) is None:
         return None
@@ -176,14 +180,17 @@ def find_composite_tree(view: Fork, key: GroupKey) -> GroupTree | None:
 
 
 def iter_child_orders(tree: GroupTree) -> Iterator[GroupTree]:
-    """Yield the tree with the groups of all its levels in every possible order, starting with the current order."""
+    """Yield copies of the tree with its groups on all levels in every possible order, the current order first."""
     for children in permutations(tree.children):
         for reordered_children in product(*map(iter_child_orders, children)):
             yield replace(tree, children=reordered_children)
 
 
 def _find_top_key(view: Fork, key: EntityKey) -> EntityKey:
-    """Return the highest ancestor within the maximum depth. Raises PluginError if an object is missing."""
+    """Return the key of the highest CompositePodGroup above this one, within the maximum depth.
+
+    Raises PluginError if an object is missing.
+    """
     for _ in range(MAX_TREE_DEPTH - 1):
         composite = find_composite(view, key)
         if composite is None:
@@ -198,13 +205,17 @@ def _find_top_key(view: Fork, key: EntityKey) -> EntityKey:
 def _find_repeated_group(view: Fork, key: EntityKey, seen: set[EntityKey]) -> EntityKey | None:
     """Return the first CompositePodGroup that is visited twice on the way down from a group, or None.
 
-    The groups that were visited are added to `seen`.
+    All visited groups are added to `seen`.
     """
     if key in seen:
         return key
     seen.add(key)
-    below = (_find_repeated_group(view, child, seen) for child in _list_children(view, key) if child.composite)
-    return next((circular for circular in below if circular is not None), None)
+    for child in _list_children(view, key):
+        if child.composite:
+            repeated = _find_repeated_group(view, child, seen)
+            if repeated is not None:
+                return repeated
+    return None
 
 
 def _build_subtree(view: Fork, key: EntityKey, composite: CompositePodGroup) -> GroupTree:
@@ -223,7 +234,7 @@ def _build_subtree(view: Fork, key: EntityKey, composite: CompositePodGroup) -> 
 
 
 def _list_children(view: Fork, key: EntityKey) -> tuple[EntityKey, ...]:
-    """Return the keys of the groups whose parent is this group, sorted by name. Upstream uses a Go map's order."""
+    """Return the keys of the groups whose parent is this group, sorted by name, while upstream has no order."""
     children: tuple[EntityKey, ...] = view.objects.index(
         "children of groups", _index_by_parent, "PodGroup", "CompositePodGroup"
     ).get(key, ())
@@ -231,7 +242,7 @@ def _list_children(view: Fork, key: EntityKey) -> tuple[EntityKey, ...]:
 
 
 def find_placed_pods(view: Fork, group: AnyGroup) -> Rows:
-    """Return the positions of the pods of a group, or of all groups below it, that have a node."""
+    """Return the positions of the pods on nodes that belong to a group or to a group below it."""
     key = group.metadata.namespace, group.metadata.name
     if isinstance(group, PodGroup):
         return find_group_state(view, key).scheduled
@@ -242,7 +253,7 @@ def find_placed_pods(view: Fork, group: AnyGroup) -> Rows:
 def has_enough_pods(view: Fork, tree: GroupTree, extra_pod_group: GroupKey | None = None) -> bool:
     """Return whether enough pods of a PodGroup exist, or enough child groups of a CompositePodGroup have enough pods.
 
-    `extra_pod_group` is a PodGroup for which one more pod is counted.
+    `extra_pod_group` is a PodGroup for which one more pod is counted than exists.
     """
     if tree.key.composite:
         return sum(has_enough_pods(view, child, extra_pod_group) for child in tree.children) >= tree.min_count

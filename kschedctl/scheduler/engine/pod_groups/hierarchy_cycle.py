@@ -108,7 +108,10 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         return results
 
     def assume_member(self, view: Fork, cycle: Cycle, member: MemberResult) -> tuple[MemberResult, Fork]:
-        """Assume a pod on its node and reserve for it, no matter to which group it belongs."""
+        """Assume a pod on its node and reserve for it, in the same way for all groups.
+
+        Return the pod's result and the fork to continue with.
+        """
         return self._build_leaf_cycle(next(self.tree.leaves)).assume_member(view, cycle, member)
 
     def _build_leaf_cycle(self, leaf: GroupTree) -> PodGroupCycle:
@@ -129,14 +132,16 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
     def _try_group(self, view: Fork, tree: GroupTree, results: GroupResults) -> tuple[GroupResult, Fork]:
         """Try one group, and return its result with the fork to continue with.
 
-        A group that does not fit leaves no trace in that fork. Results of all groups below are added to `results`.
+        A group that does not fit leaves no trace in this fork. The results of the group and of all groups below are
+        added to `results`.
         """
         if tree.key.composite:
             return self._try_placements(view, tree, results)
         result = self._build_leaf_cycle(tree).try_placements(view, post_filter=False)
-        results[tree.key] = replace(
-            result, after=None, tried=tuple(replace(attempt, after=None) for attempt in result.tried)
-        )
+
+        # Forks are large and not needed in the results.
+        tried_without_forks = tuple(replace(attempt, after=None) for attempt in result.tried)
+        results[tree.key] = replace(result, after=None, tried=tried_without_forks)
         return results[tree.key], _get_next_fork(result, view)
 
     def _try_placements(self, view: Fork, tree: GroupTree, results: GroupResults) -> tuple[GroupResult, Fork]:
@@ -147,15 +152,17 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         try:
             placements = generate_placements(self.framework, tree.group, view)
         except PluginError as failure:
-            return self._record_rejection(tree, results, Status(Code.ERROR, (str(failure),))), view
+            return self._add_unfit_result(tree, results, Status(Code.ERROR, (str(failure),))), view
         if not placements:
-            return self._record_rejection(tree, results, Status(Code.UNSCHEDULABLE, (NO_PLACEMENTS,))), view
+            return self._add_unfit_result(tree, results, Status(Code.UNSCHEDULABLE, (NO_PLACEMENTS,))), view
+
         tried = []
         for placement in placements:
             attempt = self._try_placement(view, tree, placement)
             if attempt.result.status.code is Code.ERROR:
-                return self._record_rejection(tree, results, attempt.result.status), view
+                return self._add_unfit_result(tree, results, attempt.result.status), view
             tried.append(attempt)
+
         fitting = [attempt for attempt in tried if attempt.result.placed]
         if not fitting:
             first = tried[0]
@@ -164,22 +171,22 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
             result = replace(first.result, status=status, tried=tuple(attempt.result for attempt in tried))
             results |= first.below | {tree.key: result}
             return result, view
-        return self._choose_best(view, tree, fitting, tried, results)
+        return self._choose_best_placement(view, tree, fitting, tried, results)
 
-    def _record_rejection(self, tree: GroupTree, results: GroupResults, status: Status) -> GroupResult:
-        """Add a group's result with this status to `results`, and return it."""
+    def _add_unfit_result(self, tree: GroupTree, results: GroupResults, status: Status) -> GroupResult:
+        """Add a result with this status, a rejection or an error, for the group to `results`, and return it."""
         results[tree.key] = GroupResult(status, nominated_rows={})
         return results[tree.key]
 
     def _try_placement(self, view: Fork, tree: GroupTree, placement: GroupPlacement) -> _PlacementAttempt:
-        """Try the child groups on one placement."""
+        """Try the child groups on one placement, on a fork of the view."""
         inner_view = view.fork()
         below = GroupResults()
         inner_view.placement = mask_placement(placement, view)
         status, view_after = self._try_children(inner_view, tree, below)
         return _PlacementAttempt(GroupResult(status, placement=placement, nominated_rows={}), below, view_after)
 
-    def _choose_best(
+    def _choose_best_placement(
         self,
         view: Fork,
         tree: GroupTree,
@@ -189,8 +196,8 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
     ) -> tuple[GroupResult, Fork]:
         """Return the result on the placement with the highest score, with the fork to continue with.
 
-        Of several equal placements, the first is taken. The result and those of the groups below are added to
-        `results`.
+        Of several equal placements, the first is taken. This result and the results of the groups below are added to
+        `results`. If scoring fails, the group gets an error.
         """
         best = fitting[0]
         scores = {}
@@ -199,7 +206,7 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
                 proposals = [self._build_proposal(tree, attempt) for attempt in fitting]
                 scores = score_placements(self.framework, tree.group, view, proposals)
             except PluginError as failure:
-                return self._record_rejection(tree, results, Status(Code.ERROR, (str(failure),))), view
+                return self._add_unfit_result(tree, results, Status(Code.ERROR, (str(failure),))), view
             total = np.sum([np.zeros(len(fitting), np.int64), *scores.values()], axis=0)
             best = fitting[int(total.argmax())]
         result = replace(best.result, tried=tuple(attempt.result for attempt in tried), scores=scores)
@@ -217,7 +224,7 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
     def _try_children(self, view: Fork, tree: GroupTree, results: GroupResults) -> tuple[Status, Fork]:
         """Try the child groups in order, each with the earlier ones assumed, while enough of them can still fit.
 
-        Return the status of the parent with the fork to continue with, which is `view` itself unless the parent fits.
+        Return the parent's status and the fork to continue with, which is `view` itself unless the parent fits.
         """
         progress = GroupProgress(0, len(tree.children))
         view_after = view
@@ -252,7 +259,7 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
 def _get_next_fork(result: GroupResult, view: Fork) -> Fork:
     """Return the fork with which to continue after a group was tried in `view`.
 
-    If the group was placed, this is `result.after`, whose placement is changed to that of `view`.
+    If the group was placed, this is `result.after`, whose placement is set back to the placement of `view`.
     """
     if not result.placed or result.after is None:
         return view
@@ -262,9 +269,9 @@ def _get_next_fork(result: GroupResult, view: Fork) -> Fork:
 
 
 def complete_results(tree: GroupTree, results: Mapping[EntityKey, GroupResult]) -> GroupResults:
-    """Return results for all groups of a tree.
+    """Return results for all groups of a tree, including groups that were not tried.
 
-    A group without a result, or below a group that does not fit, gets the status of its parent.
+    A group gets the status of its parent if it has no result, or if it fits but its parent does not.
     """
     completed: GroupResults = {}
     parent_results: dict[EntityKey, GroupResult] = {}

@@ -59,7 +59,7 @@ class PlacementScorePlugin(Plugin, Protocol):
     def normalize_placements(self, scores: Scores) -> Scores:
         """Return the scores of all placements scaled to 0 to 100, (S,).
 
-        They stay unchanged if upstream's plugin does not scale scores.
+        Scores stay unchanged if upstream's plugin does not scale them.
         """
 
 
@@ -81,7 +81,7 @@ def score_placements(
 ) -> dict[str, Scores]:
     """Return the weighted scores of all proposed placements by plugin, (S,) each.
 
-    Raises PluginError, also for a normalized score outside 0 to 100.
+    Raises PluginError if a plugin fails or a normalized score is not between 0 and 100.
     """
     scores: dict[str, Scores] = {}
     plugins = [plugin for plugin in framework.plugins_at("placementScore") if offers(plugin, PlacementScorePlugin)]
@@ -101,7 +101,10 @@ def score_placements(
 
 
 def _normalize_scores(plugin: PlacementScorePlugin, raw: Scores) -> Scores:
-    """Return a plugin's normalized scores. Raises PluginError, also for scores outside 0 to 100."""
+    """Return a plugin's normalized scores, (S,).
+
+    Raises PluginError if the plugin fails or a score is not between 0 and 100.
+    """
     try:
         scores = plugin.normalize_placements(raw)
     except PluginError as failure:

@@ -49,9 +49,9 @@ class GroupPreemption(NamedTuple):
 
 
 def preempt_for_group(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
-    """Try preemption for a group that does not fit, and return its result with the outcome.
+    """Try preemption for a group that does not fit, and return its result together with the outcome of preemption.
 
-    The result of a group that was not read stays as it is.
+    If the group's object was not read, its result is returned unchanged.
     """
     if may_be_unread(cycle.view, cycle.key):
         return result
@@ -61,7 +61,10 @@ def preempt_for_group(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
 
 
 def _preempt_before_1_37(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
-    """Return the result with the outcome of preemption, whose reasons are appended if no victims are found."""
+    """Return the result with the outcome of preemption, as in versions before v1.37.
+
+    If no victims are found, the reasons are appended to the result's reasons.
+    """
     if _has_default_preemption(cycle):
         preemption = _try_preemption(cycle)
     else:
@@ -75,13 +78,16 @@ def _preempt_before_1_37(cycle: PodGroupCycle, result: GroupResult) -> GroupResu
 
 
 def _preempt_since_1_37(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
-    """Return the result after DefaultPreemption's PodGroupPostFilter, unchanged if the profile lacks that plugin."""
+    """Return the result with the outcome of DefaultPreemption's PodGroupPostFilter.
+
+    If the profile lacks this plugin, the result is returned unchanged.
+    """
     if not _has_default_preemption(cycle):
         return result
     return _add_preemption_outcome(cycle, result, _try_preemption(cycle))
 
 
-def run_tree(cycle: HierarchyCycle, *, workload_aware: bool) -> GroupResults:
+def run_tree_cycle(cycle: HierarchyCycle, *, workload_aware: bool) -> GroupResults:
     """Run the cycle of a tree of groups and return the results of all its groups.
 
     With `workload_aware`, preemption is tried for a tree that does not fit.
@@ -95,8 +101,8 @@ def run_tree(cycle: HierarchyCycle, *, workload_aware: bool) -> GroupResults:
 def _preempt_for_tree(cycle: HierarchyCycle, results: GroupResults) -> GroupResults:
     """Try preemption for a tree whose root does not fit, and return the results with the outcome.
 
-    The reason is appended to the status of each group. If several groups share a status, it is appended several times.
-    Only the root's result has the victims. Without DefaultPreemption, the results stay as they are.
+    The reason is appended to the status of each group, several times if several groups share the status. Only the
+    root's result has the victims. Without DefaultPreemption, the results are returned unchanged.
     """
     if not _has_default_preemption(cycle):
         return results
@@ -138,7 +144,11 @@ def _has_default_preemption(cycle: AnyCycle) -> bool:
 
 
 def _try_preemption(cycle: AnyCycle) -> GroupPreemption:
-    """Select the victims of a group. If the group may not preempt or needs no further victims, the status says so."""
+    """Select the victims of a group, or return a status that says why it does not preempt.
+
+    The group may not be allowed to preempt, may still wait for its victims, or may find no potential victims.
+    """
+    # The group has to exist and to be allowed to preempt.
     release, group = cycle.framework.release, cycle.preemptor
     if group is None:
         assert isinstance(cycle, PodGroupCycle)
@@ -149,6 +159,8 @@ def _try_preemption(cycle: AnyCycle) -> GroupPreemption:
         return GroupPreemption(Status(Code.UNSCHEDULABLE, (CONSTRAINED,)))
     if never_preempts(group, (cycle.infos[member] for member in cycle.members), cycle.view):
         return GroupPreemption(Status(Code.UNSCHEDULABLE, (NEVER,)))
+
+    # It has to have potential victims that are not being evicted for it already.
     potential = find_potential_victims(cycle.view, get_group_priority(group, cycle.view), release)
     if WAITS_FOR_VICTIMS.at(release) and _are_victims_leaving(cycle, potential):
         return GroupPreemption(Status(Code.SUCCESS, (ONGOING,)))
@@ -158,7 +170,7 @@ def _try_preemption(cycle: AnyCycle) -> GroupPreemption:
 
 
 def _are_victims_leaving(cycle: AnyCycle, potential: Iterable[Victim]) -> bool:
-    """Return whether potential victims are being evicted on nodes that are nominated for the group's pods."""
+    """Return whether potential victims are being evicted on nodes for which the group's pods are nominated."""
     view = cycle.view
     rows = {view.nodes.index.get(cycle.infos[member].pod.status.nominated_node_name) for member in cycle.members}
     return any(
@@ -168,7 +180,7 @@ def _are_victims_leaving(cycle: AnyCycle, potential: Iterable[Victim]) -> bool:
 
 
 def _select_victims(cycle: AnyCycle, potential: list[Victim]) -> GroupPreemption:
-    """Select the victims by removing all potential ones and putting back those that the group leaves room for.
+    """Select the victims by removing all potential victims and putting back as many as the group leaves room for.
 
     Victims whose eviction would violate a PDB are put back first. If the group does not fit even without all potential
     victims, return the status of that attempt.
@@ -199,10 +211,13 @@ def _select_victims(cycle: AnyCycle, potential: list[Victim]) -> GroupPreemption
 
 
 def _sort_for_reprieve(cycle: AnyCycle, potential: list[Victim]) -> list[Victim]:
-    """Return the victims with those first whose eviction would violate a PDB, the most important ones first."""
+    """Return the victims in the order in which they are put back.
+
+    Victims whose eviction would violate a PDB come first, and then importance decides.
+    """
     by_importance = sorted(potential, key=lambda victim: victim.importance)
-    violating = get_budgets(cycle.view).find_violating_units(
-        (victim.pods for victim in by_importance), whole=AS_GROUPS.at(cycle.framework.release)
+    violating = get_budgets(cycle.view).find_units_violating_budgets(
+        (victim.pods for victim in by_importance), charges_all_pods=AS_GROUPS.at(cycle.framework.release)
     )
     protected = [victim for victim, violates in zip(by_importance, violating, strict=True) if violates]
     unprotected = [victim for victim, violates in zip(by_importance, violating, strict=True) if not violates]
@@ -210,9 +225,10 @@ def _sort_for_reprieve(cycle: AnyCycle, potential: list[Victim]) -> list[Victim]
 
 
 def _try_reprieve(cycle: AnyCycle, view: Fork, victim: Victim, members: Sequence[MemberResult] | None) -> bool:
-    """Put a victim back if the group still fits, and return whether it does. Otherwise the victim stays removed.
+    """Put a victim back if the group still fits then, and return whether it does.
 
-    With `members`, these must fit on their nodes. With None, the group may be placed anywhere.
+    With `members`, these must fit on their nodes. With None, the group may be placed anywhere. If the group does not
+    fit, the victim stays removed.
     """
     for position in victim.pods:
         view.assume(position, Row(int(cycle.view.node[position])))

@@ -93,7 +93,7 @@ class PlacementFeasiblePlugin(Plugin, Protocol):
 
 
 def run_placement_feasible(framework: FrameworkLike, group: AnyGroup, progress: GroupProgress) -> Status:
-    """Return the first status of a PlacementFeasible plugin that is not Success, or Success if there is none."""
+    """Ask the PlacementFeasible plugins, and return the first status that is not Success, otherwise Success."""
     plugins = [plugin for plugin in framework.plugins_at("preEnqueue") if offers(plugin, PlacementFeasiblePlugin)]
     statuses = (plugin.placement_feasible(group, progress) for plugin in plugins)
     return next((status for status in statuses if status.code is not Code.SUCCESS), SUCCESS)
@@ -102,7 +102,7 @@ def run_placement_feasible(framework: FrameworkLike, group: AnyGroup, progress: 
 def find_validation_error(
     group: AnyGroup | None, waiting: Mapping[Position, PodInfo], view: Fork, release: KubeVersion
 ) -> str:
-    """Return why the pods of a group cannot be tried, or an empty string.
+    """Return why the pods of a group cannot be tried, or an empty string if they can.
 
     `waiting` has the group's waiting pods in order. `group` is None if the object does not exist.
     """
@@ -137,9 +137,10 @@ def never_preempts(group: AnyGroup, infos: Iterable[PodInfo], view: Fork) -> boo
 
 
 def _iter_differences(infos: Iterable[PodInfo], group: AnyGroup, first: PodInfo, view: Fork) -> Iterator[str]:
-    """Yield an error for each pod whose scheduler, priority or preemption policy differs from its group's.
+    """Yield an error for each scheduler name, priority or preemption policy of a pod that differs from its group's.
 
-    The first pod stands for the group where the group has no value of its own.
+    The scheduler name is compared with that of the `first` pod, and so is the policy in versions in which groups have
+    none.
     """
     priority = get_group_priority(group, view)
     if view.settings.policies_of_groups:
@@ -158,5 +159,5 @@ def _iter_differences(infos: Iterable[PodInfo], group: AnyGroup, first: PodInfo,
 
 
 def _get_preemption_policy(info: PodInfo) -> str:
-    """Return the pod's preemption policy, or the default."""
+    """Return the pod's preemption policy, which is PreemptLowerPriority by default."""
     return info.spec.preemption_policy or PREEMPTS

@@ -42,7 +42,10 @@ def schedules_groups_together(gates: FeatureGates) -> bool:
 
 
 def find_pod_group(view: Fork, key: AnyGroupKey) -> PodGroup | None:
-    """Return the PodGroup with this namespace and name, or None. Keys of other projects' gangs give None."""
+    """Return the PodGroup with this namespace and name, or None if it does not exist.
+
+    A gang of another project is no PodGroup, so its key gives None.
+    """
     pod_group: PodGroup | None = view.objects.index("pod groups", _index_by_key, "PodGroup").get(key)
     return pod_group
 
@@ -57,15 +60,15 @@ def get_group_priority(group: AnyGroup, view: Fork) -> int:
 
 def may_be_unread(view: Fork, key: AnyGroupKey) -> bool:
     """Return whether the group was not found but may exist, because not all PodGroups were read."""
-    *_, namespace, _ = key
+    *_, namespace, _ = key  # keys of gangs also name the project
     return find_pod_group(view, key) is None and view.cluster.gap("PodGroup", namespace) is not None
 
 
 def find_group_state(view: Fork, key: GroupKey) -> PodGroupState:
     """Return the waiting and the placed pods of a group. Waiting pods that no profile serves are left out.
 
-    While the group's preemption is tried, pods that it would evict count as placed: upstream's selectVictimsOnDomain
-    removes them only from NodeInfos.
+    While the group's preemption is tried, pods that it would evict count as placed, because upstream's
+    selectVictimsOnDomain removes them only from NodeInfos.
     """
     positions = view.pods.by_group.get(key, NO_MEMBERS)
     if view.absent is not None:
@@ -92,17 +95,18 @@ def find_completing_pod(view: Fork, key: AnyGroupKey, arrivals: Sequence[int]) -
 
 
 def mask_placed_pods(view: Fork, positions: Rows) -> Bools:
-    """Return which of the pods are assumed or bound, (M,). Pods bound to a node that does not exist count."""
+    """Return a mask (M,) of the given pods that are assumed or bound, even to a node that does not exist."""
     return (view.node[positions] >= 0) | _mask_bound_to_unknown_nodes(view, positions)
 
 
 def _mask_bound_to_unknown_nodes(view: Fork, positions: Rows) -> Bools:
-    """Return which of the pods were bound to a node that does not exist when the snapshot was taken, (M,)."""
+    """Return a mask (M,) of the given pods that were bound, in the snapshot, to a node that does not exist."""
     objects, snapshot = view.pods.objects, view.snapshot
     names = objects.table.node
     has_name = np.array([bool(name) for name in names.values], np.bool_)
     rows_in_table = objects.rows[positions]
     bound = has_name[names.codes[rows_in_table]]
+    # A pod created after the snapshot has no entry there, so its position is clipped to a valid one.
     positions_in_snapshot = np.minimum(positions, len(snapshot.node) - 1)
     return bound & (snapshot.node[positions_in_snapshot] < 0)
 

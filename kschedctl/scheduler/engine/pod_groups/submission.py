@@ -42,15 +42,18 @@ class PodGroupCondition(NamedTuple):
 
 
 def find_bound_members(result: GroupResult) -> dict[Position, Row]:
-    """Return the members that are bound, with their rows. If the group does not fit, none is."""
+    """Return the members that are bound, with their rows. No member is bound if the group does not fit."""
     return {member.position: member.row for member in result.members if member.placed} if result.placed else {}
 
 
 def find_failed_members(result: GroupResult, members: Sequence[Position], view: Fork) -> dict[Position, MemberFailure]:
-    """Return the failure of each member that is not bound, in the order of `members`, even if it was not tried."""
+    """Return the failure of each member that is not bound, in the order of `members`.
+
+    Members that were not tried fail for the reason of the group.
+    """
     tried = {member.position: member for member in result.members}
     bound = find_bound_members(result)
-    # Only results of v1.37 have nominations for the group as a whole.
+    # Only results of v1.37 or later have nominations for the group as a whole.
     build_failure = _build_failure_before_1_37 if result.nominated_rows is None else _build_failure_since_1_37
     return {member: build_failure(result, member, tried.get(member), view) for member in members if member not in bound}
 
@@ -68,7 +71,7 @@ def _build_failure_before_1_37(
         return MemberFailure(result.status, None)
     if member.placed and result.waiting_on_preemption:
         return MemberFailure(result.status, member.row)
-    if member.permit is not None and not result.waiting_on_preemption:
+    if member.permit is not None and not result.waiting_on_preemption:  # it fits, but too few others do
         reasons = (UNSCHEDULABLE_GROUP, ", ".join(member.permit.reasons))
         return MemberFailure(Status(Code.UNSCHEDULABLE, reasons))
     return MemberFailure(member.status, _find_nominated_row(member, view), member.rejectors)
@@ -95,23 +98,30 @@ def _build_failure_since_1_37(
 
 
 def _build_error_failure(result: GroupResult, member: MemberResult | None) -> MemberFailure:
-    """Build the failure of a member after an error: the member's own error if it has one, otherwise the group's."""
+    """Build the failure of a member whose group ended with an error.
+
+    The member's own error counts if it has one, otherwise the group's.
+    """
     if member is not None and member.status.code is Code.ERROR:
         return MemberFailure(member.status)
     return MemberFailure(result.status)
 
 
 def _find_nominated_row(member: MemberResult, view: Fork) -> Row | None:
-    """Return the member's nominated row, NO_ROW if the nomination is cleared, or None if it stays as it was."""
+    """Return the member's nominated row, or NO_ROW if the nomination is cleared.
+
+    Return None if the nomination stays as it was.
+    """
     if member.nominated is None:
         return None
     return Row(view.nodes.index.get(member.nominated, NO_ROW))
 
 
 def find_new_condition(result: GroupResult, group: PodGroup | None, release: KubeVersion) -> PodGroupCondition | None:
-    """Return the condition to write into the group's status, or None if the status does not change.
+    """Return the condition to write into the group's status, or None if nothing is to be written.
 
-    A group that was scheduled once keeps that condition. A group that does not exist has none.
+    Nothing is written if the condition has not changed, if the group was scheduled once before, or if the group's
+    object does not exist.
     """
     if group is None:
         return None
@@ -125,7 +135,7 @@ def find_new_condition(result: GroupResult, group: PodGroup | None, release: Kub
 
 
 def build_condition(result: GroupResult, type_: str) -> PodGroupCondition:
-    """Build the group's condition from the result of its cycle."""
+    """Build the group's condition of this type from the result of its cycle."""
     if result.placed:
         return PodGroupCondition(type_, "True", "Scheduled", result.message)
     reason = "Unschedulable" if result.status.rejected else "SchedulerError"

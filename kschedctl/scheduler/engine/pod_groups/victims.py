@@ -1,4 +1,4 @@
-"""Pods of groups in preemption: which of them preempt by themselves, and which are evicted evicted_unit.
+"""Pods of groups in preemption: which of them preempt by themselves, and which are evicted together.
 
 Upstream: pkg/scheduler/framework/preemption/types.go and util.go, PostFilter and PreEnqueue in
 pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go (v1.36; in v1.37 pods have the priority of their
@@ -29,7 +29,7 @@ POD, POD_GROUP, COMPOSITE = 1, 2, 3
 
 
 class Victim(NamedTuple):
-    """Pods that are evicted evicted_unit."""
+    """Pods that are evicted together."""
 
     pods: tuple[Position, ...]
     priority: int
@@ -79,7 +79,7 @@ def find_potential_victims(view: Fork, priority: int, release: KubeVersion) -> l
 
 
 def find_preemption_priorities(view: Fork, roles: Mapping[GroupKey, PreemptionRole]) -> Counts:
-    """Return the priority that each pod has in preemption, (P,)."""
+    """Return the priority that each pod has in preemption, (P,): the priority of its group's role or its own."""
     priorities: Counts = view.pods.priority[view.pods.info]
     for key, role in roles.items():
         if role.priority is not None:
@@ -91,8 +91,7 @@ def find_preemption_role(view: Fork, key: GroupKey, *, as_groups: bool) -> Preem
     """Return a group's role in preemption. Pods of a missing group count by themselves.
 
     In a group of groups, the root's priority counts, and the highest group that is disrupted as a whole is evicted.
-    Without `as_groups`, a group has a priority of its own only if some group above it, or the group itself, is
-    disrupted as a whole.
+    Without `as_groups`, a group has a role only if it is disrupted as a whole, or a group above it is.
     """
     ancestors = list(iter_ancestors(view, key))
     disrupted_together = [key_above for key_above, group in ancestors if group.spec.is_disrupted_together]
@@ -111,7 +110,7 @@ def _get_rank(key: GroupKey | None, role: PreemptionRole) -> int:
 
 
 def _list_less_important_pods(view: Fork, priorities: Counts, priority: int) -> list[Position]:
-    """Return the placed pods of lower priority, node after node, in order of arrival."""
+    """Return the pods on nodes that have a lower priority, node after node, in order of arrival."""
     placed = np.flatnonzero((priorities < priority) & (view.node >= 0))
     positions: list[Position] = placed[np.lexsort((view.arrivals.place[placed], view.node[placed]))].tolist()
     return positions
@@ -123,7 +122,7 @@ WORKLOAD_AWARE = "not eligible due to workload aware preemption enabled"
 
 
 def find_member_ineligibility(pod: Pod, view: Fork, topology_aware: bool, workload_aware: bool) -> str:
-    """Return why a pod of a group may not preempt by itself, or an empty string if it may."""
+    """Return why a pod may not preempt by itself because of its group, or an empty string if it may."""
     key = get_group_key(pod)
     if key is None:
         return ""

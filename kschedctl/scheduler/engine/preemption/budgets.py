@@ -39,16 +39,19 @@ class Budgets:
         self._selecting_by_info: dict[int, tuple[str, ...]] = {}
 
     @property
-    def any(self) -> bool:
+    def has_budgets(self) -> bool:
         """Whether there is a PDB."""
         return bool(self._budgets)
 
     def replace_object(self, budget: PodDisruptionBudget) -> None:
-        """Store a PDB whose status changed."""
+        """Store a PDB whose status changed, in place of the old one."""
         self._budgets[get_budget_key(budget)] = budget
 
     def find_protecting_budgets(self, position: Position) -> tuple[str, ...]:
-        """Return the names of the PDBs that preemption respects for a pod."""
+        """Return the names of the PDBs that preemption respects for a pod.
+
+        These are the PDBs that select the pod, without those with an empty selector, and none if the pod has no labels.
+        """
         number = int(self.view.pods.info[position])
         if number not in self._protecting_by_info:
             labelled = bool(self.view.pods.infos[number].labels)
@@ -112,25 +115,31 @@ class Budgets:
         violating[pod_indexes[order[exceeds]]] = True
         return violating
 
-    def find_violating_units(self, units: Iterable[Sequence[Position]], *, whole: bool) -> list[bool]:
+    def find_units_violating_budgets(
+        self, units: Iterable[Sequence[Position]], *, charges_all_pods: bool
+    ) -> list[bool]:
         """Return for each unit of pods whether its eviction violates a PDB, if the units are evicted one after another.
 
-        With `whole`, all pods of a unit use up disruptions, as in upstream's FilterVictimsWithPDBViolation. Otherwise
-        the pods after the first violation of a unit do not, as in filterVictimsWithPDBViolation.
+        With `charges_all_pods`, all pods of a unit use up disruptions, as in upstream's FilterVictimsWithPDBViolation.
+        Otherwise the pods after the first violation of a unit do not, as in filterVictimsWithPDBViolation.
         """
         allowed = {name: pdb.status.disruptions_allowed for name, pdb in self._budgets.items()}
         violating_units = []
         for unit in units:
-            violations = (self._use_disruption(position, allowed) for position in unit)
-            # any() stops at the first violation, unless a list has made all pods use disruptions before.
-            violating_units.append(any(list(violations) if whole else violations))
+            is_violating = False
+            for position in unit:
+                if self._use_disruption(position, allowed):
+                    is_violating = True
+                    if not charges_all_pods:
+                        break
+            violating_units.append(is_violating)
         return violating_units
 
     def _use_disruption(self, position: Position, allowed: dict[str, int]) -> bool:
-        """Use up a disruption of each PDB of the pod in `allowed`, and return whether one of them had none left.
+        """Use up one disruption of each PDB of the pod, and return whether one of them had none left.
 
-        It stops at the first PDB without a disruption left. A PDB that has already recorded the pod's disruption does
-        not count.
+        The numbers in `allowed` are reduced, up to the first PDB without a disruption left. A PDB that has already
+        recorded the pod's disruption does not count.
         """
         name = self.view.pods.objects[position].metadata.name
         for budget in self.find_protecting_budgets(position):
@@ -141,7 +150,7 @@ class Budgets:
         return False
 
     def _list_protections(self, pods: Positions) -> tuple[Rows, Rows]:
-        """Return the pods' indexes and their PDBs' indexes, one pair for each PDB of each pod.
+        """Return two arrays: the indexes of pods and the indexes of their PDBs, one pair for each PDB of each pod.
 
         A pair is left out if the API server has already recorded the pod's disruption.
         """
@@ -178,8 +187,8 @@ class Budgets:
 
     # -- while pods come and go ----------------------------------------------------------------------------------
 
-    def count_allowed(self, budget: str) -> int:
-        """Return how many disruptions a PDB allows now."""
+    def count_allowed_disruptions(self, budget: str) -> int:
+        """Return how many disruptions a PDB allows now, after the evictions and starts of pods recorded so far."""
         return max(self._spare[budget], 0)
 
     def record_evicted(self, positions: Iterable[Position]) -> None:
@@ -191,7 +200,10 @@ class Budgets:
         self._change_spare_pods(positions, 1)
 
     def _change_spare_pods(self, positions: Iterable[Position], change: int) -> None:
-        """Change the number of spare pods of the PDBs that protect these pods, and replace these PDBs in the view."""
+        """Add `change` to the number of spare pods of the PDBs that protect these pods, once per pod.
+
+        The view then has new objects for these PDBs.
+        """
         changed: dict[str, None] = {}
         for position in positions:
             for budget in self.find_protecting_budgets(position):
@@ -204,12 +216,12 @@ class Budgets:
     def _build_updated_budget(self, budget: str) -> PodDisruptionBudget:
         """Build the PDB with the number of disruptions that it allows now."""
         pdb: PodDisruptionBudget = self._budgets[budget]
-        return replace(pdb, status=replace(pdb.status, disruptions_allowed=self.count_allowed(budget)))
+        return replace(pdb, status=replace(pdb.status, disruptions_allowed=self.count_allowed_disruptions(budget)))
 
 
 def get_budgets(view: Fork) -> Budgets:
-    """Return the PDBs of a fork, which are built on first use."""
-    return view.objects.follow(Budgets, lambda: Budgets(view), "PodDisruptionBudget")
+    """Return the PDBs of a fork, which are read when they are first needed and kept with the fork."""
+    return view.objects.get_follower(Budgets, lambda: Budgets(view), "PodDisruptionBudget")
 
 
 def get_budget_key(pdb: PodDisruptionBudget) -> str:
@@ -218,9 +230,10 @@ def get_budget_key(pdb: PodDisruptionBudget) -> str:
 
 
 def count_spare_pods(pdb: PodDisruptionBudget) -> int:
-    """Return how many more healthy pods than desired a PDB has, negative if it has too few.
+    """Return how many more healthy pods than desired a PDB has, or a negative number if it has too few.
 
-    A PDB that allows disruptions has as many spare pods. Otherwise the numbers of pods tell how many are missing.
+    A PDB that allows disruptions has that many spare pods. Otherwise, the numbers in its status tell how many are
+    missing.
     """
     status = pdb.status
     if status.disruptions_allowed > 0:

@@ -87,9 +87,9 @@ class Candidates(Sequence[Candidate]):
         return np.diff(self.starts)
 
     def with_counted_violations(self, violating: npt.NDArray[np.bool_]) -> Candidates:
-        """Return the candidates with only the `violating` victims (V,) counted as PDB violations.
+        """Return the same candidates, but count only the victims marked in `violating` (V,) as PDB violations.
 
-        The victims themselves stay marked as before.
+        Which victims are marked as violating does not change.
         """
         counted = Candidates(self.row, self.starts, self.victims, violating)
         return Candidates(self.row, self.starts, self.victims, self.violating, counted.violations)
@@ -164,10 +164,10 @@ better.
 """
 
 
-def choose_best(view: Fork, candidates: Candidates) -> BestCandidates:
-    """Return the best candidates by the criteria, applied one after another, and the criterion that decided.
+def choose_best_candidates(view: Fork, candidates: Candidates) -> BestCandidates:
+    """Return the candidates that are best by the criteria, applied one after another, and the deciding criterion.
 
-    If several remain, upstream picks one of them at random. There must be at least one candidate.
+    If several candidates remain, upstream picks one of them at random. There must be at least one candidate.
     """
     remaining = candidates
     decided_by = "the only candidate"

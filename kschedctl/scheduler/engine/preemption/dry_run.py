@@ -26,7 +26,7 @@ from kschedctl.scheduler.engine.preemption.victims import (
     Judge,
     Selection,
     Victims,
-    put_back_order,
+    order_for_put_back,
 )
 from kschedctl.scheduler.framework import Code
 
@@ -63,18 +63,26 @@ class DryRun:
         if self.hopeless.any():
             counts += self.outcome_without_victims.count_reasons(self.hopeless)
         counts[NO_VICTIMS] += int(self.empty.sum())
-        remaining = int((~self.empty & ~self.hopeless).sum()) - sum(self.rejected_counts.values()) - len(self.failed)
-        counts[NOT_HELPFUL] += remaining - len(self.candidates) * candidates_wanted
-        return +counts
+
+        # All other nodes are candidates or were not tried.
+        other_nodes = int((~self.empty & ~self.hopeless).sum()) - sum(self.rejected_counts.values()) - len(self.failed)
+        counts[NOT_HELPFUL] += other_nodes - len(self.candidates) if candidates_wanted else other_nodes
+        return +counts  # without reasons that no node has
 
     def count_nodes_for_message(self, selection: Selection, candidates_wanted: bool) -> Counter[str]:
-        """Count the nodes on which preemption does not help, by the reason that upstream's message states."""
+        """Count the nodes on which preemption does not help, by the reason in upstream's message.
+
+        The `selection` words the reason for nodes without evictable pods.
+        """
         counts = self.count_unhelpful_nodes(candidates_wanted)
         del counts[NO_VICTIMS]
         return counts + Counter(dict(selection.iter_no_victims_messages(np.flatnonzero(self.empty))))
 
-    def collect_errors(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return the distinct errors in node order. `names` are the names of all nodes."""
+    def collect_error_messages(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return the distinct errors in node order. `names` are the names of all nodes.
+
+        An error is one that occurred on putting back pods, one of a filter, or a candidate without victims.
+        """
         by_row: list[tuple[int, str]] = list(self.failed.items())
         if self.hopeless.any():
             by_row += self._iter_filter_errors()
@@ -95,21 +103,24 @@ class DryRun:
 def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
     """Find victims on each of the potential nodes (N,) whose eviction makes room for the pod.
 
-    Raises PluginError if a plugin fails.
+    All evictable pods are removed first and then put back as far as the pod still fits. Raises PluginError if a plugin
+    fails.
     """
     filtering = Filtering.from_framework(cycle.framework, cycle.pre_filter, cycle.info, cycle.view)
     if is_decided_per_node(selection, filtering):
         return _dry_run_per_node(cycle, filtering, potential, selection)
 
     # Judge all nodes without their evictable pods.
-    pods = selection.find_potential(potential)
+    pods = selection.find_potential_victims(potential)
     violating = get_budgets(cycle.view).find_violations(pods)
-    order = put_back_order(cycle.view, pods, violating)
+    order = order_for_put_back(cycle.view, pods, violating)
     victims = Victims.from_pods(cycle, pods[order], violating[order])
     has_victims = np.zeros(len(potential), np.bool_)
     has_victims[victims.node] = True
     without = filtering.judge(victims.build_delta(), cycle.filter.verdicts, potential & has_victims)
     promising = potential & has_victims & without.passing
+
+    # The selection may reject further nodes.
     rejected_counts: dict[str, int] = {}
     if rejection := selection.find_rejected(victims.pod):
         reason, rejected = rejection
@@ -145,7 +156,7 @@ def _dry_run_per_node(cycle: Cycle, filtering: Filtering, potential: Bools, sele
     tried = potential & state.tried
     promising = tried & has_victims & state.fits & ~filtering.find_rejected_regardless_of_pods(cycle.filter.verdicts)
     promising_state = state.restrict_to(promising)
-    order = put_back_order(view, promising_state.pods, promising_state.violating)
+    order = order_for_put_back(view, promising_state.pods, promising_state.violating)
     victims = Victims.from_pods(cycle, promising_state.pods[order], promising_state.violating[order])
     victims.removed = promising_state.must_go[order]
     candidates = victims.build_candidates(

@@ -22,7 +22,7 @@ from kschedctl.scheduler.engine.dry_run_cache import (
 )
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.engine.preemption.candidates import Positions
-from kschedctl.scheduler.engine.preemption.victims import DecidedByFilters, Selection, put_back_order
+from kschedctl.scheduler.engine.preemption.victims import DecidedByFilters, Selection, order_for_put_back
 from kschedctl.scheduler.engine.reserve import has_backed_resources
 from kschedctl.scheduler.framework import Reads
 from kschedctl.snapshot.delta import Delta, find_run_starts
@@ -47,12 +47,16 @@ def dry_run_changed_nodes(
     view, cache = cycle.view, cycle.victim_cache
     pod_class = get_dry_run_key(cycle.info, view)
     nominated = view.build_nominated_delta_against(cycle.info)
+
+    # Start with the cached results that are still valid.
     cache_key = None
     cached = None
     if cache is not None and pod_class is not None:
         cache_key = (cycle.framework.profile.scheduler_name, pod_class)
         cached = cache.find(cache_key)
-    state = build_empty_dry_run(view, nominated) if cached is None else _drop_outdated(cached, view, nominated)
+    state = build_empty_dry_run(view, nominated) if cached is None else _drop_outdated_results(cached, view, nominated)
+
+    # Try the other nodes, or only as many as the best candidates need.
     trial = _Trial(filtering, nominated, selection)
     if cache and cycle.only_best_candidates and filtering.can_evictions_only_help():
         rejected = filtering.find_rejected_regardless_of_pods(cycle.filter.verdicts)
@@ -64,8 +68,8 @@ def dry_run_changed_nodes(
     return state
 
 
-def _drop_outdated(cached: DryRunState, view: Fork, nominated: Delta) -> DryRunState:
-    """Drop cached results for nodes that changed or whose PDB violations differ."""
+def _drop_outdated_results(cached: DryRunState, view: Fork, nominated: Delta) -> DryRunState:
+    """Drop cached results for nodes on which pods moved or whose PDB violations changed."""
     state = cached.for_unchanged_nodes(view, nominated)
     differs = get_budgets(view).find_violations(state.pods) != state.violating
     if not differs.any():
@@ -85,22 +89,22 @@ def _try_until_best(
     lowest such priority. All nodes with pods whose eviction violates a PDB are tried.
     """
     # Nodes whose pods violate PDBs are few, and are tried in any case.
-    guarded = trial.find_guarded(potential & ~state.tried)
-    state = state.merge(trial.dry_run_nodes(guarded))
+    with_violations = trial.find_nodes_with_violations(potential & ~state.tried)
+    state = state.merge(trial.dry_run_nodes(with_violations))
     remaining = potential & ~state.tried & ~rejected
 
     # If a candidate is known, only nodes where evicting pods up to its priority is enough can be as good.
     best_priority = _find_lowest_victim_priority(state, trial, potential & ~rejected)
     if best_priority is not None:
         remaining &= state.insufficient_priority < best_priority
-        fitting = trial.find_fitting(remaining, best_priority)
+        fitting = trial.find_fitting_nodes(remaining, best_priority)
         state = state.merge(trial.dry_run_nodes(fitting))
         return state.with_insufficient_priority(best_priority, remaining & ~fitting)
 
     # Otherwise, raise the priority up to which pods are evicted until some node becomes a candidate.
     priorities = trial.list_distinct_priorities(remaining)
-    while first := trial.find_first_fitting(remaining, priorities, cache.sufficient_priority):
-        cache.sufficient_priority, fitting = first
+    while lowest := trial.find_lowest_sufficient_priority(remaining, priorities, cache.sufficient_priority):
+        cache.sufficient_priority, fitting = lowest
         tried = trial.dry_run_nodes(fitting)
         remaining &= ~fitting
         state = state.merge(tried).with_insufficient_priority(cache.sufficient_priority, remaining)
@@ -111,9 +115,9 @@ def _try_until_best(
 
 
 def _find_lowest_victim_priority(state: DryRunState, trial: _Trial, nodes: Bools) -> int | None:
-    """Return the lowest priority of a node's most important victim among candidates that violate no PDB.
+    """Return the lowest priority that the most important victim of a candidate has.
 
-    Only candidates on `nodes` (N,) count. Return None if there are none.
+    Only candidates on `nodes` (N,) that violate no PDB count. Return None if there are none.
     """
     must_go = state.must_go & (state.fits & nodes)[state.node]
     violates_budget = np.zeros(len(nodes), np.bool_)
@@ -141,18 +145,21 @@ class _Trial:
         return self.filtering.view
 
     def dry_run_nodes(self, nodes: Bools) -> DryRunState:
-        """Dry-run preemption on these nodes (N,), and return their results. Raises PluginError if a plugin fails."""
+        """Dry-run preemption on the nodes of a mask (N,), and return their results.
+
+        Raises PluginError if a plugin fails.
+        """
         if not nodes.any():
             return build_empty_dry_run(self.view, self.nominated)
 
         # Find the nodes on which the pod fits without the evictable pods.
-        pods = self.selection.find_potential(nodes)
+        pods = self.selection.find_potential_victims(nodes)
         node = self.view.node[pods]
         violating = get_budgets(self.view).find_violations(pods)
-        order = put_back_order(self.view, pods, violating)
-        fits = self._find_fitting_without(pods)
+        order = order_for_put_back(self.view, pods, violating)
+        fits = self._find_fitting_nodes_without(pods)
 
-        # Put their pods back one by one, in order.
+        # On these nodes, put the pods back one by one, in order. On all other nodes, all of them must go.
         is_put_back = fits[node]
         to_put_back = order[is_put_back[order]]
         must_go = np.ones(len(pods), np.bool_)
@@ -160,13 +167,13 @@ class _Trial:
         state = build_empty_dry_run(self.view, self.nominated)
         return replace(state, tried=nodes, fits=fits, pods=pods, node=node, violating=violating, must_go=must_go)
 
-    def find_guarded(self, nodes: Bools) -> Bools:
-        """Return which of the nodes (N,) have pods whose eviction violates a PDB."""
+    def find_nodes_with_violations(self, nodes: Bools) -> Bools:
+        """Return a mask (N,) of those of the given nodes that have a pod whose eviction violates a PDB."""
         guarded = np.zeros(len(nodes), np.bool_)
         budgets = get_budgets(self.view)
-        if budgets.any:
+        if budgets.has_budgets:
             # The number of violations does not depend on the order of the pods.
-            pods = self.selection.find_potential_unsorted(nodes)
+            pods = self.selection.find_potential_victims_unsorted(nodes)
             violating_pods = pods[budgets.find_violations(pods)]
             guarded[self.view.node[violating_pods]] = True
         return guarded
@@ -177,23 +184,26 @@ class _Trial:
 
     def list_distinct_priorities(self, nodes: Bools) -> Priorities:
         """Return the distinct priorities of evictable pods on the nodes (N,), lowest first."""
-        return np.unique(self.get_priorities(self.selection.find_potential_unsorted(nodes)))
+        return np.unique(self.get_priorities(self.selection.find_potential_victims_unsorted(nodes)))
 
-    def find_fitting(self, nodes: Bools, priority: int) -> Bools:
+    def find_fitting_nodes(self, nodes: Bools, priority: int) -> Bools:
         """Return the nodes on which the pod fits once all pods up to a priority are evicted, (N,).
 
         Raises PluginError if a plugin fails.
         """
         if not nodes.any():
             return nodes
-        pods = self.selection.find_potential_unsorted(nodes)
-        return self._find_fitting_without(pods[self.get_priorities(pods) <= priority])
+        pods = self.selection.find_potential_victims_unsorted(nodes)
+        return self._find_fitting_nodes_without(pods[self.get_priorities(pods) <= priority])
 
-    def find_first_fitting(self, nodes: Bools, priorities: Priorities, guess: int) -> tuple[int, Bools] | None:
+    def find_lowest_sufficient_priority(
+        self, nodes: Bools, priorities: Priorities, guess: int
+    ) -> tuple[int, Bools] | None:
         """Find the lowest priority such that the pod fits on some node once all pods up to that priority are evicted.
 
-        Return the priority with the nodes (N,) on which the pod fits, or None if there is no such priority. The search
-        starts at `guess` and its neighbor, then continues by bisection. Raises PluginError if a plugin fails.
+        Return this priority and a mask (N,) of the nodes on which the pod fits, or None if there is no such priority.
+        The search starts at `guess` and its neighbor, then continues by bisection. Raises PluginError if a plugin
+        fails.
         """
         best = None
         low = 0
@@ -201,7 +211,7 @@ class _Trial:
         tries = 0
         index = min(int(np.searchsorted(priorities, guess)), high - 1)
         while low < high:
-            fitting = self.find_fitting(nodes, int(priorities[index]))
+            fitting = self.find_fitting_nodes(nodes, int(priorities[index]))
             fits = bool(fitting.any())
             if fits:
                 best = (int(priorities[index]), fitting)
@@ -209,11 +219,11 @@ class _Trial:
             else:
                 low = index + 1
             tries += 1
-            neighbor = high - 1 if fits else low
+            neighbor = high - 1 if fits else low  # if the guess was right, it decides the search
             index = neighbor if tries == 1 else (low + high) // 2
         return best
 
-    def _find_fitting_without(self, pods: Positions) -> Bools:
+    def _find_fitting_nodes_without(self, pods: Positions) -> Bools:
         """Return the nodes (N,) on which the pod fits once these pods are evicted.
 
         Raises PluginError if a plugin fails.
@@ -227,10 +237,10 @@ class _Trial:
 
 
 def _find_required_victims(filtering: Filtering, nominated: Delta, pods: Positions) -> Bools:
-    """Return which pods have to be evicted if each node's pods are put back one by one in this order, (V,).
+    """Return a mask (V,) of the pods that have to be evicted if each node's pods are put back one by one in this order.
 
-    The pods are sorted by node. Once most nodes are done, the arrays shrink to the others. Raises PluginError if a
-    plugin fails.
+    The pods are sorted by node. Once most nodes are done, the arrays shrink to the unfinished nodes. Raises PluginError
+    if a plugin fails.
     """
     is_required = np.ones(len(pods), np.bool_)
     remaining = np.arange(len(pods))
@@ -238,6 +248,8 @@ def _find_required_victims(filtering: Filtering, nominated: Delta, pods: Positio
     while len(remaining):
         pods_per_node = _PodsPerNode(filtering, nominated, pods[remaining])
         removed = is_required[remaining]
+
+        # Put back one pod on each node, and remove it again where the node is then rejected.
         is_unfinished = pods_per_node.sizes > step
         while 2 * np.count_nonzero(is_unfinished) > len(is_unfinished):
             put_back = np.flatnonzero(pods_per_node.rank == step)
@@ -247,6 +259,8 @@ def _find_required_victims(filtering: Filtering, nominated: Delta, pods: Positio
             removed[put_back[is_in_the_way]] = True
             step += 1
             is_unfinished = pods_per_node.sizes > step
+
+        # Go on with the pods of the unfinished nodes only.
         is_required[remaining] = removed
         remaining = remaining[is_unfinished[pods_per_node.place]]
     return is_required
@@ -277,9 +291,9 @@ class _PodsPerNode:
         return OwnRows(self.view, self.rows)
 
     def find_rejected(self, removed: Bools) -> Bools:
-        """Return which of the nodes are rejected without the removed pods (V,), (M,).
+        """Return a mask (M,) of the nodes that are rejected without the removed pods (V,).
 
-        Raises PluginError if a plugin fails.
+        A node must pass with and without the nominated pods. Raises PluginError if a plugin fails.
         """
         info = self._info[removed]
         without = Delta(self.place[removed], info, self._minus[: len(info)])

@@ -21,7 +21,12 @@ from kschedctl.api.objects import Pod
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome, format_histogram
 from kschedctl.scheduler.engine.extenders import Consultation, ExtenderError, HTTPExtender, MetaVictims, SentVictims
-from kschedctl.scheduler.engine.preemption.candidates import NO_CANDIDATES, BestCandidates, Candidates, choose_best
+from kschedctl.scheduler.engine.preemption.candidates import (
+    NO_CANDIDATES,
+    BestCandidates,
+    Candidates,
+    choose_best_candidates,
+)
 from kschedctl.scheduler.engine.preemption.dry_run import DryRun, dry_run
 from kschedctl.scheduler.engine.preemption.victims import Selection
 from kschedctl.scheduler.engine.profile import FrameworkLike
@@ -85,7 +90,7 @@ class Preemption:
 
 
 def get_tied_candidates(result: PostFilterResult) -> Candidates:
-    """Return the equally good candidates of a preemption plugin, or none if the result is not from such a plugin."""
+    """Return the equally good candidates in a PostFilter result, or none if the plugin does not preempt."""
     report = result.report
     return report.allowed.tied if isinstance(report, Preemption) and report.allowed is not None else NO_CANDIDATES
 
@@ -120,7 +125,7 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
         if result.status.code is not Code.SUCCESS or not isinstance(report, Preemption):
             return result
         try:
-            remaining = call_extenders(cycle.consultation, cycle.view, report.candidates)
+            remaining = let_extenders_choose_victims(cycle.consultation, cycle.view, report.candidates)
         except PluginError as failure:
             status = self._build_status(Code.ERROR, str(failure))
             return PostFilterResult(status, report=replace(report, allowed=None))
@@ -129,7 +134,7 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
         if not len(remaining):
             status = self._build_status(Code.UNSCHEDULABLE, NO_CANDIDATE)
             return PostFilterResult(status, report=replace(report, allowed=None))
-        allowed = choose_best(cycle.view, remaining)
+        allowed = choose_best_candidates(cycle.view, remaining)
         return self._build_success(cycle, allowed, replace(report, allowed=allowed))
 
     def dry_run_without_extenders(self, cycle: Cycle) -> PostFilterResult:
@@ -142,13 +147,14 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
             report = Preemption(eligible=False, why=ineligible.why, leaving=ineligible.leaving)
             return PostFilterResult(self._build_status(Code.UNSCHEDULABLE, ineligible.why), report=report)
 
+        # Find the best candidates.
         potential = find_potential_nodes(cycle)
         potential_count = int(potential.sum())
         selection = self.select_victims(cycle)
         run = dry_run(cycle, potential, selection)
         wanted = self.count_candidates_wanted(potential_count)
-        helpful = run.candidates.take(np.flatnonzero(run.candidates.sizes))  # those with victims
-        best = choose_best(cycle.view, helpful) if len(helpful) else None
+        helpful = run.candidates.take(np.flatnonzero(run.candidates.sizes))  # a candidate without victims is an error
+        best = choose_best_candidates(cycle.view, helpful) if len(helpful) else None
         allowed = best if wanted else None
         report = Preemption(
             eligible=True,
@@ -160,9 +166,11 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
             potential=potential_count,
             wanted=wanted,
         )
+
+        # Nominate a node, or report why there is none.
         if allowed is not None:
             return self._build_success(cycle, allowed, report)
-        if errors := run.collect_errors(cycle.view.nodes.names):
+        if errors := run.collect_error_messages(cycle.view.nodes.names):
             return PostFilterResult(self._build_status(Code.ERROR, format_aggregate(errors)), report=report)
         message = format_histogram(
             len(cycle.view.nodes), run.count_nodes_for_message(selection, candidates_wanted=bool(wanted))
@@ -201,7 +209,7 @@ def is_being_preempted(pod: Pod) -> bool:
 
 
 def _find_first_by_name(best: BestCandidates, cycle: Cycle) -> tuple[str, int]:
-    """Return the name of the best node that comes first in the alphabet, and its number of victims."""
+    """Return the name and the number of victims of the best node whose name comes first in the alphabet."""
     names = cycle.view.nodes.names
     # The inverse of the sorting permutation is the rank of each row.
     rank_by_row = cycle.view.memo("rows by name", lambda: np.argsort(np.argsort(np.array(names, dtype=object))))
@@ -211,10 +219,11 @@ def _find_first_by_name(best: BestCandidates, cycle: Cycle) -> tuple[str, int]:
 
 
 def find_potential_nodes(cycle: Cycle) -> Bools:
-    """Return a mask (N,) of the nodes on which removing pods could help.
+    """Return a mask (N,) of the nodes on which evicting pods could help.
 
-    These are the nodes that filters or extenders reject as Unschedulable. Nodes that were not examined count if their
-    common status is Unschedulable, and in old versions also nodes that an extender dropped without a message.
+    These are the nodes that filters or extenders reject as Unschedulable. Nodes that were not examined count if the
+    status that they share is Unschedulable. In old versions, nodes that an extender dropped without a message count
+    too.
     """
     rejected = cycle.considered & ~cycle.filter.passing & ~cycle.filter.unresolvable
     if cycle.build_unexamined_status().code is Code.UNSCHEDULABLE:
@@ -227,7 +236,10 @@ def find_potential_nodes(cycle: Cycle) -> Bools:
 
 
 def clears_nomination(outcome: PostFilterOutcome) -> bool:
-    """Return whether PostFilter clears the pod's nomination: preemption was tried in vain, or no plugin ran."""
+    """Return whether PostFilter clears the pod's nomination.
+
+    This is so if preemption was tried in vain or if no PostFilter plugin ran.
+    """
     reports = [result.report for result in outcome.results.values()]
     tried = any(isinstance(report, Preemption) and report.eligible for report in reports)
     return not reports or (tried and outcome.status.code is Code.UNSCHEDULABLE)
@@ -240,21 +252,24 @@ class _Victims(NamedTuple):
     violations: int
 
 
-def call_extenders(consultation: Consultation, view: Fork, candidates: Candidates) -> Candidates:
-    """Return the candidates that extenders with a preempt verb leave, with the victims that they choose.
+def let_extenders_choose_victims(consultation: Consultation, view: Fork, candidates: Candidates) -> Candidates:
+    """Send the candidates to the extenders with a preempt verb, and return the candidates that they leave.
 
-    Without such an extender, return `candidates` itself. Raises PluginError if a non-ignorable extender fails.
+    The extenders also choose the victims. Without such an extender, return `candidates` itself. Raises PluginError if
+    an extender fails that is not ignorable.
     """
     extenders = [extender for extender in consultation.extenders if extender.settings.preempt_verb]
     if not extenders:
         return candidates
+
+    # Each extender gets the candidates that the one before it left.
     names = view.nodes.names
     remaining = {
         names[candidate.row]: _Victims(candidate.victims, candidate.pdb_violations) for candidate in candidates
     }
     for extender in extenders:
         try:
-            processed = _process_preemption(consultation, extender, remaining, view)
+            processed = _ask_extender_for_victims(consultation, extender, remaining, view)
         except ExtenderError as error:
             if extender.settings.ignorable:
                 continue
@@ -265,12 +280,12 @@ def call_extenders(consultation: Consultation, view: Fork, candidates: Candidate
     return _build_candidates(remaining, view)
 
 
-def _process_preemption(
+def _ask_extender_for_victims(
     consultation: Consultation, extender: HTTPExtender, victims: Mapping[str, _Victims], view: Fork
 ) -> dict[str, _Victims] | None:
-    """Send the victims to one extender and return those that it answers, by node, or None if it cannot be asked.
+    """Send the victims by node to one extender, and return the victims that it answers, by node.
 
-    Raises ExtenderError.
+    Return None if the extender cannot be asked, because its answer is not known. Raises ExtenderError if it fails.
     """
     sent = {}
     for name, node_victims in victims.items():
@@ -283,7 +298,10 @@ def _process_preemption(
 
 
 def _resolve_victims(name: str, answer: MetaVictims, extender: HTTPExtender, view: Fork) -> _Victims:
-    """Find the pods on a node that have the UIDs in an extender's answer. Raises ExtenderError if one is missing."""
+    """Find the pods on a node that have the UIDs in an extender's answer.
+
+    Raises ExtenderError if the node or a pod is missing.
+    """
     row = view.nodes.index.get(name)
     if row is None:
         raise ExtenderError(f'nodeinfo not found for node name "{name}"')
@@ -298,7 +316,10 @@ def _resolve_victims(name: str, answer: MetaVictims, extender: HTTPExtender, vie
 
 
 def _drop_nodes_without_victims(candidates: dict[str, _Victims], extender: HTTPExtender) -> dict[str, _Victims]:
-    """Return the candidates without nodes that have no victims. Raises PluginError unless the extender is ignorable."""
+    """Drop the nodes for which an extender returns no victims.
+
+    Raises PluginError for such a node unless the extender is ignorable.
+    """
     for name, victims in candidates.items():
         if not victims.positions and not extender.settings.ignorable:
             raise PluginError(f'expected at least one victim pod on node "{name}"')
@@ -320,7 +341,7 @@ def _build_candidates(victims_by_node: Mapping[str, _Victims], view: Fork) -> Ca
 
 
 def _convert_pod_to_json(position: Position, view: Fork) -> dict[str, object]:
-    """Return the pod as JSON for extenders, with a UID in any case."""
+    """Return the pod as JSON for extenders. A pod without a UID gets its key as UID."""
     pod = view.pods.objects[position]
     metadata = {**msgspec.to_builtins(pod.metadata), "uid": get_pod_uid(pod)}
     return {**msgspec.to_builtins(pod), "metadata": metadata}

@@ -28,17 +28,18 @@ class Selection(Protocol):
     """Upstream's SelectVictimsOnNode for all nodes at once."""
 
     filters_decide: bool
-    """Whether the Filter plugins alone decide which pods must go, so that find_rejected and find_exceeded return
-    None.
+    """Whether the Filter plugins alone decide which pods must go.
+
+    Then `find_rejected` and `find_nodes_to_evict_again` return None.
     """
 
-    def find_potential(self, nodes: Bools) -> Positions:
+    def find_potential_victims(self, nodes: Bools) -> Positions:
         """Return the evictable pods on these nodes (N,), sorted by node and then by importance, (V,)."""
 
     def find_rejected(self, pods: Positions) -> tuple[str, Bools] | None:
         """Return a reason and a mask (N,) of the nodes that it rejects even if all of these pods (V,) go, or None."""
 
-    def find_exceeded(self, pods: Positions, is_gone: Bools) -> Bools | None:
+    def find_nodes_to_evict_again(self, pods: Positions, is_gone: Bools) -> Bools | None:
         """Return the nodes on which the pod that was just put back must go nevertheless, (N,), or None.
 
         `is_gone` (V,) marks the pods that are evicted.
@@ -54,7 +55,7 @@ class Selection(Protocol):
 class DecidedByFilters(Selection, Protocol):
     """A selection whose victims follow from the Filter plugins alone."""
 
-    def find_potential_unsorted(self, nodes: Bools) -> Positions:
+    def find_potential_victims_unsorted(self, nodes: Bools) -> Positions:
         """Return the positions of the evictable pods on the masked nodes (N,), in no particular order, (V,)."""
 
 
@@ -66,15 +67,15 @@ class LowerPriority:
     def __init__(self, view: Fork, priority: int) -> None:
         self.view, self.priority = view, priority
 
-    def find_potential(self, nodes: Bools) -> Positions:
+    def find_potential_victims(self, nodes: Bools) -> Positions:
         """Return the pods of lower priority on these nodes (N,), sorted by node and then by importance, (V,)."""
-        pods = self.find_potential_unsorted(nodes)
-        return pods[sort_by_importance(self.view, pods, self.view.arrivals.place[pods])]
+        pods = self.find_potential_victims_unsorted(nodes)
+        return pods[order_by_importance(self.view, pods, self.view.arrivals.place[pods])]
 
-    def find_potential_unsorted(self, nodes: Bools) -> Positions:
-        """Return the positions of the lower-priority pods on the masked nodes (N,), in no particular order, (V,)."""
+    def find_potential_victims_unsorted(self, nodes: Bools) -> Positions:
+        """Return the lower-priority pods on the nodes of a mask (N,), in no particular order, (V,)."""
         pods = self.view.pods
-        # Pods without a node have row -1 and so get the last entry, which is added.
+        # A pod without a node has row -1 and so reads the last entry, which is appended as False.
         is_on_nodes = np.append(nodes, False)[self.view.node]
         placed = np.flatnonzero(is_on_nodes)
         priorities = pods.priority[pods.info[placed]]
@@ -85,12 +86,12 @@ class LowerPriority:
         """Return None, since only filters reject nodes."""
         return
 
-    def find_exceeded(self, pods: Positions, is_gone: Bools) -> None:
+    def find_nodes_to_evict_again(self, pods: Positions, is_gone: Bools) -> None:
         """Return None, since only filters decide which pods must go."""
         return
 
     def iter_no_victims_messages(self, rows: Positions) -> Iterator[tuple[str, int]]:
-        """Yield the same message for all rows."""
+        """Yield the same message for all rows together."""
         yield NO_VICTIMS, len(rows)
 
     def sorts_by_importance(self, release: KubeVersion) -> bool:
@@ -98,11 +99,11 @@ class LowerPriority:
         return SORTED_AGAIN.at(release)
 
 
-def sort_by_importance(view: Fork, pods: Positions, arrival_order: Positions) -> Positions:
+def order_by_importance(view: Fork, pods: Positions, arrival_order: Positions) -> Positions:
     """Return the order of the pods (V,) by node, and on each node from the most to the least important.
 
-    A higher priority is more important, then a longer running time. Upstream takes the present as the start of a pod
-    that has not started, anew in each comparison, so that such pods end up in reverse order unless time stands still.
+    A higher priority is more important, then an earlier start. A pod that has not started counts as started now: in
+    upstream, each comparison reads the clock again, which reverses the order of such pods unless time stands still.
     Pods that came after the snapshot have started by now. Among equals, `arrival_order` (V,) decides, which is reversed
     for pods that have not started.
     """
@@ -114,7 +115,10 @@ def sort_by_importance(view: Fork, pods: Positions, arrival_order: Positions) ->
 
 
 def find_never_started(view: Fork, pods: Positions) -> Bools:
-    """Return a mask (V,) of the pods that upstream takes to have started at the time of each comparison."""
+    """Return a mask (V,) of the pods whose start upstream replaces by the present in each comparison.
+
+    These are pods that have not started. If time stands still, no pod is marked.
+    """
     never_started: Bools = (view.pods.start[pods] == NO_TIME) & ~view.arrivals.came[pods]
     return never_started & view.time_passes
 
@@ -133,7 +137,7 @@ class Judge(NamedTuple):
     """(N,): the nodes that matter."""
 
     def find_rejected(self, delta: Delta, rows: Rows) -> Bools:
-        """Return which of the rows the filters reject under a hypothesis, (M,).
+        """Return a mask (M,) of those of the given rows that the filters reject under a hypothesis.
 
         Raises PluginError if a plugin fails.
         """
@@ -158,7 +162,7 @@ class Victims:
 
     @classmethod
     def from_pods(cls, cycle: Cycle, pod: Positions, violating: Bools) -> Victims:
-        """Build the victims of a cycle from pods that `put_back_order` has sorted."""
+        """Build the victims of a cycle from pods that `order_for_put_back` has sorted."""
         return cls(cycle.view, pod, violating, _find_port_holders(cycle)[cycle.view.pods.info[pod]])
 
     @cached_property
@@ -177,17 +181,21 @@ class Victims:
         return Victims(self.view, self.pod[is_chosen], self.violating[is_chosen], self.holds_port[is_chosen])
 
     def put_back(self, judge: Judge, selection: Selection) -> dict[int, str]:
-        """Put back the victims that do not have to go, one per node and step. Return row -> error.
+        """Put back the victims that do not have to go, one per node and step, and return errors by row.
 
-        `selection` may require further victims to go. Raises PluginError if a plugin fails.
+        `selection` may require further victims to go. An error means that such a victim was evicted twice. Raises
+        PluginError if a plugin fails.
         """
         failed: dict[int, str] = {}
         for step in range(int(self.rank.max(initial=-1)) + 1):
+            # Evict a restored pod again if a filter then rejects its node.
             step_victims = np.flatnonzero(self.rank == step)
             self._restore(step_victims)
             rows: Rows = self.node[step_victims].astype(np.int64)
             self._remove(step_victims[judge.find_rejected(self.build_delta(), rows)])
-            exceeded = selection.find_exceeded(self.pod, self.removed)
+
+            # Evict it also if the selection demands that, e.g. because of a quota.
+            exceeded = selection.find_nodes_to_evict_again(self.pod, self.removed)
             if exceeded is None:
                 continue
             exceeding = step_victims[exceeded[rows]]
@@ -232,7 +240,7 @@ class Victims:
         is_mixed = (violating_counts > 0) & (violating_counts < np.bincount(self.node, minlength=nodes))
         order = np.arange(len(self.pod))
         to_sort = np.flatnonzero(self.removed & is_mixed[self.node])
-        order[to_sort] = to_sort[sort_by_importance(self.view, self.pod[to_sort], np.arange(len(to_sort)))]
+        order[to_sort] = to_sort[order_by_importance(self.view, self.pod[to_sort], np.arange(len(to_sort)))]
         return order
 
     def _build_ordered_candidates(self, rows: Positions, order: Positions | None) -> Candidates:
@@ -251,14 +259,14 @@ class Victims:
     def _restore(self, victims: Positions) -> None:
         """Put victims back on their nodes."""
         self.removed[victims] = False
-        self._stamp(victims)
+        self._record_change_time(victims)
 
     def _remove(self, victims: Positions) -> None:
         """Remove victims from their nodes."""
         self.removed[victims] = True
-        self._stamp(victims)
+        self._record_change_time(victims)
 
-    def _stamp(self, victims: Positions) -> None:
+    def _record_change_time(self, victims: Positions) -> None:
         """Record that these victims came or went now."""
         self.time[victims] = self.time.max() + 1 + np.arange(len(victims))
 
@@ -268,8 +276,8 @@ class Victims:
         return GONE_TWICE.format(pod.metadata.name, self.view.nodes.names[self.node[victim]])
 
 
-def put_back_order(view: Fork, pods: Positions, violating: Bools) -> Positions:
-    """Return the order in which a dry run puts back pods that are sorted by node and importance.
+def order_for_put_back(view: Fork, pods: Positions, violating: Bools) -> Positions:
+    """Return the order in which a dry run puts back pods that are already sorted by node and importance.
 
     On each node, pods whose eviction violates a PDB come first.
     """
@@ -277,8 +285,8 @@ def put_back_order(view: Fork, pods: Positions, violating: Bools) -> Positions:
 
 
 def _find_port_holders(cycle: Cycle) -> Bools:
-    """Return a mask (T,) of the distinct pods with a host port that the cycle's pod wants."""
+    """Return a mask (T,) of the distinct pods with a host port that conflicts with one of the incoming pod's ports."""
     wanted_ports = cycle.info.host_ports
     if not wanted_ports:
         return np.zeros(len(cycle.view.pods.infos), np.bool_)
-    return cycle.view.pods.with_host_port(lambda port: any(port.conflicts(wanted) for wanted in wanted_ports))
+    return cycle.view.pods.mask_with_host_port(lambda port: any(port.conflicts(wanted) for wanted in wanted_ports))

@@ -41,14 +41,12 @@ class AllocatedState:
         self.consumed.pop(device, None)
 
     def build_device_state(self, device: DeviceId) -> object:
-        """Return the allocations of the device in a comparable form, or None if it is not allocated."""
-        dedicated = device in self.dedicated
-        shared = device in self.shared
-        amounts = self.consumed.get(device)
-        if not (dedicated or shared or amounts is not None):
+        """Return a hashable value that is equal for equally allocated devices, or None if the device is unallocated."""
+        if not self.is_allocated(device):
             return None
-        consumed = tuple(sorted((name, str(amount)) for name, amount in amounts.items())) if amounts else ()
-        return dedicated, shared, consumed
+        amounts = self.consumed.get(device, {})
+        consumed = tuple(sorted((name, str(amount)) for name, amount in amounts.items()))
+        return device in self.dedicated, device in self.shared, consumed
 
 
 class HeldDevice(NamedTuple):
@@ -87,10 +85,10 @@ class ClaimIndex:
         self._pools: dict[PoolId, PoolUse] = {}
         self._numbers_by_state: dict[object, int] = {}
         for claim in claims:
-            self.put(claim)
+            self.put_claim(claim)
 
     def copy(self) -> ClaimIndex:
-        """Return an independent copy."""
+        """Return an independent copy of the index, without the derived values of its pools."""
         copied = ClaimIndex((), self.shares)
         copied.by_name = dict(self.by_name)
         consumed = {device: dict(amounts) for device, amounts in self.state.consumed.items()}
@@ -100,16 +98,17 @@ class ClaimIndex:
         return copied
 
     def get_pool_use(self, pool: PoolId) -> PoolUse:
-        """Return the use of a pool, which is created on first use."""
+        """Return the record of the claims that hold the pool's devices, an empty record if there are no such claims."""
         pool_use = self._pools.get(pool)
         if pool_use is None:
             pool_use = self._pools[pool] = PoolUse(pool)
         return pool_use
 
-    def put(self, claim: ResourceClaim) -> list[PoolUse]:
-        """Add a claim, replacing an old one of this name.
+    def put_claim(self, claim: ResourceClaim) -> list[PoolUse]:
+        """Add a claim to the index, or replace the claim of the same name, and update the allocated devices.
 
-        Return the pool use of each device that the old or the new claim holds.
+        Return the use of the pool of each device that the replaced claim held or the new one holds. A pool is listed
+        once for each of these devices.
         """
         name = f"{claim.metadata.namespace}/{claim.metadata.name}"
         old_claim = self.by_name.get(name)
@@ -119,8 +118,8 @@ class ClaimIndex:
             for held in list_held_devices(old_claim, self.shares):
                 driver, pool, _ = held.device
                 use = changed[held.device] = self.get_pool_use((driver, pool))
-                holders = use.holders[held.device]
-                use.holders[held.device] = tuple([holder for holder in holders if holder[0] != name])
+                other_holders = [(claim_name, h) for claim_name, h in use.holders[held.device] if claim_name != name]
+                use.holders[held.device] = tuple(other_holders)
         for held in list_held_devices(claim, self.shares):
             driver, pool, _ = held.device
             use = changed[held.device] = self.get_pool_use((driver, pool))
@@ -130,11 +129,13 @@ class ClaimIndex:
         return list(changed.values())
 
     def _update_device(self, device: DeviceId, use: PoolUse) -> None:
-        """Update the allocations of a device from its holders."""
+        """Recompute the state of a device from the claims that hold it, and drop the values derived from its pool."""
         state = self.state
         holders = use.holders[device]
         use.derived.clear()
-        if use.state_numbers.pop(device, None) is not None:
+
+        was_allocated = use.state_numbers.pop(device, None) is not None
+        if was_allocated:
             state.remove_device(device)
         for _, held in holders:
             if held.shared:
@@ -143,15 +144,17 @@ class ClaimIndex:
                 state.dedicated.add(device)
             if held.consumed:
                 add_quantities(state.consumed.setdefault(device, {}), held.consumed)
+
         if holders:
             device_state = state.build_device_state(device)
             use.state_numbers[device] = self._numbers_by_state.setdefault(device_state, len(self._numbers_by_state))
 
 
 def list_held_devices(claim: ResourceClaim, shares: bool) -> Sequence[HeldDevice]:
-    """Return the devices that a claim holds, without those that it accesses as an administrator.
+    """Return the devices of the claim's allocation, except devices that it accesses as an administrator.
 
-    Without ``shares`` the claim holds each device as a whole.
+    If ``shares`` is False (without DRAConsumableCapacity), the claim holds each device as a whole. A claim without an
+    allocation holds no devices.
     """
     allocation = claim.status.allocation
     if allocation is None:
@@ -160,7 +163,10 @@ def list_held_devices(claim: ResourceClaim, shares: bool) -> Sequence[HeldDevice
 
 
 def _build_held_device(result: DeviceRequestAllocationResult, shares: bool) -> HeldDevice:
-    """Build the held device from an allocation result, with the consumed capacity if it is a share."""
+    """Build the held device from an allocation result, with the consumed capacity if the claim has only a share.
+
+    If ``shares`` is False, the claim has the device as a whole even if the result has a share ID.
+    """
     device = result.driver, result.pool, result.device
     if not shares or result.share_id is None:
         return HeldDevice(device)

@@ -145,25 +145,33 @@ class TakenCounters:
         self._available: dict[PoolId, Counters] = {}
         self._taken: dict[PoolId, Counters] = {}
 
-    def take(self, pool: Pool, device: PooledDevice) -> bool:
-        """Charge the device's counters to its pool. Return False without a charge if the pool has too few left."""
-        key = self._counter_key(pool)
+    def take_counters(self, pool: Pool, device: PooledDevice) -> bool:
+        """Charge the counters that the device consumes to its pool, and return True.
+
+        If the pool has too few of them left, nothing is charged and the result is False.
+        """
+        key = self._build_counter_key(pool)
         if key not in self._available:
             self._available[key] = self._compute_available(pool)
+        available = self._available[key]
         self._charge(key, device, 1)
         taken = self._taken[key]
-        if all(amount >= taken.get(counter, 0) for counter, amount in self._available[key].items()):
+        if all(taken.get(counter, 0) <= amount for counter, amount in available.items()):
             return True
         self._charge(key, device, -1)
         return False
 
-    def give_back(self, pool: Pool, device: PooledDevice) -> None:
+    def give_back_counters(self, pool: Pool, device: PooledDevice) -> None:
         """Give the device's counters back to its pool."""
-        self._charge(self._counter_key(pool), device, -1)
+        self._charge(self._build_counter_key(pool), device, -1)
 
-    def _counter_key(self, pool: Pool) -> PoolId:
-        """Return the key under which the pool's counters are kept, without the driver in versions that ignore it."""
-        return pool.id if self._by_driver else ("", pool.id[1])
+    def _build_counter_key(self, pool: Pool) -> PoolId:
+        """Return the key under which the pool's counters are kept: its ID, with an empty driver before 1.37.
+
+        Those versions mix up the counters of pools that have the same name but different drivers.
+        """
+        _, pool_name = pool.id
+        return pool.id if self._by_driver else ("", pool_name)
 
     def _charge(self, key: PoolId, device: PooledDevice, sign: int) -> None:
         """Add the device's counters to the taken counters, or subtract them if `sign` is -1."""
@@ -232,13 +240,15 @@ class Search:
         """Whether devices that consume counters can be allocated without DRAPartitionableDevices."""
 
     def run(self) -> Allocation | None:
-        """Search for devices for all claims. Return None if they cannot all be allocated.
+        """Search for devices for all claims. Return None if not all claims can get their devices on the node.
 
-        Raises AllocationError, SearchTimeoutError and, if an invalid pool was left out in vain, InvalidPoolsError.
+        Raises AllocationError for a faulty claim or pool, SearchTimeoutError if the search takes too long, and
+        InvalidPoolsError instead of returning None if the node sees an invalid pool.
         """
         for index, claim in enumerate(self.claims):
             self._prepare_claim(index, claim)
         try:
+            # The search recurses through at most four methods per allocated device.
             with allow_deep_recursion(1000 + 4 * MAX_RESULTS * len(self.claims)):
                 found_all = not self.claims or self._search_request(0, 0)
         except _TooManyResultsError:
@@ -252,9 +262,9 @@ class Search:
         return None
 
     def _prepare_claim(self, claim_index: int, claim: ClaimRequests) -> None:
-        """Collect the devices of requests with mode All, check the claim's size, and build its constraints.
+        """Fill `all_devices` and `constraints` for a claim, and check that the claim can hold the devices it requests.
 
-        Raises AllocationError.
+        Raises AllocationError if it cannot, or if a pool is unusable for a request with mode All.
         """
         min_devices = 0
         for request_index, alternatives in enumerate(claim.requests):
@@ -262,7 +272,7 @@ class Search:
             for position in positions:
                 if self._get_request(position).mode == ALL:
                     self.all_devices[position] = self._list_all_devices(position)
-            min_devices += min(map(self._count_requested_devices, positions), default=0)
+            min_devices += min((self._count_requested_devices(position) for position in positions), default=0)
         if min_devices > MAX_RESULTS:
             raise AllocationError(
                 f"claim {claim.key}: number of requested devices {min_devices} exceeds the claim limit of {MAX_RESULTS}"
@@ -279,14 +289,21 @@ class Search:
         return len(self.all_devices[position]) if position in self.all_devices else self._get_request(position).count
 
     def _list_all_devices(self, position: SearchPosition) -> list[tuple[Pool, PooledDevice]]:
-        """Return the devices that a request with mode All must get. Raises AllocationError for an unusable pool."""
+        """Return the devices, with their pools, that a request with mode All must get.
+
+        These are the devices that match the request's selectors and have the requested capacity. Raises AllocationError
+        if one of the node's pools is unusable.
+        """
         request = self._get_request(position)
-        devices = []
+
+        # Versions before 1.36 apply the first alternative's selectors to the second one by mistake.
         selector_position = position
         if position.alternative == 1 and SELECTORS_OF_SECOND.at(self.features.release) is SelectorsOfSecond.FIRST:
             first = position._replace(alternative=0)
             if first in self.all_devices:
-                selector_position = first  # a fault of these versions
+                selector_position = first
+
+        devices = []
         for pool in self.pools:
             if not pool.usable:
                 raise AllocationError(
@@ -303,10 +320,12 @@ class Search:
     def _search_claim(self, claim_index: int) -> bool:
         """Search for devices for a claim and all later claims. Return whether all were found.
 
-        A claim with too many devices counts as not found.
+        Return True if `claim_index` is behind the last claim, and False if the claim would hold too many devices.
         """
+        if claim_index == len(self.claims):
+            return True
         try:
-            return claim_index == len(self.claims) or self._search_request(claim_index, 0)
+            return self._search_request(claim_index, 0)
         except _TooManyResultsError:
             return False
 
@@ -318,159 +337,179 @@ class Search:
         requests = self.claims[claim_index].requests
         if request_index == len(requests):
             return self._search_claim(claim_index + 1)
-        if not requests[request_index][0].parent:
+        alternatives = requests[request_index]
+        is_exact_request = not alternatives[0].parent
+        if is_exact_request:
             return self._search_devices(SearchPosition(claim_index, request_index))
-        exceeded = True
-        for alternative in range(len(requests[request_index])):
+
+        all_exceed_limit = True
+        for alternative in range(len(alternatives)):
             try:
                 if self._search_devices(SearchPosition(claim_index, request_index, alternative)):
                     return True
-                exceeded = False
+                all_exceed_limit = False
             except _TooManyResultsError:
                 continue
-        if exceeded:
+        if all_exceed_limit:
             raise _TooManyResultsError
         return False
 
-    def _search_devices(self, position: SearchPosition, have: int = 0, start: int = 0) -> bool:
+    def _search_devices(self, position: SearchPosition, num_allocated: int = 0, start: int = 0) -> bool:
         """Search for the devices that a request still lacks and for all later requests. Return whether all were found.
 
-        The request has `have` devices already, and the search begins at index `start` of `self.places`.
+        The request has `num_allocated` devices already, and the search begins at index `start` of `self.places`. Raises
+        _TooManyResultsError if the claim cannot hold the devices and the version then tries the next alternative.
         """
-        number = self._count_requested_devices(position)
+        num_requested = self._count_requested_devices(position)
         wants_all = position in self.all_devices
-        if wants_all and number == 0 and not NONE_IS_ALL.at(self.features.release):
+        if wants_all and num_requested == 0 and not NONE_IS_ALL.at(self.features.release):
             return False
-        if have >= number:
+        if num_allocated >= num_requested:
             return self._search_request(position.claim, position.request + 1)
-        if self._exceeds_claim_limit(position, have, number):
+        if self._exceeds_claim_limit(position, num_allocated, num_requested):
             return False
         if not wants_all:
-            return self._search_any_device(position, have, start)
-        pool, device = self.all_devices[position][have]
-        return self._try_device(position, have, next_place=0, pool=pool, device=device)
+            return self._search_any_device(position, num_allocated, start)
+        pool, device = self.all_devices[position][num_allocated]
+        return self._try_device(position, num_allocated, next_place=0, pool=pool, device=device)
 
-    def _exceeds_claim_limit(self, position: SearchPosition, have: int, requested: int) -> bool:
+    def _exceeds_claim_limit(self, position: SearchPosition, num_allocated: int, num_requested: int) -> bool:
         """Return whether the claim cannot hold all devices of the request.
 
-        The claim's results include the `have` devices of the request. Raises _TooManyResultsError in versions that
-        try the request's next alternative in this case.
+        `num_allocated` of the `num_requested` devices are among the claim's results already. Raises
+        _TooManyResultsError in versions that try the request's next alternative in this case.
         """
         consequence = TOO_MANY_RESULTS.at(self.features.release)
-        total = len(self.results[position.claim]) + requested
+        total = len(self.results[position.claim]) + num_requested
         if consequence is not TooManyResults.REQUEST_FAILS_COUNTING_TWICE:
-            total -= have
+            total -= num_allocated
         if total <= MAX_RESULTS:
             return False
         if consequence is TooManyResults.NEXT_ALTERNATIVE:
             raise _TooManyResultsError
         return True
 
-    def _search_any_device(self, position: SearchPosition, have: int, start: int) -> bool:
-        """Try candidates from index `start` on until one leads to a complete allocation. Return whether one did.
+    def _search_any_device(self, position: SearchPosition, num_allocated: int, start: int) -> bool:
+        """Try devices of `self.places` from index `start` on as the request's next device.
 
-        A device that this search has not touched is skipped if an equal one has already been tried.
+        Return True once a device leads to a complete allocation, and False if none does. A device that is equal to one
+        that has failed is not tried. Raises AllocationError for an invalid pool in versions that report it.
         """
-        if not have and self._has_too_few_devices(position):
+        if num_allocated == 0 and self._has_too_few_devices(position):
             return False
-        failed: set[object] = set()
+        failed_keys: set[object] = set()
         for place in range(start, len(self.places)):
             pool, device = self.places[place]
             if pool.invalid and self.duplicate_device_handling is DuplicateDeviceHandling.ON_VISIT:
                 raise AllocationError(pool.fault)
+
+            # Twins with equal allocations are equal only as long as this search has not allocated one of them.
             is_untouched = self.interchangeable and not self.users.get(device.id) and device.id not in self.taken
-            if is_untouched and (device.twin, self.state.build_device_state(device.id)) in failed:
+            key = device.twin, self.state.build_device_state(device.id)
+            if is_untouched and key in failed_keys:
                 continue
+
             if not self.is_candidate(position, device):
                 continue
             if pool.invalid:
                 raise AllocationError(pool.fault)
             next_place = self._find_next_place(position, place, device)
-            if self._try_device(position, have, next_place=next_place, pool=pool, device=device):
+            if self._try_device(position, num_allocated, next_place=next_place, pool=pool, device=device):
                 return True
             if is_untouched:
-                failed.add((device.twin, self.state.build_device_state(device.id)))
+                failed_keys.add(key)
         return False
 
     def _try_device(
-        self, position: SearchPosition, have: int, *, next_place: int, pool: Pool, device: PooledDevice
+        self, position: SearchPosition, num_allocated: int, *, next_place: int, pool: Pool, device: PooledDevice
     ) -> bool:
-        """Allocate the device and search for everything that remains. Return whether all was found.
+        """Allocate the device to the request, and search for everything that remains. Return whether all was found.
 
-        If the search fails, the allocation is undone, except for mode All in versions that keep it. Raises
-        _SearchEndedError in versions in which mode All ends the search if the device cannot be allocated.
+        `next_place` is the index at which the search for the request's next device begins. If the search fails, the
+        allocation is undone, except for mode All in versions that keep it. Raises _SearchEndedError in versions in
+        which mode All ends the search if the device cannot be allocated.
         """
         self.limit.count_step()
         wants_all = position in self.all_devices
-        if not self._allocate(position, pool, device):
+        if not self._allocate_device(position, pool, device):
             if wants_all and self.unavailable_of_all is UnavailableOfAll.END_SEARCH:
                 raise _SearchEndedError
             if wants_all and self.unavailable_of_all is UnavailableOfAll.SKIP_DEVICE:
-                return self._search_remaining_devices_of_mode_all(position, have)
+                return self._search_remaining_devices_of_mode_all(position, num_allocated)
             return False
+
+        keeps_device_on_failure = wants_all and self.unavailable_of_all is not UnavailableOfAll.RELEASE_TAKEN
         found_all = False
-        stays_taken = wants_all and self.unavailable_of_all is not UnavailableOfAll.RELEASE_TAKEN
         try:
             if wants_all:
-                found_all = self._search_remaining_devices_of_mode_all(position, have)
+                found_all = self._search_remaining_devices_of_mode_all(position, num_allocated)
             else:
-                found_all = self._search_devices(position, have + 1, next_place)
+                found_all = self._search_devices(position, num_allocated + 1, next_place)
         finally:
-            if not found_all and not stays_taken:
-                self._release(position, pool, device)
+            if not found_all and not keeps_device_on_failure:
+                self._release_device(position, pool, device)
         return found_all
 
-    def _search_remaining_devices_of_mode_all(self, position: SearchPosition, have: int) -> bool:
-        """Search for the remaining devices of a request with mode All and for all later requests.
+    def _search_remaining_devices_of_mode_all(self, position: SearchPosition, num_allocated: int) -> bool:
+        """Search for the devices of a request with mode All that follow the current one, and for all later requests.
 
-        Return whether all were found. Raises AllocationError in versions that mistake the end of this search for an
-        error.
+        `num_allocated` is the number of devices before the current one. Return whether all were found. Before 1.32,
+        AllocationError is raised if they were not, because these versions report the failure as an error.
         """
         if NEXT_ALTERNATIVE.at(self.features.release) is NextAlternative.FIRST:
-            position = position._replace(alternative=0)
-        found_all = self._search_devices(position, have + 1)
+            position = position._replace(alternative=0)  # versions before 1.36 forget which alternative they search
+        found_all = self._search_devices(position, num_allocated + 1)
         if not found_all and self.unavailable_of_all is UnavailableOfAll.SKIP_DEVICE:
-            raise AllocationError("stop allocation")
+            raise AllocationError("stop allocation")  # upstream's internal errStop, which these versions let through
         return found_all
 
     def _has_too_few_devices(self, position: SearchPosition) -> bool:
-        """Return whether the node has fewer candidates than the request needs, so that the search can be skipped.
+        """Return whether the search can be skipped because the node has fewer candidates than the request needs.
 
-        The search is always made if devices consume counters, because upstream does not give all of them back. Raises
-        AllocationError and SearchTimeoutError.
+        It is never skipped if devices consume counters, because upstream does not give all of them back, or if
+        upstream's search might time out. Raises AllocationError, and SearchTimeoutError if upstream's search would
+        certainly time out.
         """
-        number = self._count_requested_devices(position)
-        free = 0
-        if number < 2 or not self.interchangeable:
+        num_requested = self._count_requested_devices(position)
+        if num_requested < 2 or not self.interchangeable:
             return False
+        num_candidates = 0
         for pool, device in self.places:
-            if pool.invalid or (self.limit.any_order and self._can_take_again(position, device)):
+            if pool.invalid:
                 return False
+            if self.limit.any_order and self._can_take_again(position, device):
+                return False  # one device may fill the whole request
             if (
                 self.is_candidate(position, device)
                 and self._can_consume_counters(device)
                 and not self._is_tainted(position, device)
             ):
-                free += 1
-            if free == number:
+                num_candidates += 1
+            if num_candidates == num_requested:
                 return False
-        return self.limit.can_skip_search(free, all_tried=not self.claims[position.claim].constraints)
+        has_constraints = bool(self.claims[position.claim].constraints)
+        return self.limit.can_skip_search(num_candidates, all_tried=not has_constraints)
 
     def _find_next_place(self, position: SearchPosition, place: int, device: PooledDevice) -> int:
-        """Return the index at which to search for the request's next device after one at index `place`.
+        """Return the index at which the search for the request's next device begins, after `device` at index `place`.
 
-        Versions that try devices in any order go back to the start only if the order matters: for constraints, or for
-        counters that are not given back.
+        Upstream begins again at the first device in versions that try devices in any order. Here this is done only if
+        the order can change the result, which is so with a distinctAttribute and with counters that upstream does not
+        give back.
         """
         if not self.limit.any_order:
             return place + 1
-        is_distinct = any(c.distinct_attribute is not None for c in self.claims[position.claim].constraints)
-        if not self.interchangeable or (is_distinct and self.features.uses_newer_allocator):
+        constraints = self.claims[position.claim].constraints
+        has_distinct_attribute = any(constraint.distinct_attribute is not None for constraint in constraints)
+        if not self.interchangeable or (has_distinct_attribute and self.features.uses_newer_allocator):
             return 0
         return place if self._can_take_again(position, device) else place + 1
 
     def _can_take_again(self, position: SearchPosition, device: PooledDevice) -> bool:
-        """Return whether the same request can take the device once more."""
+        """Return whether the request can get the same device a second time.
+
+        It can if the device is shareable, and in older versions also if the request has adminAccess.
+        """
         if self.is_shareable(device):
             return True
         return bool(self._get_request(position).admin_access) and ADMIN_TWICE.at(self.features.release)
@@ -484,9 +523,10 @@ class Search:
         return self.is_selectable(position, device) and self.has_capacity(self._get_request(position), device)
 
     def is_in_use(self, position: SearchPosition, device: PooledDevice) -> bool:
-        """Return whether the device is taken, by an allocated claim or in this search.
+        """Return whether the request cannot get the device because an allocated claim or this search has taken it.
 
-        A request with adminAccess can have any device, in newer versions unless its own claim already has it.
+        A request with adminAccess can get even a taken device, but since 1.34 not one that its own claim got in this
+        search.
         """
         users = self.users.get(device.id, ())
         if self._get_request(position).admin_access:
@@ -494,9 +534,10 @@ class Search:
         return device.id in self.state.dedicated or bool(users)
 
     def is_selectable(self, position: SearchPosition, device: PooledDevice) -> bool:
-        """Return whether all selectors match and the device is available on the node. Raises AllocationError.
+        """Return whether all selectors of the request match the device and the device is available on the node.
 
-        Devices with binding conditions are not selectable if the version does not support them.
+        Devices with binding conditions are not selectable if the version does not support them. Raises AllocationError
+        if a selector fails.
         """
         if device.device.binding_conditions and not self.features.binding_conditions:
             return False
@@ -506,10 +547,9 @@ class Search:
             selectors = request.selectors
             if request.mode == ALL and not ALL_OF_CLASS.at(self.features.release):
                 selectors = tuple(selector for selector in selectors if not selector.of_class)
-            selected = all(
-                self.inventory.matches_selector(cel, device, self.features.uses_newer_allocator) for cel in selectors
-            )
-            self.selectable[key] = selected and self.inventory.is_on_node(device, self.row)
+            shares = self.features.uses_newer_allocator
+            is_selected = all(self.inventory.matches_selector(cel, device, shares=shares) for cel in selectors)
+            self.selectable[key] = is_selected and self.inventory.is_on_node(device, self.row)
         return self.selectable[key]
 
     def has_capacity(self, request: Request, device: PooledDevice) -> bool:
@@ -520,10 +560,10 @@ class Search:
         return capacity.fits_capacity(request.capacity, device.device.capacity, *taken, arithmetic=self.arithmetic)
 
     def _is_large_enough(self, request: Request, device: PooledDevice) -> bool:
-        """Return whether the device has the capacity for a request with mode All. Raises AllocationError.
+        """Return whether a request with mode All includes the device, judging by its capacity. Raises AllocationError.
 
-        Versions in which mode All fails for a device without room judge by its total capacity, so that such a device
-        is not left out. Older versions judge by its remaining capacity.
+        Since 1.37, the device's total capacity decides, so that the request fails if a large enough device has too
+        little capacity left. Older versions leave out such a device, because they look at its remaining capacity.
         """
         if self.features.consumable_capacity and ALL_HAVE_ROOM.at(self.features.release):
             return capacity.fits_capacity(request.capacity, device.device.capacity, arithmetic=self.arithmetic)
@@ -533,32 +573,31 @@ class Search:
         """Return whether the device can be allocated several times."""
         return self.features.consumable_capacity and bool(device.device.allow_multiple_allocations)
 
-    def _allocate(self, position: SearchPosition, pool: Pool, device: PooledDevice) -> bool:
-        """Allocate a selectable device. Return False if it is taken, tainted, too small or violates a constraint.
+    def _allocate_device(self, position: SearchPosition, pool: Pool, device: PooledDevice) -> bool:
+        """Allocate a device that the request selects, and return True.
 
-        Changes that upstream forgets to undo after a failure are kept here as well.
+        Return False if the device is taken, tainted or too small, or violates a constraint. What has been changed until
+        then is undone, except for changes that the version of upstream forgets to undo.
         """
         request, shareable = self._get_request(position), self.is_shareable(device)
-        if not self._is_available(position, device):
+        if not self._is_device_available(position, device):
             return False
 
-        # Check the device while charging its counters and adding it to constraints.
-        charged = bool(device.consumes) and not self._is_charged(device)
-        if charged and not self.counters.take(pool, device):
+        # Charge the counters.
+        charged = bool(device.consumes) and not self._is_already_charged(device)
+        if charged and not self.counters.take_counters(pool, device):
             return False
+
+        # Check the taints, and add the device to the constraints.
         if self._is_tainted(position, device) or not self._add_to_constraints(position, device):
             if charged and self.undoes_all:
-                self.counters.give_back(pool, device)
+                self.counters.give_back_counters(pool, device)
             return False
+
+        # Check the capacity.
         users = self.users.setdefault(device.id, set())
         if not self.has_capacity(request, device):
-            if self.undoes_all:
-                for constraint in self.constraints[position.claim]:
-                    constraint.remove(request)
-                if charged:
-                    self.counters.give_back(pool, device)
-            elif not shareable:
-                users.add(position.claim)
+            self._undo_charge_and_constraints(position, pool, device, charged)
             return False
 
         # Record the allocation.
@@ -575,15 +614,37 @@ class Search:
         )
         return True
 
-    def _is_available(self, position: SearchPosition, device: PooledDevice) -> bool:
-        """Return whether the request can have the device and its counters may be consumed."""
+    def _undo_charge_and_constraints(
+        self, position: SearchPosition, pool: Pool, device: PooledDevice, charged: bool
+    ) -> None:
+        """Remove a device that has too little capacity from the constraints, and give back its counters if `charged`.
+
+        Before 1.37, nothing is undone, and a device that cannot be shared even counts as used by the claim.
+        """
+        if not self.undoes_all:
+            if not self.is_shareable(device):
+                self.users[device.id].add(position.claim)
+            return
+        for constraint in self.constraints[position.claim]:
+            constraint.remove(self._get_request(position))
+        if charged:
+            self.counters.give_back_counters(pool, device)
+
+    def _is_device_available(self, position: SearchPosition, device: PooledDevice) -> bool:
+        """Return whether no claim is in the way of the device, and the feature gates allow it to consume counters.
+
+        A shareable device is available to every request with adminAccess.
+        """
         if not self._can_consume_counters(device):
             return False
         is_shared_by_admin = self.is_shareable(device) and bool(self._get_request(position).admin_access)
         return is_shared_by_admin or not self.is_in_use(position, device)
 
-    def _is_charged(self, device: PooledDevice) -> bool:
-        """Return whether another share of the device has already been charged to the pool's counters."""
+    def _is_already_charged(self, device: PooledDevice) -> bool:
+        """Return whether the device's counters need no charge because another share of the device has been charged.
+
+        Before 1.35, every share is charged. Before 1.37, a share counts only if it consumes capacity.
+        """
         release, state = self.features.release, self.state
         if EACH_SHARE.at(release) or not self.is_shareable(device):
             return False
@@ -596,15 +657,16 @@ class Search:
         return not device.device.consumes_counters or self.features.partitionable_devices or self.all_consumers
 
     def _is_tainted(self, position: SearchPosition, device: PooledDevice) -> bool:
-        """Return whether the device has a taint that the request does not tolerate. Never without DRADeviceTaints."""
+        """Return whether the device has a taint that the request does not tolerate. False without DRADeviceTaints."""
         if not self.features.device_taints:
             return False
         return self._get_request(position).find_untolerated_taint(device.device) is not None
 
     def _add_to_constraints(self, position: SearchPosition, device: PooledDevice) -> bool:
-        """Add the device to all constraints of the claim. If one is violated, undo this and return False.
+        """Add the device to all constraints of the claim, and return True.
 
-        Raises AllocationError for a request with mode All.
+        If the device violates a constraint, it is removed from the earlier ones and the result is False. For a request
+        with mode All, AllocationError is raised instead.
         """
         request = self._get_request(position)
         constraints = self.constraints[position.claim]
@@ -621,19 +683,24 @@ class Search:
             return False
         return True
 
-    def _release(self, position: SearchPosition, pool: Pool, device: PooledDevice) -> None:
-        """Undo the latest allocation of the claim, which must be of this device, as far as upstream undoes it."""
+    def _release_device(self, position: SearchPosition, pool: Pool, device: PooledDevice) -> None:
+        """Undo the claim's latest allocation, which must be that of `device`.
+
+        Before 1.37, some effects of the allocation of a shared device stay, because upstream forgets to undo them.
+        """
         for constraint in self.constraints[position.claim]:
             constraint.remove(self._get_request(position))
         self.users[device.id].discard(position.claim)
         result = self.results[position.claim].pop()
         if result.charged and (self.undoes_all or not result.shared):
-            self.counters.give_back(pool, device)
+            self.counters.give_back_counters(pool, device)
+
+        # Give back the capacity of a share, and forget the device with its last share.
         if not result.shared or not (self.undoes_all or result.consumed):
             return
         taken = self.taken[device.id]
         for name, amount in result.consumed.items():
             taken[name] = taken[name].sub(amount)
-        is_last_share = result.first if self.undoes_all else not any(amount.mantissa for amount in taken.values())
+        is_last_share = result.first if self.undoes_all else all(amount.mantissa == 0 for amount in taken.values())
         if is_last_share:
             del self.taken[device.id]

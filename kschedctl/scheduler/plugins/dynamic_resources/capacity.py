@@ -49,14 +49,15 @@ class RangeArithmetic(NamedTuple):
         return cls(features.fractional_range and FRACTIONS.at(features.release), rejects)
 
     def choose_unit(self, valid: CapacityRequestPolicyRange) -> int:
-        """Return the decimal exponent of the unit in which the range is counted.
+        """Return the unit in which amounts of the range are counted, as a decimal exponent: MILLI or 0.
 
-        This is MILLI if that is enabled and exact for all parts of the range, else 0 for whole numbers.
+        The unit is MILLI if the version counts in thousandths, and the range has a step and consists of whole
+        thousandths. Otherwise it is 0, so that amounts are rounded up to whole numbers.
         """
         if not self.thousandths or valid.step is None or _parse_quantity(valid.step).milli_value() < 1:
             return 0
-        parts = [_parse_quantity(part) for part in (valid.min, valid.max, valid.step) if part is not None]
-        is_exact = all(_convert_to_thousandths(part) is not None for part in parts)
+        quantities = [_parse_quantity(text) for text in (valid.min, valid.max, valid.step) if text is not None]
+        is_exact = all(_convert_to_thousandths(quantity) is not None for quantity in quantities)
         return MILLI if is_exact else 0
 
 
@@ -65,12 +66,13 @@ def compute_consumption(
 ) -> Quantities:
     """Return the amount that a request consumes of each of a device's capacities, rounded up by their policies.
 
-    A capacity without a request is consumed by its policy's default, or else as a whole. Raises AllocationError.
+    If a capacity is not requested, its policy's default is consumed, or the whole capacity without a default. Raises
+    AllocationError if the arithmetic rejects an amount.
     """
     amounts = {}
     for name, device_capacity in capacity.items():
         try:
-            amounts[name] = _compute_amount(requested.get(name), device_capacity, arithmetic)
+            amounts[name] = _compute_consumed_amount(requested.get(name), device_capacity, arithmetic)
         except _BeyondRangeError as error:
             raise AllocationError(f'capacity "{name}": {error}') from None
     return amounts
@@ -82,10 +84,10 @@ def fits_capacity(
     *taken: Mapping[str, Quantity],
     arithmetic: RangeArithmetic,
 ) -> bool:
-    """Return whether a request can be added to the `taken` amounts without exceeding the device's capacity.
+    """Return whether a request can be added to all `taken` amounts without exceeding the device's capacity.
 
     Return False as well if the device lacks a requested capacity or a policy forbids the amount. Raises
-    AllocationError.
+    AllocationError if the arithmetic rejects an amount.
     """
     if any(name not in capacity for name in requested):
         return False
@@ -105,23 +107,32 @@ class _BeyondRangeError(Exception):
     """The error for an amount that is negative or cannot be represented."""
 
 
-def _compute_amount(requested: Quantity | None, capacity: DeviceCapacity, arithmetic: RangeArithmetic) -> Quantity:
-    """Return the amount of one capacity that is consumed.
+def _compute_consumed_amount(
+    requested: Quantity | None, capacity: DeviceCapacity, arithmetic: RangeArithmetic
+) -> Quantity:
+    """Return the amount of one capacity that a request consumes; `requested` is None if the capacity is not requested.
 
     Raises _BeyondRangeError, in versions that check it, if the amount is negative or cannot be represented.
     """
-    amount = _apply_policy(requested, capacity, arithmetic)
+    amount = _apply_request_policy(requested, capacity, arithmetic)
     if arithmetic.rejects_unrepresentable and amount.mantissa < 0:
         raise _BeyondRangeError(NEGATIVE)
     return amount
 
 
-def _apply_policy(requested: Quantity | None, capacity: DeviceCapacity, arithmetic: RangeArithmetic) -> Quantity:
-    """Return the requested amount rounded up by the capacity's policy, or the policy's default without a request."""
+def _apply_request_policy(
+    requested: Quantity | None, capacity: DeviceCapacity, arithmetic: RangeArithmetic
+) -> Quantity:
+    """Return the requested amount, rounded up to a range or value that the capacity's policy allows.
+
+    Without a requested amount, return the policy's default, or the whole capacity if there is no default. An amount
+    that exceeds all valid values is returned unchanged.
+    """
     policy = capacity.request_policy
     if requested is None:
-        default = policy.default if policy else None
-        return _parse_quantity(capacity.value if default is None else default)
+        if policy is not None and policy.default is not None:
+            return _parse_quantity(policy.default)
+        return _parse_quantity(capacity.value)
     if policy is None:
         return requested
     if policy.valid_range is not None and policy.valid_range.min is not None:
@@ -133,7 +144,10 @@ def _apply_policy(requested: Quantity | None, capacity: DeviceCapacity, arithmet
 
 
 def _round_up(requested: Quantity, valid: CapacityRequestPolicyRange, arithmetic: RangeArithmetic) -> Quantity:
-    """Round an amount up to the range's minimum or to its next step, if it has steps. Raises _BeyondRangeError."""
+    """Round a requested amount up to the range's minimum or, if the range has steps, to its next step.
+
+    Raises _BeyondRangeError, in versions that check it, if the amount cannot be represented.
+    """
     minimum = _parse_quantity(valid.min or 0)
     if requested < minimum:
         return minimum
@@ -141,7 +155,7 @@ def _round_up(requested: Quantity, valid: CapacityRequestPolicyRange, arithmetic
         return requested
     unit = arithmetic.choose_unit(valid)
     if arithmetic.rejects_unrepresentable:
-        _check_size(requested, unit)
+        _check_representable(requested, unit)
     start = _count_units(minimum, unit)
     step = _count_units(_parse_quantity(valid.step), unit)
     steps = -(-(_count_units(requested, unit) - start) // step)  # division that rounds up
@@ -151,11 +165,12 @@ def _round_up(requested: Quantity, valid: CapacityRequestPolicyRange, arithmetic
     return Quantity(rounded, unit, Format.BINARY_SI)
 
 
-def _check_size(requested: Quantity, unit: int) -> None:
-    """Raise _BeyondRangeError if the amount cannot be represented in the unit."""
-    if unit and _convert_to_thousandths(requested) is None:
-        raise _BeyondRangeError(NO_THOUSANDTHS.format(requested))
-    if not unit and requested > Quantity(INT64_MAX):
+def _check_representable(requested: Quantity, unit: int) -> None:
+    """Raise _BeyondRangeError if the amount cannot be counted in the unit, which is MILLI or 0."""
+    if unit == MILLI:
+        if _convert_to_thousandths(requested) is None:
+            raise _BeyondRangeError(NO_THOUSANDTHS.format(requested))
+    elif requested > Quantity(INT64_MAX):
         raise _BeyondRangeError(TOO_LARGE.format(requested))
 
 
@@ -171,7 +186,10 @@ def _convert_to_thousandths(amount: Quantity) -> int | None:
 
 
 def violates_policy(amount: Quantity, policy: CapacityRequestPolicy | None, arithmetic: RangeArithmetic) -> bool:
-    """Return whether the policy forbids the rounded amount."""
+    """Return whether the policy forbids an amount that has been rounded up already.
+
+    The policy's default is always allowed. Other amounts must be in the policy's range or be one of its values.
+    """
     if policy is None or (policy.default is not None and amount == _parse_quantity(policy.default)):
         return False
     valid = policy.valid_range
@@ -179,12 +197,14 @@ def violates_policy(amount: Quantity, policy: CapacityRequestPolicy | None, arit
         if valid.max is not None and amount > _parse_quantity(valid.max):
             return True
         return valid.step is not None and _is_off_step(amount, valid, valid.step, arithmetic.choose_unit(valid))
-    return bool(policy.valid_values) and amount not in map(_parse_quantity, policy.valid_values)
+    if policy.valid_values:
+        return amount not in map(_parse_quantity, policy.valid_values)
+    return False
 
 
 def _is_off_step(amount: Quantity, valid: CapacityRequestPolicyRange, step: str | int | float, unit: int) -> bool:
-    """Return whether the amount is not a whole number of steps above the range's minimum."""
-    if unit and _convert_to_thousandths(amount) is None:
+    """Return whether the amount, counted in the unit, is not a whole number of steps above the range's minimum."""
+    if unit == MILLI and _convert_to_thousandths(amount) is None:
         return True
     start = _count_units(_parse_quantity(valid.min or 0), unit)
     step_units = _count_units(_parse_quantity(step), unit)

@@ -32,9 +32,10 @@ class DeviceInput:
 
     @classmethod
     def from_device(cls, device: Device, driver: str, lists: bool) -> DeviceInput:
-        """Build the input from a device. Raises EvaluationError for an attribute of an unknown type.
+        """Build what selectors see of a device: its driver, attributes, capacities and allowMultipleAllocations.
 
-        ``lists`` allows attributes with several values.
+        Attributes and capacities are grouped by domain. ``lists`` allows attributes with several values. Raises
+        EvaluationError for an attribute of an unsupported type.
         """
         attributes: dict[str, Map] = {}
         for name, attribute in device.attributes.items():
@@ -60,9 +61,10 @@ class CompiledSelector:
     program: compiler.Program
 
     def matches(self, device: DeviceInput, allowance: CostAllowance | None = None) -> bool:
-        """Return whether the selector matches the device, and subtract the cost from the allowance.
+        """Return whether the selector matches the device, and subtract the cost of the evaluation from `allowance`.
 
-        Raises EvaluationError if the evaluation fails or the allowance is used up.
+        Without an allowance, the cost is not limited. Raises EvaluationError if the evaluation fails or the allowance
+        has been used up before.
         """
         if allowance is not None and allowance.remaining < 0:
             raise EvaluationError("given up: the device selectors cost too much for all devices together")
@@ -77,31 +79,37 @@ class CompiledSelector:
 
 @lru_cache(maxsize=1024)
 def compile_selector(expression: str, lists: bool = False) -> CompiledSelector:
-    """Compile an expression. Raises CompileError, also if the result cannot be a bool.
+    """Compile the CEL expression of a device selector. ``lists`` allows attributes with several values.
 
-    ``lists`` allows attributes with several values.
+    Raises CompileError for an invalid expression, and for an expression whose result cannot be a bool.
     """
-    program = compiler.compile_expression(
-        expression, {"device": parse_type(_DEVICE)}, {_DEVICE: _build_field_types(lists)}
-    )
-    if program.output not in (BOOL, ANY) and not (lists and program.output == DYN):
+    variables = {"device": parse_type(_DEVICE)}
+    program = compiler.compile_expression(expression, variables, {_DEVICE: _build_field_types(lists)})
+    allowed_outputs = (BOOL, ANY, DYN) if lists else (BOOL, ANY)
+    if program.output not in allowed_outputs:
         raise CompileError(f"must evaluate to bool or the unknown type, not {program.output}")
     return CompiledSelector(program)
 
 
 def _build_field_types(lists: bool) -> Mapping[str, Type]:
-    """Return the types of the fields of ``device``. ``lists`` allows attributes with several values."""
-    value = DYN if lists else ANY
+    """Return the CEL types of the fields of the variable ``device``.
+
+    If ``lists`` is True, an attribute's type is dyn instead of any, because it can have several values.
+    """
+    attribute_type = DYN if lists else ANY
     return {
         "driver": STRING,
         "allowMultipleAllocations": BOOL,
-        "attributes": map_of(STRING, map_of(STRING, value)),
+        "attributes": map_of(STRING, map_of(STRING, attribute_type)),
         "capacity": map_of(STRING, map_of(STRING, parse_type("kubernetes.Quantity"))),
     }
 
 
 def _convert_to_bool(value: Value) -> bool:
-    """Return the result as a bool. Raises EvaluationError with upstream's wording for other types."""
+    """Return the result of a selector, which must be a bool.
+
+    Raises EvaluationError, with upstream's wording, for a result of another type.
+    """
     if isinstance(value, bool):
         return value
     name = get_type_name(value)
@@ -125,7 +133,10 @@ def _split_name(name: str, driver: str) -> tuple[str, str]:
 
 
 def _convert_attribute(name: str, attribute: DeviceAttribute, lists: bool) -> object:
-    """Return the CEL value of an attribute. Raises EvaluationError, which names the attribute."""
+    """Return the CEL value of the attribute called `name`. ``lists`` allows attributes with several values.
+
+    Raises EvaluationError, which names the attribute, for an invalid version or an unsupported type.
+    """
     try:
         return _convert_value(attribute, lists)
     except ValueError as error:
@@ -133,7 +144,7 @@ def _convert_attribute(name: str, attribute: DeviceAttribute, lists: bool) -> ob
 
 
 def _convert_value(attribute: DeviceAttribute, lists: bool) -> object:
-    """Return the CEL value of an attribute, a list if it has several values and ``lists`` allows this.
+    """Return the CEL value of an attribute, which is a list if ``lists`` is True and the attribute has several values.
 
     Raises ValueError for an invalid version and for an attribute without a value of a supported type.
     """

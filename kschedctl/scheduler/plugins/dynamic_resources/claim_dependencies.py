@@ -22,36 +22,45 @@ NOT_RUN = Gap("have regular expressions that only RE2 can run: install kschedctl
 
 
 def iter_claim_dependencies(info: PodInfo, view: Fork, features: Features) -> Iterator[Dependency]:
-    """Yield the kinds whose unread objects could change the results for the pod's claims and extended resources."""
+    """Yield the kinds whose unread objects could change the results for the pod's claims and extended resources.
+
+    Nothing is yielded for a pod without claims and extended resources.
+    """
     inventory = get_inventory(view, features)
     for reference in info.spec.resource_claims:
         try:
             name = find_claim_name(info.pod, reference)
         except ClaimError:
             if info.pod.metadata.creation_timestamp is None:  # the status of an existing pod names generated claims
-                yield _build_dependency("ResourceClaimTemplate")
+                yield _build_refusing_dependency("ResourceClaimTemplate")
             continue
         if name is not None:
-            yield from _iter_claim_dependencies(inventory.claims.get(f"{info.namespace}/{name}"), inventory)
+            claim = inventory.claims.get(f"{info.namespace}/{name}")
+            yield from _iter_dependencies_of_claim(claim, inventory)
     if not features.extended_resource:
         return
     requests = info.incoming_requests
     if is_any_backed(requests, find_backing_classes(view.objects)):
-        yield _build_dependency("ResourceClaim")
+        yield _build_refusing_dependency("ResourceClaim")
         yield from _iter_device_dependencies(inventory)
     elif any(amount and is_dra_extended(name) for name, amount in requests.items()):
         yield Dependency("DeviceClass", Effect.ADMITS)
 
 
-def _iter_claim_dependencies(claim: ResourceClaim | None, inventory: Inventory) -> Iterator[Dependency]:
-    """Yield the dependencies of one claim, which is None if it is missing."""
-    yield _build_dependency("ResourceClaim")
+def _iter_dependencies_of_claim(claim: ResourceClaim | None, inventory: Inventory) -> Iterator[Dependency]:
+    """Yield the kinds whose unread objects could change the result for one claim.
+
+    Only ResourceClaims matter if the claim is missing (None) or allocated. Otherwise the kinds that define devices
+    matter as well, and DeviceClasses if a class of the claim is missing.
+    """
+    yield _build_refusing_dependency("ResourceClaim")
     if claim is None or claim.status.allocation is not None:
         return
     yield from _iter_device_dependencies(inventory)
     class_names = {option.device_class_name for option in _iter_request_options(claim)}
-    if not inventory.classes.keys() >= class_names:
-        yield _build_dependency("DeviceClass")
+    has_all_classes = class_names <= inventory.classes.keys()
+    if not has_all_classes:
+        yield _build_refusing_dependency("DeviceClass")
 
 
 def _iter_request_options(claim: ResourceClaim) -> Iterator[ExactDeviceRequest | DeviceSubRequest]:
@@ -63,26 +72,34 @@ def _iter_request_options(claim: ResourceClaim) -> Iterator[ExactDeviceRequest |
 
 
 def _iter_device_dependencies(inventory: Inventory) -> Iterator[Dependency]:
-    """Yield dependencies on the kinds that define which devices exist. Taint rules can only remove devices."""
-    yield _build_dependency("ResourceSlice")
+    """Yield dependencies on the kinds that define which devices can be allocated.
+
+    These are ResourceSlices and, if they are enabled, DeviceTaintRules, which can only make devices unavailable.
+    DeviceClasses are added if a rule selects devices by a class that is missing.
+    """
+    yield _build_refusing_dependency("ResourceSlice")
     if not inventory.features.device_taint_rules:
         return
     yield Dependency("DeviceTaintRule", Effect.REFUSES_MORE)
+    if not SELECTS_BY_CEL.at(inventory.features.release):
+        return
     selectors = [rule.spec.device_selector for rule in inventory.objects.of("DeviceTaintRule")]
     class_names = {selector.device_class_name for selector in selectors if selector is not None} - {None}
-    if SELECTS_BY_CEL.at(inventory.features.release) and not inventory.classes.keys() >= class_names:
-        yield _build_dependency("DeviceClass")
+    has_all_classes = class_names <= inventory.classes.keys()
+    if not has_all_classes:
+        yield _build_refusing_dependency("DeviceClass")
 
 
-def _build_dependency(kind: str) -> Dependency:
-    """Build the dependency on a kind whose missing objects may reject the pod."""
+def _build_refusing_dependency(kind: str) -> Dependency:
+    """Build the dependency on a kind without whose objects the pod may be rejected falsely."""
     return Dependency(kind, Effect.REFUSES)
 
 
-def iter_pattern_doubts(plugin: str, info: PodInfo, view: Fork, features: Features) -> Iterator[Unknown]:
-    """Yield the kinds with CEL selectors that cannot be evaluated without RE2, if the pod may use devices.
+def iter_re2_doubts(plugin: str, info: PodInfo, view: Fork, features: Features) -> Iterator[Unknown]:
+    """Yield the kinds, ResourceClaim or DeviceClass, with CEL selectors for the pod that only RE2 can evaluate.
 
-    Nothing is yielded if RE2 is installed, or if a claim of the pod is missing or unusable.
+    All DeviceClasses count if the pod has claims or extended resources may be backed by devices. Nothing is yielded if
+    RE2 is installed, or if a claim of the pod is missing or unusable.
     """
     if regular_expressions.has_re2():
         return
@@ -91,15 +108,18 @@ def iter_pattern_doubts(plugin: str, info: PodInfo, view: Fork, features: Featur
         claims = inventory.list_pod_claims(info)
     except ClaimError:
         return
-    claim_selectors = [selector for claim in claims for selector in _iter_claim_selectors(claim)]
     classes = inventory.objects.of("DeviceClass") if claims or features.extended_resource else ()
-    for kind, selectors in (("ResourceClaim", claim_selectors), ("DeviceClass", _list_class_selectors(classes))):
+    selectors_by_kind = {
+        "ResourceClaim": [selector for claim in claims for selector in _iter_claim_selectors(claim)],
+        "DeviceClass": _list_class_selectors(classes),
+    }
+    for kind, selectors in selectors_by_kind.items():
         if any(_needs_re2(selector, features.lists_in_cel) for selector in selectors):
             yield Unknown(Dependency(kind, Effect.EITHER), NOT_RUN, plugin)
 
 
 def _iter_claim_selectors(claim: ResourceClaim) -> Iterator[DeviceSelector]:
-    """Yield the selectors of the claim's requests, none if it is allocated."""
+    """Yield the selectors of the claim's requests, or nothing if the claim is already allocated."""
     if claim.status.allocation is None:
         for option in _iter_request_options(claim):
             yield from option.selectors
@@ -111,7 +131,10 @@ def _list_class_selectors(classes: Iterable[DeviceClass]) -> list[DeviceSelector
 
 
 def _needs_re2(selector: DeviceSelector, lists: bool) -> bool:
-    """Return whether the selector compiles and has a regular expression that cannot be evaluated without RE2."""
+    """Return whether the selector compiles and has a regular expression that cannot be evaluated without RE2.
+
+    ``lists`` allows attributes with several values.
+    """
     if selector.cel is None:
         return False
     from kschedctl.scheduler.plugins.dynamic_resources.cel import compile_selector  # noqa: PLC0415 - the language takes a moment

@@ -1,4 +1,4 @@
-"""Lookup of a pod's ResourceClaims with checks, and updates of claims when pods are bound and deleted."""
+"""Lookup of a pod's ResourceClaims, and checks of whether the pod can use them."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ def format_claim_key(claim: ResourceClaim) -> str:
 def iter_pod_claims(
     pod: Pod, claims: Mapping[str, ResourceClaim], features: Features
 ) -> Iterator[tuple[str, ResourceClaim]]:
-    """Yield (name of the reference, claim) for the claims in the pod's spec.
+    """Yield the claims that the pod's spec references, each after the name by which containers refer to it.
 
-    References for which no claim was needed are left out. With workload_claims, claims of the pod's group are accepted
-    as well. Raises ClaimError if a claim is missing, is being deleted, or was created for another pod.
+    A reference for which no claim was needed is left out. Raises ClaimError if a claim is missing, is being deleted,
+    or was generated for another pod. With DRAWorkloadResourceClaims, it may have been generated for the pod's group.
     """
     namespace = pod.metadata.namespace
     for reference in pod.spec.resource_claims:
@@ -85,15 +85,17 @@ def iter_pod_claims(
             raise ClaimError(NOT_FOUND.format(f"{namespace}/{name}"))
         if claim.metadata.deletion_timestamp is not None:
             raise ClaimError(f'resourceclaim "{name}" is being deleted')
-        if reference.resource_claim_name is None:
+        is_generated = reference.resource_claim_name is None
+        if is_generated:
             _check_owner(pod, claim, features)
         yield reference.name, claim
 
 
 def find_claim_name(pod: Pod, reference: PodResourceClaim) -> str | None:
-    """Return the name of the referenced claim, or None if the reference needed no claim.
+    """Return the name of the claim that a reference in the pod's spec stands for.
 
-    Raises ClaimError if the claim is not created yet or the reference is unsupported.
+    The name of a generated claim comes from the pod's status, where it is None if no claim was needed. Raises
+    ClaimError if the claim is not created yet, or if the reference names neither a claim nor a template.
     """
     if reference.resource_claim_name is not None:
         return reference.resource_claim_name
@@ -106,7 +108,7 @@ def find_claim_name(pod: Pod, reference: PodResourceClaim) -> str | None:
 
 
 def _check_owner(pod: Pod, claim: ResourceClaim, features: Features) -> None:
-    """Raise ClaimError if the claim was not created for the pod or its group."""
+    """Raise ClaimError unless the claim is owned by the pod or, with DRAWorkloadResourceClaims, by the pod's group."""
     controller = find_controller(claim.metadata)
     if controller is not None and controller.uid == pod.metadata.uid:
         return
@@ -136,40 +138,39 @@ def find_extended_resource_claim(pod: Pod, claims: Mapping[str, ResourceClaim]) 
 
 
 def can_be_deallocated(claim: ResourceClaim, pod: Pod) -> bool:
-    """Return whether no other pod uses the claim."""
+    """Return whether the claim can lose its allocation because no other pod than `pod` uses it."""
     users = claim.status.reserved_for
     return not users or (len(users) == 1 and users[0].uid == pod.metadata.uid)
 
 
 def find_binding_failure(claim: ResourceClaim, timeout: float, now: datetime) -> str:
-    """Return the reason why the claim's devices will not become ready, or an empty string if they still may.
+    """Return the reason why the claim's devices will not become ready, or an empty string if they are or still may.
 
-    Devices fail by a failure condition, or by not being ready within ``timeout`` seconds. Upstream stops at the first
-    device that is not ready, and does not look for failure conditions of later devices.
+    Devices fail by reporting a failure condition, or by not being ready ``timeout`` seconds after the allocation. As
+    upstream, stop at the first device that is not ready, without looking for failure conditions of later devices.
+    Raises InputError for an invalid allocation time.
     """
     allocation = claim.status.allocation
     if allocation is None:
         return ""
-    is_waiting = False
     for result in allocation.devices.results:
         if not result.binding_conditions:
             continue
         device = (result.driver, result.pool, result.device)
         status = next((s for s in claim.status.devices if (s.driver, s.pool, s.device) == device), None)
-        if status is None:
-            is_waiting = True
+        conditions = status.conditions if status is not None else ()
+        for failure_condition in result.binding_failure_conditions:
+            if _is_condition_true(conditions, failure_condition):
+                return f"device {'/'.join(device)} reports {failure_condition}"
+        if not all(_is_condition_true(conditions, condition) for condition in result.binding_conditions):
             break
-        for condition in result.binding_failure_conditions:
-            if _is_true(status.conditions, condition):
-                return f"device {'/'.join(device)} reports {condition}"
-        if not all(_is_true(status.conditions, condition) for condition in result.binding_conditions):
-            is_waiting = True
-            break
-    if not is_waiting or not allocation.allocation_timestamp:
+    else:
+        return ""  # all devices are ready
+
+    if not allocation.allocation_timestamp:
         return ""
-    if now.timestamp() - _parse_allocation_time(claim, allocation.allocation_timestamp) <= timeout:
-        return ""
-    return f"waited longer than {timeout:g} s for its devices to become ready"
+    waited = now.timestamp() - _parse_allocation_time(claim, allocation.allocation_timestamp)
+    return f"waited longer than {timeout:g} s for its devices to become ready" if waited > timeout else ""
 
 
 def _parse_allocation_time(claim: ResourceClaim, timestamp: str) -> float:
@@ -181,19 +182,20 @@ def _parse_allocation_time(claim: ResourceClaim, timestamp: str) -> float:
         raise InputError(error.what, where=location, hint=error.hint) from None
 
 
-def _is_true(conditions: tuple[Condition, ...], name: str) -> bool:
-    """Return whether the condition of this name is true."""
-    return any(condition.type == name and condition.status == "True" for condition in conditions)
+def _is_condition_true(conditions: tuple[Condition, ...], condition_type: str) -> bool:
+    """Return whether the condition of this type is among the conditions and has the status True."""
+    return any(condition.type == condition_type and condition.status == "True" for condition in conditions)
 
 
-def find_unavailable_nodes(cycle: Cycle, name: str) -> Bools:
-    """Return the mask of nodes (N,) that the named plugin rejected because an allocated claim is unavailable there.
+def find_claim_rejected_nodes(cycle: Cycle, plugin_name: str) -> Bools:
+    """Return the mask of nodes (N,) that the plugin rejected because an allocated claim cannot be used there.
 
-    Only on these nodes does upstream remember the claims that are in the way.
+    Upstream remembers only on these nodes which claims are in the way. Nodes that the cycle did not consider, or whose
+    rejection came from an earlier plugin, are left out.
     """
     unavailable: Bools = np.zeros_like(cycle.considered)
     for plugin, verdict, reported in cycle.filter.iter_reported():
-        if plugin != name:
+        if plugin != plugin_name:
             continue
         for rejection in verdict.rejections:
             if rejection.reason == NOT_AVAILABLE:

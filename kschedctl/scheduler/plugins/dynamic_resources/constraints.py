@@ -23,7 +23,7 @@ class Constraint(Protocol):
     """A constraint on the devices of a claim. The search adds devices to it and removes them again."""
 
     def add(self, request: Request, device: PooledDevice) -> bool:
-        """Add the device. Return False, and do not add it, if it violates the constraint."""
+        """Add the device and return True, or return False without a change if the device violates the constraint."""
 
     def remove(self, request: Request) -> None:
         """Remove the device that was added last for the request."""
@@ -47,7 +47,11 @@ EACH_DISTINCT = ByVersion(
 
 
 def build_constraint(constraint: DeviceConstraint, features: Features) -> Constraint:
-    """Build a matchAttribute constraint, or a distinctAttribute constraint in the form that the version implements."""
+    """Build the search's constraint from a claim's matchAttribute or distinctAttribute constraint.
+
+    Versions implement distinctAttribute differently: its values may differ between requests or between all devices,
+    and different devices may count as distinct even if their values are equal.
+    """
     if constraint.match_attribute is not None:
         return MatchAttribute(constraint.requests, constraint.match_attribute)
     by_device = DISTINCT_BETWEEN.at(features.release) is DistinctBetween.DEVICES
@@ -66,9 +70,10 @@ class MatchAttribute:
         """The number of devices added so far."""
 
     def add(self, request: Request, device: PooledDevice) -> bool:
-        """Add the device. Return False if its value is missing or differs from that of the devices added so far.
+        """Add the device and return True, or return False if its value is missing or differs from the earlier devices'.
 
-        Devices of requests to which the constraint does not apply are accepted and not counted.
+        Devices of requests to which the constraint does not apply are accepted and not counted. A value of an
+        unsupported type (UNKNOWN) is accepted for the first device only.
         """
         if not request.is_named_in(self.requests):
             return True
@@ -103,9 +108,10 @@ class DistinctAttribute:
         """The number of devices added so far."""
 
     def add(self, request: Request, device: PooledDevice) -> bool:
-        """Add the device. Return False if its value is missing or equals a remembered value.
+        """Remember the device's value and return True, or return False if it is missing or equals a remembered value.
 
-        Devices of requests to which the constraint does not apply are accepted and not counted.
+        Devices of requests to which the constraint does not apply are accepted and not counted. A value of an
+        unsupported type (UNKNOWN) is accepted only while no value is remembered.
         """
         if not request.is_named_in(self.requests):
             return True
@@ -113,10 +119,13 @@ class DistinctAttribute:
         if value is None:
             return False
         if self.by_device and value != UNKNOWN:
+            # With the device's ID as a part of the value, two devices never have equal values.
             value_type, attribute_value = value
             value = value_type, (attribute_value, device.id)
-        if self.devices and (value in self.values.values() or (value == UNKNOWN and self.values)):
-            return False
+        if self.devices > 0 and self.values:
+            is_distinct = value != UNKNOWN and value not in self.values.values()
+            if not is_distinct:
+                return False
         self.values[self._get_value_key(request)] = value
         self.devices += 1
         return True
@@ -128,7 +137,10 @@ class DistinctAttribute:
             self.values.pop(self._get_value_key(request), None)
 
     def _get_value_key(self, request: Request) -> object:
-        """Return the key under which the value of the request's device is remembered."""
+        """Return the key under which the value of the request's latest device is remembered: the request's name.
+
+        All alternatives of a request have the same key, which is the name of the request that lists them.
+        """
         return request.parent or request.name
 
 
@@ -136,7 +148,7 @@ class DistinctForEachDevice(DistinctAttribute):
     """A constraint that all devices differ in an attribute. Devices are removed in reverse order."""
 
     def _get_value_key(self, request: Request) -> object:
-        """Return the number of devices, so that each device's value has a key of its own."""
+        """Return the number of devices added so far, so that each device's value has another key."""
         return self.devices
 
 
@@ -158,7 +170,7 @@ def find_attribute(device: PooledDevice, name: str) -> Value | None:
 
 
 def _read_value(attribute: DeviceAttribute) -> Value:
-    """Return the type and value of an attribute, or UNKNOWN for other types."""
+    """Return the type and value of an attribute, or UNKNOWN if it has no string, int, bool or version."""
     for kind in ("string", "int_", "bool_", "version"):
         value = getattr(attribute, kind)
         if value is not None:

@@ -31,21 +31,27 @@ class DeviceBackedResources:
         """Return whether a DeviceClass backs the resource."""
         return resource in self.classes
 
-    def find_selecting_class(self, resource: str) -> str:
-        """Return the DeviceClass that backs the resource if it has CEL selectors, or an empty string."""
+    def find_class_with_selectors(self, resource: str) -> str:
+        """Return the name of the DeviceClass that backs the resource, or an empty string if it has no CEL selectors.
+
+        The name is empty as well if no class backs the resource.
+        """
         device_class = self.classes.get(resource)
         if device_class is None or all(selector.cel is None for selector in device_class.spec.selectors):
             return ""
         return device_class.metadata.name
 
     def find_nodes_with_devices(self) -> Bools:
-        """Return the mask of nodes (N,) on which some device is available."""
+        """Return the mask of the view's nodes (N,) on which some device is available, whether allocated or not."""
         from kschedctl.scheduler.plugins.dynamic_resources.inventory import find_device_nodes, get_inventory  # noqa: PLC0415 - for few profiles
 
         return find_device_nodes(get_inventory(self._fork, self.features))[self._rows]
 
     def count_devices(self, resource: str) -> tuple[Counts, Counts]:
-        """Return how many devices on each node back the resource, and how many of them are allocated, both (N,)."""
+        """Return how many devices back the resource on each of the view's nodes, and how many are allocated, both (N,).
+
+        A DeviceClass must back the resource.
+        """
         from kschedctl.scheduler.plugins.dynamic_resources.inventory import count_class_devices, get_inventory  # noqa: PLC0415 - for few profiles
 
         total, allocated = count_class_devices(get_inventory(self._fork, self.features), self.classes[resource])

@@ -75,10 +75,10 @@ class TaintRules:
         self._allowance = CostAllowance()
         self._verdicts: dict[tuple[str, bytes], bool] = {}
 
-    def apply(self, resource_slice: ResourceSlice) -> ResourceSlice | None:
-        """Return the slice with the taints of all rules that select its devices.
+    def apply_to_slice(self, resource_slice: ResourceSlice) -> ResourceSlice | None:
+        """Return a copy of the slice in which each device has the taints of all rules that select it.
 
-        Return None if an expression does not compile, since the scheduler then never receives the slice. Raises
+        Return None if a rule's expression does not compile, since the scheduler then never receives the slice. Raises
         InputError if the expressions cost too much.
         """
         spec = resource_slice.spec
@@ -92,9 +92,10 @@ class TaintRules:
         return replace(resource_slice, spec=replace(spec, devices=tuple(devices)))
 
     def _list_expressions(self, rule: DeviceTaintRule) -> list[str] | None:
-        """Return the CEL expressions that a device must match to be tainted, or None if the rule's class is missing.
+        """Return the CEL expressions that a device must match to be tainted by the rule.
 
-        The list is empty in versions in which rules do not select by class or by CEL.
+        The result is None if the rule names a DeviceClass that does not exist, since the rule then selects nothing. It
+        is empty if the rule has no selector, and in versions in which rules do not select by class or by CEL.
         """
         selector = rule.spec.device_selector
         if selector is None or not self._by_cel:
@@ -113,17 +114,21 @@ class TaintRules:
     def _iter_selected_indices(
         self, rule: DeviceTaintRule, expressions: list[str] | None, resource_slice: ResourceSlice
     ) -> Iterator[int]:
-        """Yield the indices of the slice's devices that the rule taints. Raises CompileError and InputError."""
+        """Yield the indices of the slice's devices that the rule taints.
+
+        `expressions` is the result of `_list_expressions`; with None, the rule selects nothing. Raises CompileError for
+        an expression that does not compile, and InputError if the expressions cost too much.
+        """
         selector, spec = rule.spec.device_selector, resource_slice.spec
         if expressions is None:
             return
-        name = None
+        device_name = None
         if selector is not None:
-            name = selector.device
+            device_name = selector.device
             if selector.driver not in (None, spec.driver) or selector.pool not in (None, spec.pool.name):
                 return
         for i, device in enumerate(spec.devices):
-            if name not in (None, device.name):
+            if device_name not in (None, device.name):
                 continue
             if all(self._matches_expression(expression, spec.driver, device) for expression in expressions):
                 yield i
@@ -169,10 +174,10 @@ COUNTER_SLICES = ByVersion(
 
 
 class DeviceNumbers(NamedTuple):
-    """What devices share that differ at most in their names and allocations."""
+    """The numbers and counters of a device, equal for devices that differ at most in their names and allocations."""
 
     twin: int
-    """The number of these devices."""
+    """A number that is equal for all these devices."""
     kind: int
     """A number that is equal for devices that selectors cannot tell apart."""
     consumes: Counters
@@ -196,23 +201,27 @@ class Devices:
         """All ResourceSlices with their devices, after taint rules. Raises InputError."""
         slices = self._published
         if self.features.device_taint_rules:
-            slices = [resource_slice for resource_slice in map(self._rules.apply, slices) if resource_slice is not None]
+            slices = [
+                resource_slice
+                for resource_slice in map(self._rules.apply_to_slice, slices)
+                if resource_slice is not None
+            ]
         with without_garbage_collection():
             return [
-                IndexedSlice(i, resource_slice, self._index_devices(resource_slice))
+                IndexedSlice(i, resource_slice, self._build_pooled_devices(resource_slice))
                 for i, resource_slice in enumerate(slices)
             ]
 
     @cached_property
-    def by_pool(self) -> dict[PoolId, list[IndexedSlice]]:
-        """All slices of each pool."""
+    def slices_by_pool(self) -> dict[PoolId, list[IndexedSlice]]:
+        """All ResourceSlices of each pool, by the pool's driver and name."""
         indexed_slices: dict[PoolId, list[IndexedSlice]] = {}
         for indexed_slice in self.slices:
             indexed_slices.setdefault(indexed_slice.pool, []).append(indexed_slice)
         return indexed_slices
 
     @cached_property
-    def relevant(self) -> list[IndexedSlice]:
+    def enabled_slices(self) -> list[IndexedSlice]:
         """The slices that the feature gates allow. Without DRAPartitionableDevices, slices that use it are left out."""
         if self.features.partitionable_devices:
             return self.slices
@@ -224,7 +233,7 @@ class Devices:
         return slices
 
     @cached_property
-    def shareable(self) -> frozenset[DeviceId]:
+    def shareable_devices(self) -> frozenset[DeviceId]:
         """The devices that can be allocated several times. There are none without DRAConsumableCapacity."""
         if not self.features.consumable_capacity:
             return frozenset()
@@ -234,14 +243,14 @@ class Devices:
     # -- selectors -----------------------------------------------------------------------------------------------
 
     def matches_selector(self, expression: Expression, device: PooledDevice, shares: bool = True) -> bool:
-        """Return whether the selector matches the device, from a cache for equal devices. Raises AllocationError.
+        """Return whether the selector matches the device. Results are cached for devices that look equal to selectors.
 
         With ``shares`` False the selector does not see whether the device allows multiple allocations, as in upstream's
-        scoring.
+        scoring. Raises AllocationError if the selector does not compile or fails for the device.
         """
         key = (expression.text, device.kind, shares)
         if key not in self._verdicts:
-            self._verdicts[key] = self._evaluate(expression.text, device, shares)
+            self._verdicts[key] = self._evaluate_selector(expression.text, device, shares)
         verdict = self._verdicts[key]
         if isinstance(verdict, str):
             device_name = self._format_device(device) if verdict.startswith(RUNTIME_ERROR) else ""
@@ -252,8 +261,11 @@ class Devices:
         """Return the part of an error message that names the device, which is empty in older versions."""
         return f" on device {device.label}" if NAMES_DEVICE.at(self.features.release) else ""
 
-    def _evaluate(self, expression: str, device: PooledDevice, shares: bool) -> bool | str:
-        """Evaluate a selector for the device. Return whether it matches, or the error message."""
+    def _evaluate_selector(self, expression: str, device: PooledDevice, shares: bool) -> bool | str:
+        """Return whether a selector matches the device, or the error message if it does not compile or fails.
+
+        With ``shares`` False the selector does not see whether the device allows multiple allocations.
+        """
         from kschedctl.scheduler.plugins.dynamic_resources import cel  # noqa: PLC0415 - the language takes a moment
 
         lists = self.features.lists_in_cel
@@ -265,38 +277,43 @@ class Devices:
         try:
             return selector.matches(cel.DeviceInput.from_device(seen, device.slice.spec.driver, lists), self._allowance)
         except cel.EvaluationError as error:
-            return f"{RUNTIME_ERROR}{error}{self._format_hint(str(error))}"
+            return f"{RUNTIME_ERROR}{error}{self._format_missing_key_hint(str(error))}"
 
-    def _format_hint(self, error: str) -> str:
+    def _format_missing_key_hint(self, error: str) -> str:
         """Return the hint for an error about a missing attribute, or an empty string for other errors or versions."""
         hint = MISSING_KEY_HINT.at(self.features.release)
         if hint is MissingKeyHint.NONE or "no such key:" not in error:
             return ""
         return f". {hint}"
 
-    # -- interning -----------------------------------------------------------------------------------------------
+    # -- numbers for equal devices -------------------------------------------------------------------------------
 
-    def _index_devices(self, resource_slice: ResourceSlice) -> tuple[PooledDevice, ...]:
-        """Number the slice's devices so that equal devices get equal numbers. Raises InputError."""
+    def _build_pooled_devices(self, resource_slice: ResourceSlice) -> tuple[PooledDevice, ...]:
+        """Build the slice's devices, with equal numbers for equal devices. Raises InputError for a bad quantity."""
         try:
-            return tuple(self._index_device(resource_slice, device) for device in resource_slice.spec.devices)
+            return tuple(self._build_pooled_device(resource_slice, device) for device in resource_slice.spec.devices)
         except QuantityError as error:
             raise InputError(
                 error.what, where=f"ResourceSlice {resource_slice.metadata.name}", hint=error.hint
             ) from None
 
-    def _index_device(self, resource_slice: ResourceSlice, device: Device) -> PooledDevice:
-        """Build the device with the numbers by which it is compared with other devices. Raises QuantityError."""
+    def _build_pooled_device(self, resource_slice: ResourceSlice, device: Device) -> PooledDevice:
+        """Build a device of the slice, with the numbers by which it is compared with other devices.
+
+        Raises QuantityError for an invalid quantity, and for a step that is not positive.
+        """
         spec = resource_slice.spec
-        slice_name = ""
+        slice_name = ""  # the slice matters only to devices that consume its own counters
         if device.consumes_counters and COUNTER_SCOPE.at(self.features.release) is CounterScope.SLICE:
             slice_name = resource_slice.metadata.name
         equality_key = _encode((spec.driver, spec.per_device_node_selection, slice_name, replace(device, name="")))
         numbers = self._twins.get(equality_key)
         if numbers is None:
-            kind = self._number_kind(spec.driver, device)
-            numbers = DeviceNumbers(len(self._twins), kind, compute_counter_consumption(device, slice_name))
-            self._twins[equality_key] = numbers
+            numbers = self._twins[equality_key] = DeviceNumbers(
+                twin=len(self._twins),
+                kind=self._number_device_kind(spec.driver, device),
+                consumes=compute_counter_consumption(device, slice_name),
+            )
         return PooledDevice(
             device,
             resource_slice,
@@ -306,8 +323,8 @@ class Devices:
             id=(intern(spec.driver), spec.pool.name, intern(device.name)),
         )
 
-    def _number_kind(self, driver: str, device: Device) -> int:
-        """Return a number that is equal for devices that selectors cannot distinguish.
+    def _number_device_kind(self, driver: str, device: Device) -> int:
+        """Return a number that is equal for devices that look equal to selectors. Check capacities of a new kind.
 
         Raises QuantityError for an invalid quantity in a capacity, and for a step that is not positive.
         """

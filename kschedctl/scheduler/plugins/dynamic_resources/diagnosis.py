@@ -20,27 +20,28 @@ from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationErr
 
 
 def diagnose_node(inventory: Inventory, row: int, claims: Sequence[ClaimRequests]) -> DevicesUnfit:
-    """Return the requests that the node's devices cannot fill, or all requests if each can be filled on its own.
+    """Explain why the node's devices cannot fill the requests of the claims, each request being judged on its own.
 
-    A request with alternatives cannot be filled if none of them can. Otherwise its first alternative stands for it.
+    The result has the requests that cannot be filled, with all of their alternatives. If each request could be filled
+    on its own, it has all requests, represented by their first alternatives, and the claims' constraints.
     """
     search = Search(inventory, row, claims)
     unfilled: list[RequestedDevices] = []
     filled: list[RequestedDevices] = []
-    for index, claim in enumerate(claims):
-        for position, alternatives in enumerate(claim.requests):
-            fits = [
-                _count_fitting_devices(search, SearchPosition(index, position, i)) for i in range(len(alternatives))
-            ]
+    for claim_index, claim in enumerate(claims):
+        for request_index, alternatives in enumerate(claim.requests):
+            positions = [SearchPosition(claim_index, request_index, i) for i in range(len(alternatives))]
+            fits = [_count_fitting_devices(search, position) for position in positions]
             if any(fit.is_enough for fit in fits):
                 filled.append(fits[0].devices)
             else:
                 unfilled.extend(fit.devices for fit in fits)
-    pools = tuple(_describe_pool(pool) for pool in search.pools if not pool.usable)
+
+    unusable_pools = tuple(_describe_unusable_pool(pool) for pool in search.pools if not pool.usable)
     if unfilled:
-        return DevicesUnfit(tuple(unfilled), pools=pools)
+        return DevicesUnfit(tuple(unfilled), pools=unusable_pools)
     constraints = tuple(_format_constraint(constraint) for claim in claims for constraint in claim.constraints)
-    return DevicesUnfit(tuple(filled), together=True, constraints=constraints, pools=pools)
+    return DevicesUnfit(tuple(filled), together=True, constraints=constraints, pools=unusable_pools)
 
 
 class FreeDevices(NamedTuple):
@@ -55,20 +56,28 @@ class FreeDevices(NamedTuple):
 
 
 def iter_free_devices(inventory: Inventory, row: int, claims: Sequence[ClaimRequests]) -> Iterator[FreeDevices]:
-    """Yield the free devices for each request with a count, as if it were the only request."""
+    """Yield the free devices for each request and alternative, as if there were no other requests.
+
+    Requests with mode All are left out, because they want no certain number of devices.
+    """
     search = Search(inventory, row, claims)
-    for index, claim in enumerate(claims):
-        for position, alternatives in enumerate(claim.requests):
-            for i, request in enumerate(alternatives):
-                if request.mode != ALL:
-                    devices = _find_free_devices(search, SearchPosition(index, position, i), request)
-                    yield FreeDevices(
-                        claim.key, request.parent or request.name, request.full_name, request.count, devices
-                    )
+    for claim_index, claim in enumerate(claims):
+        for request_index, alternatives in enumerate(claim.requests):
+            for alternative_index, request in enumerate(alternatives):
+                if request.mode == ALL:
+                    continue
+                position = SearchPosition(claim_index, request_index, alternative_index)
+                yield FreeDevices(
+                    claim=claim.key,
+                    request=request.parent or request.name,
+                    alternative=request.full_name,
+                    wanted=request.count,
+                    devices=_find_free_devices(search, position, request),
+                )
 
 
 def _find_free_devices(search: Search, position: SearchPosition, request: Request) -> frozenset[DeviceId]:
-    """Return the devices that fit the request and are free."""
+    """Return the IDs of the node's devices that fit the request and that nothing keeps from being allocated."""
     return frozenset(
         device.id
         for pool, device in search.places
@@ -85,13 +94,18 @@ class RequestFit(NamedTuple):
 
 
 def _count_fitting_devices(search: Search, position: SearchPosition) -> RequestFit:
-    """Count the node's devices that fit a request, and those that do not by the reason."""
+    """Count the node's devices that the request could get, and the other devices by the reason why it could not.
+
+    Decide also whether the devices are enough. A request with mode All needs every device that it selects, but one
+    at least.
+    """
     claim = search.claims[position.claim]
     alternatives = claim.requests[position.request]
     request = alternatives[position.alternative]
     wants_all = request.mode == ALL
-    misfits: Counter[DeviceFault] = Counter()
-    obstacles: Counter[DeviceFault] = Counter()
+
+    misfits: Counter[DeviceFault] = Counter()  # why devices are not selected
+    obstacles: Counter[DeviceFault] = Counter()  # why selected devices cannot be allocated
     free = 0
     for pool, device in search.places:
         misfit = _find_misfit(search, request, device)
@@ -103,9 +117,8 @@ def _count_fitting_devices(search: Search, position: SearchPosition) -> RequestF
             obstacles[obstacle] += 1
         else:
             free += 1
-    is_enough = free >= request.count
-    if wants_all:  # every selected device has to be free
-        is_enough = free > 0 and not obstacles
+
+    is_enough = (free > 0 and not obstacles) if wants_all else free >= request.count
     faults = tuple(replace(fault, devices=count) for fault, count in (obstacles + misfits).most_common())
     devices = RequestedDevices(
         claim.key,
@@ -119,11 +132,11 @@ def _count_fitting_devices(search: Search, position: SearchPosition) -> RequestF
 
 
 def _find_misfit(search: Search, request: Request, device: PooledDevice) -> DeviceFault | None:
-    """Return the reason why the request does not select the device or the node cannot use it, or None."""
+    """Return the first reason why the request does not select the device or the node cannot use it, or None."""
     for selector in request.selectors:
-        source, _, _ = selector.source.partition(":")
+        source, _, _ = selector.source.partition(":")  # without the number of the selector
         try:
-            if not search.inventory.matches_selector(selector, device, search.features.uses_newer_allocator):
+            if not search.inventory.matches_selector(selector, device, shares=search.features.uses_newer_allocator):
                 return DeviceFault("NotSelected", source=source, expression=selector.text)
         except AllocationError as error:
             return DeviceFault("SelectorFails", error.text, source, selector.text)
@@ -137,7 +150,11 @@ def _find_misfit(search: Search, request: Request, device: PooledDevice) -> Devi
 def _find_obstacle(
     search: Search, position: SearchPosition, request: Request, pool: Pool, device: PooledDevice
 ) -> DeviceFault | None:
-    """Return the first reason why a selected device cannot be allocated, or None."""
+    """Return the first reason why the request cannot get a device that it selects, or None.
+
+    The device may be allocated, have too little capacity or too few counters left, have a taint, or lack the attribute
+    of a constraint.
+    """
     if search.is_in_use(position, device):
         return DeviceFault("Allocated")
     if not search.has_capacity(request, device):
@@ -162,6 +179,6 @@ def _format_constraint(constraint: DeviceConstraint) -> str:
     return f"distinctAttribute {constraint.distinct_attribute}"
 
 
-def _describe_pool(pool: Pool) -> PoolTrouble:
-    """Describe why the pool is unusable, which is that it is incomplete or invalid."""
+def _describe_unusable_pool(pool: Pool) -> PoolTrouble:
+    """Build the fact that a pool is incomplete or, with the reason, that it is invalid."""
     return PoolTrouble(pool.label, "" if pool.incomplete else str(pool.invalid))

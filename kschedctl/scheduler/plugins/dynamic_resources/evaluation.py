@@ -96,26 +96,26 @@ class Evaluation:
     resources: tuple[str, ...] = ()
     """The extended resources that the pod requests."""
     like: Hashable = None
-    """A key that is equal for pods whose claims request the same, or None if results cannot be shared."""
+    """A key that is equal for pods whose claims request the same, or None if verdicts cannot be shared."""
     seconds: float = FILTER_SECONDS
     """The time limit of a search in seconds, or 0 for none."""
 
     @property
     def outcomes(self) -> list[DeviceVerdict]:
         """The verdicts for all nodes (N,). They are valid until a claim changes."""
-        return self._own_outcomes if self.shared_answers is None else self.shared_answers.outcomes
+        return self._own_outcomes if self.shared_verdicts is None else self.shared_verdicts.outcomes
 
     @cached_property
-    def shared_answers(self) -> NodeAnswers | None:
-        """The verdicts shared by all pods with equal `like`, or None if this pod needs verdicts of its own.
+    def shared_verdicts(self) -> SharedVerdicts | None:
+        """The up-to-date verdicts that all pods with an equal `like` share.
 
-        That is the case without `like`, and if some verdict is an error.
+        None if `like` is None or if the verdict for some node is an error, so that this pod needs separate verdicts.
         """
         if self.like is None:
             return None
-        node_answers = self.inventory.answers.get_or_make(self.like, lambda: NodeAnswers(self))
-        node_answers.update()
-        return None if node_answers.failing else node_answers
+        verdicts = self.inventory.shared_verdicts.get_or_make(self.like, lambda: SharedVerdicts(self))
+        verdicts.reevaluate_changed_nodes()
+        return None if verdicts.failing else verdicts
 
     @cached_property
     def _own_outcomes(self) -> list[DeviceVerdict]:
@@ -125,7 +125,7 @@ class Evaluation:
         for row, claim_unavailable in enumerate(self.unavailable_nodes.tolist()):
             key = self.build_node_key(row, claim_unavailable)
             outcome = verdicts_by_key.get(key)
-            if outcome is None or outcome.code is Code.ERROR:  # an error names its own pool, device or node
+            if outcome is None or outcome.code is Code.ERROR:  # an error is not shared, because it may name the node
                 outcome = verdicts_by_key[key] = self.evaluate_node(row, claim_unavailable)
             outcomes.append(outcome)
         return outcomes
@@ -137,31 +137,37 @@ class Evaluation:
         return np.logical_or.reduce(masks) if masks else np.zeros(len(self.inventory.nodes), np.bool_)
 
     def list_rejections(self) -> list[tuple[Bools, DeviceVerdict]]:
-        """Return the distinct rejections, each with its mask of nodes (N,).
+        """Return one rejection for each code and reason, with the mask of the rejected nodes (N,).
 
-        Raises PluginError if the node selector of a slice cannot be read.
+        Rejections are ordered by their first nodes. Raises PluginError if the node selector of a slice cannot be read.
         """
         try:
-            if self.shared_answers is not None:
-                return self.shared_answers.list_rejections()
+            if self.shared_verdicts is not None:
+                return self.shared_verdicts.list_rejections()
             outcomes = self.outcomes
         except AllocationError as error:
             raise PluginError(str(error)) from None
-        rows: dict[tuple[Code, str], list[int]] = {}
+
+        rejected_rows: dict[tuple[Code, str], list[int]] = {}
         for row, outcome in enumerate(outcomes):
             if outcome.code is not Code.SUCCESS:
-                rows.setdefault((outcome.code, outcome.reason), []).append(row)
-        numbers = np.arange(len(outcomes))
-        return [(np.isin(numbers, rejected_rows), outcomes[rejected_rows[0]]) for rejected_rows in rows.values()]
+                rejected_rows.setdefault((outcome.code, outcome.reason), []).append(row)
+        rejections = []
+        for rows in rejected_rows.values():
+            mask = np.zeros(len(outcomes), np.bool_)
+            mask[rows] = True
+            rejections.append((mask, outcomes[rows[0]]))
+        return rejections
 
     def build_allocations(self, row: int) -> list[AllocationResult]:
-        """Build the allocation results that the pod's unallocated claims would get on a node.
+        """Build the allocation results that the pod's unallocated claims would get on a node, in the order of claims.
 
         The list is empty if the node is rejected or nothing has to be allocated.
         """
         outcome = self.outcomes[row]
         if outcome.code is not Code.SUCCESS or not outcome.searched:
             return []
+        # The verdict may come from an equivalent node, so its devices are looked up again by their places.
         visible, features = self.inventory.visible, self.inventory.features
         devices, node_selector = visible.list_devices(row), visible.get_node_selector(row)
         return [
@@ -170,15 +176,18 @@ class Evaluation:
         ]
 
     def compute_scores(self, rows: Rows) -> Scores:
-        """Return the scores (F,) of the nodes in `rows`, higher for earlier alternatives and 0 without any."""
-        example = self if self.shared_answers is None else self.shared_answers.example
+        """Return the scores of the nodes in `rows` (F,), which are higher if earlier alternatives are allocated.
+
+        All scores are 0 if no request has alternatives.
+        """
+        example = self if self.shared_verdicts is None else self.shared_verdicts.example
         if not example.has_alternatives:
             return np.zeros(len(rows), np.int64)
         return np.array([self._score_node(row) for row in rows.tolist()], np.int64)
 
     @cached_property
     def has_alternatives(self) -> bool:
-        """True if some request has a prioritised list of alternatives."""
+        """True if some request of the pod's claims has a prioritised list of alternatives."""
         return any(request.exactly is None for claim in self.claims.all for request in claim.spec.devices.requests)
 
     def _score_node(self, row: int) -> int:
@@ -196,7 +205,11 @@ class Evaluation:
         return score
 
     def explain_rejection(self, row: int) -> Fact:
-        """Return the fact that explains why the node is rejected."""
+        """Return the fact that explains why the node is rejected.
+
+        This is an allocated claim that cannot be used there, an extended resource that is not offered, an error of the
+        search, or a diagnosis of the devices.
+        """
         outcome = self.outcomes[row]
         if outcome.reason == NOT_AVAILABLE:
             unavailable = [claim for claim in self.allocated_claims.values() if claim.unavailable[row]]
@@ -221,7 +234,11 @@ class Evaluation:
             return []
 
     def evaluate_node(self, row: int, claim_unavailable: bool) -> DeviceVerdict:
-        """Return the verdict for a node. `claim_unavailable` says that an allocated claim cannot be used there."""
+        """Return the verdict for a node, after a search for devices if some claim has to be allocated.
+
+        `claim_unavailable` says that an allocated claim cannot be used on the node. As in upstream, this rejects the
+        node only after a successful search.
+        """
         extended = self.claims.extended
         if extended is not None and extended.spec.devices.requests:
             return DeviceVerdict(Code.UNRESOLVABLE, "cannot schedule extended resource claim", settled=True)
@@ -238,7 +255,10 @@ class Evaluation:
         return outcome
 
     def _search_devices(self, row: int, resources: tuple[str, ...]) -> DeviceVerdict:
-        """Search for devices for the unallocated claims on a node and return the verdict."""
+        """Search for devices for the unallocated claims on a node, and return the verdict.
+
+        The claim for extended resources gets devices for `resources`. Errors and timeouts become verdicts as well.
+        """
         try:
             search = Search(self.inventory, row, self._read_unallocated_claims(resources), self.seconds)
             allocation = search.run()
@@ -257,7 +277,10 @@ class Evaluation:
         return DeviceVerdict(allocation=allocation, searched=True, places=places)
 
     def _build_timeout_verdict(self, row: int, error: SearchTimeoutError) -> DeviceVerdict:
-        """Build the verdict for a node whose search timed out, here or, as the error tells, in upstream too."""
+        """Build the verdict for a node whose search timed out.
+
+        If only the search here was given up, the verdict is an error, because upstream's result is unknown.
+        """
         node = f"node {self.inventory.nodes.names[row]}"
         if not error.upstream:
             return DeviceVerdict(Code.ERROR, f"{node}: {error}", searched=True)
@@ -265,28 +288,34 @@ class Evaluation:
         return DeviceVerdict(code, reason.format(node), searched=True)
 
     def _find_device_backed_resources(self, row: int) -> tuple[str, ...]:
-        """Return the requested extended resources that the node provides by devices only.
+        """Return the requested extended resources that only devices can provide on the node.
 
-        Raises LookupError with the name of a resource that the node does not provide at all.
+        These have a DeviceClass and are not among the node's allocatable resources. Raises LookupError with the name
+        of a resource that neither the node nor a DeviceClass provides.
         """
-        offered = self.inventory.nodes.objects[row].status.allocatable
+        allocatable = self.inventory.nodes.objects[row].status.allocatable
         names = []
         for name in self.resources:
-            if name in self.inventory.classes_by_resource and parse_value(offered.get(name, 0)) == 0:
+            if name in self.inventory.classes_by_resource and parse_value(allocatable.get(name, 0)) == 0:
                 names.append(name)
-            elif name not in offered:
+            elif name not in allocatable:
                 raise LookupError(name)
         return tuple(names)
 
     def _read_unallocated_claims(self, resources: tuple[str, ...]) -> tuple[ClaimRequests, ...]:
-        """Read the unallocated claims, that for extended resources with requests for `resources`.
+        """Read the requests of the unallocated claims, and cache the result by `resources`.
 
-        The result is cached by `resources`. Raises AllocationError.
+        The claim for extended resources gets one request for each of `resources`. Raises AllocationError for a faulty
+        claim.
         """
         if resources not in self._claims_by_resources:
             classes, features = self.inventory.classes, self.inventory.features
-            claims = [self._fill_extended_claim(claim, resources) for claim in self.claims.to_allocate]
-            self._claims_by_resources[resources] = tuple(read_claim(claim, classes, features) for claim in claims)
+            claims = []
+            for claim in self.claims.to_allocate:
+                is_extended = claim is self.claims.extended
+                complete_claim = self._add_device_requests(claim, resources) if is_extended else claim
+                claims.append(read_claim(complete_claim, classes, features))
+            self._claims_by_resources[resources] = tuple(claims)
         return self._claims_by_resources[resources]
 
     @cached_property
@@ -294,49 +323,46 @@ class Evaluation:
         """A cache of the parsed claims by the extended resources that devices provide."""
         return {}
 
-    def _fill_extended_claim(self, claim: ResourceClaim, resources: tuple[str, ...]) -> ResourceClaim:
-        """Add device requests for `resources` to the claim if it is the one for extended resources."""
-        if claim is not self.claims.extended:
-            return claim
+    def _add_device_requests(self, claim: ResourceClaim, resources: tuple[str, ...]) -> ResourceClaim:
+        """Return the claim for extended resources with requests for devices that provide `resources`."""
         requests = build_device_requests(self.pod, resources, self.inventory.classes_by_resource)
         return replace(claim, spec=ResourceClaimSpec(DeviceClaim(requests)))
 
     def build_node_key(self, row: int, claim_unavailable: bool) -> object:
-        """Return a key that is equal for nodes with the same verdict."""
+        """Return a key that is equal for nodes with the same verdict.
+
+        It depends on the node's devices and their allocations, on the amounts of the requested extended resources that
+        the node offers, and on whether an allocated claim cannot be used there (`claim_unavailable`).
+        """
+        device_key = self.inventory.build_device_key(row)
         if not self.resources:
-            return claim_unavailable, self.inventory.build_device_key(row)
-        offered = self.inventory.nodes.objects[row].status.allocatable
-        return (
-            claim_unavailable,
-            self.inventory.build_device_key(row),
-            tuple(str(offered.get(name)) for name in self.resources),
-        )
+            return claim_unavailable, device_key
+        allocatable = self.inventory.nodes.objects[row].status.allocatable
+        return claim_unavailable, device_key, tuple(str(allocatable.get(name)) for name in self.resources)
 
 
-class NodeAnswers:
-    """The verdicts for all nodes, shared by pods whose claims request the same and updated as claims change.
-
-    ``failing`` is set once some node's verdict is an error, because errors name the pod's own claims.
-    """
+class SharedVerdicts:
+    """The verdicts for all nodes, shared by pods whose claims request the same and updated as claims change."""
 
     def __init__(self, example: Evaluation) -> None:
         self.example = example
-        """The evaluation of one of the pods, which stands for all of them."""
+        """The evaluation of one of the pods, which represents all of them."""
         self.failing = False
+        """True once some verdict is an error. Then nothing is shared, because errors name the pod's own claims."""
         self.outcomes = [NOTHING_TO_ALLOCATE] * len(example.inventory.nodes)
         """The verdicts for all nodes (N,)."""
         self._verdicts_by_key: dict[object, DeviceVerdict] = {}
         self._rejections: dict[tuple[Code, str], tuple[Bools, DeviceVerdict]] = {}
         """The rejections with their masks of nodes (N,), by code and reason."""
         self._sorted_rejections: list[tuple[Bools, DeviceVerdict]] | None = None
-        """The answer of list_rejections, None once a verdict has changed."""
+        """The cached result of list_rejections, or None if a verdict has changed."""
         self._num_changes_seen = len(example.inventory.changed_pools)
         self._evaluate_nodes(range(len(self.outcomes)))
 
-    def update(self) -> None:
-        """Evaluate again the nodes that see pools with newly allocated or released devices.
+    def reevaluate_changed_nodes(self) -> None:
+        """Evaluate again the nodes that see a pool in which devices were allocated or released since the last update.
 
-        Nothing is done once an evaluation has failed, since the verdicts are then no longer shared.
+        Nothing is done once a verdict has been an error, since the verdicts are then no longer shared.
         """
         changed_pools = self.example.inventory.changed_pools
         if self._num_changes_seen == len(changed_pools) or self.failing:
@@ -344,13 +370,17 @@ class NodeAnswers:
         distinct_pools = dict.fromkeys(changed_pools[self._num_changes_seen :])
         self._num_changes_seen = len(changed_pools)
         for pool in distinct_pools:
-            self._evaluate_nodes(self.example.inventory.visible.find_rows(pool))
+            self._evaluate_nodes(self.example.inventory.visible.find_rows_seeing_pool(pool))
 
     def list_rejections(self) -> list[tuple[Bools, DeviceVerdict]]:
-        """Return the distinct rejections, each with its mask of nodes (N,), ordered by first node."""
+        """Return one rejection for each code and reason, with the mask of the rejected nodes (N,).
+
+        Rejections are ordered by their first nodes. The result is cached until a verdict changes.
+        """
         if self._sorted_rejections is None:
             rejections = [(mask.copy(), outcome) for mask, outcome in self._rejections.values() if mask.any()]
-            self._sorted_rejections = sorted(rejections, key=lambda rejection: int(rejection[0].argmax()))
+            rejections.sort(key=lambda rejection: int(rejection[0].argmax()))  # argmax is the first rejected row
+            self._sorted_rejections = rejections
         return self._sorted_rejections
 
     def _evaluate_nodes(self, rows: Iterable[int]) -> None:
@@ -364,7 +394,10 @@ class NodeAnswers:
             self._record_verdict(row, outcome)
 
     def _record_verdict(self, row: int, outcome: DeviceVerdict) -> None:
-        """Record the verdict for a node and update the masks of rejected nodes."""
+        """Record the verdict for a node, and move the node from the mask of its old rejection to that of the new one.
+
+        An error sets `failing`.
+        """
         previous = self.outcomes[row]
         self.outcomes[row] = outcome
         if previous.code is outcome.code is Code.SUCCESS:
@@ -383,18 +416,20 @@ class NodeAnswers:
             mask[row] = True
 
 
-def score_alternatives(claim: ResourceClaim, chosen: tuple[AllocatedDevice, ...] = ()) -> int:
-    """Return the total score of the alternatives for which a claim has devices, or would get the devices `chosen`.
+def score_alternatives(claim: ResourceClaim, new_devices: tuple[AllocatedDevice, ...] = ()) -> int:
+    """Return the total score of the alternatives to which devices of the claim are allocated.
 
-    An alternative scores higher the earlier it stands in its request's list.
+    An alternative scores higher the earlier it stands in its request's list. `new_devices` are the devices that an
+    unallocated claim would get.
     """
-    names = {result.request.full_name for result in chosen}
+    allocated_names = {result.request.full_name for result in new_devices}
     if claim.status.allocation:
-        names.update(result.request for result in claim.status.allocation.devices.results)
-    return sum(
-        MAX_ALTERNATIVES - position
-        for request in claim.spec.devices.requests
-        if request.exactly is None
-        for position, alternative in enumerate(request.first_available)
-        if f"{request.name}/{alternative.name}" in names
-    )
+        allocated_names.update(result.request for result in claim.status.allocation.devices.results)
+    score = 0
+    for request in claim.spec.devices.requests:
+        if request.exactly is not None:
+            continue
+        for position, alternative in enumerate(request.first_available):
+            if f"{request.name}/{alternative.name}" in allocated_names:
+                score += MAX_ALTERNATIVES - position
+    return score

@@ -122,7 +122,7 @@ class DeviceSearchFailed(Fact, frozen=True):
     expression: str = ""
 
     def words(self) -> str:
-        """Return the error, only its first line if it comes from a CEL selector.
+        """Return the error. If it comes from a CEL selector, only its first line is given, followed by the selector.
 
         >>> DeviceSearchFailed("no such key: x", "device.x").words()
         'no such key: x, in device.x'
@@ -131,7 +131,7 @@ class DeviceSearchFailed(Fact, frozen=True):
 
 
 def _render_request(devices: RequestedDevices) -> str:
-    """Render a request and the devices that fit it as a phrase."""
+    """Render the number of devices that a request needs, how many would fit, and why the others do not."""
     requested = "all devices" if devices.wanted is None else f"{devices.wanted} device{'s' * (devices.wanted != 1)}"
     text = f"request {devices.request} of claim {devices.claim} needs {requested}"
     if not devices.devices:

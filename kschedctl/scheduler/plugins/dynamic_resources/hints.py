@@ -59,9 +59,10 @@ def events_to_register(gates: FeatureGates, features: Features) -> Iterator[Clus
 
 
 def is_schedulable_after_claim_change(info: PodInfo, change: ChangedObject, view: Fork, features: Features) -> bool:
-    """Return whether a released claim, or a new or changed claim of the pod, can make the pod schedulable.
+    """Return whether a created or changed claim can make the pod schedulable.
 
-    The pod stays unschedulable while one of its claims is missing or unusable.
+    Any claim can that loses its allocation, since its devices become free. Other changes matter only to the pod's own
+    claims. The pod stays unschedulable while one of its claims is missing or unusable.
     """
     old, new = change.old, change.new
     try:
@@ -77,12 +78,12 @@ def is_schedulable_after_claim_change(info: PodInfo, change: ChangedObject, view
 
 
 def is_schedulable_after_slice_change(info: PodInfo, change: ChangedObject, view: Fork, features: Features) -> bool:
-    """Return whether all claims of the pod exist, since a changed ResourceSlice can help only then."""
+    """Return whether all claims of the pod exist and can be used, since a changed ResourceSlice can help only then."""
     return _are_claims_usable(info, view, features)
 
 
 def is_schedulable_after_pod_change(info: PodInfo, change: ChangedObject, view: Fork, features: Features) -> bool:
-    """Return whether the changed pod is the waiting pod itself and all of its claims now exist."""
+    """Return whether the changed pod is the waiting pod itself and all of its claims now exist and can be used."""
     updated: Pod = change.new
     if not is_same_pod(updated, info.pod):
         return False
@@ -99,7 +100,7 @@ def _are_claims_usable(info: PodInfo, view: Fork, features: Features) -> bool:
 
 
 def _list_claims(info: PodInfo, view: Fork, features: Features) -> tuple[ResourceClaim, ...]:
-    """Return the pod's claims. Raises ClaimError."""
+    """Return the claims that the pod's spec references. Raises ClaimError if one is missing or unusable."""
     from kschedctl.scheduler.plugins.dynamic_resources.pre_filter import list_pod_claims  # noqa: PLC0415 - few clusters have claims
 
     return list_pod_claims(info, view, features)
@@ -114,7 +115,14 @@ def _is_same_claim(first: ResourceClaim, second: ResourceClaim) -> bool:
 
 
 def list_claim_names(info: PodInfo) -> list[str]:
-    """Return the ``namespace/name`` of each of the pod's claims whose name is known."""
-    generated = {status.name: status.resource_claim_name for status in info.pod.status.resource_claim_statuses}
-    names = [claim.resource_claim_name or generated.get(claim.name) for claim in info.spec.resource_claims]
-    return [f"{info.namespace}/{name}" for name in names if name]
+    """Return the ``namespace/name`` of each claim that the pod's spec references.
+
+    A claim that has not been generated yet has no name and is left out.
+    """
+    generated_names = {status.name: status.resource_claim_name for status in info.pod.status.resource_claim_statuses}
+    names = []
+    for reference in info.spec.resource_claims:
+        name = reference.resource_claim_name or generated_names.get(reference.name)
+        if name:
+            names.append(f"{info.namespace}/{name}")
+    return names

@@ -47,7 +47,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
 
-MAX_ANSWERS = 64
+MAX_SHARED_VERDICTS = 64
 MAX_FACTS = 4096
 V = TypeVar("V")
 
@@ -60,7 +60,7 @@ class BoundedCache:
         self._max_entries = max_entries
 
     def get_or_make(self, key: Hashable, make: Callable[[], V]) -> V:
-        """Return the value for a key, making it on first use. None is not cached."""
+        """Return the cached value for a key, or the result of `make`, which is cached unless it is None."""
         value: V | None = self._values.get(key)
         if value is None:
             drop_oldest_if_full(self._values, self._max_entries)
@@ -73,7 +73,7 @@ class Inventory:
 
     ``devices`` and ``visible`` hold what slices, taint rules and nodes define, and ``reservations`` the claims'
     allocations. ``changed_pools`` lists, in order, the pools of devices that were allocated or released later.
-    ``answers`` and ``facts`` are shared by pods whose claims request the same.
+    ``shared_verdicts`` and ``facts`` are shared by pods whose claims request the same.
     """
 
     def __init__(self, view: Fork, features: Features) -> None:
@@ -98,17 +98,20 @@ class Inventory:
         self.changed_pools: list[PoolId] = []
         self._latest_claims: tuple[PodInfo, tuple[ResourceClaim, ...]] | None = None
         """The pod for which `list_pod_claims` was called last, with its claims. None once a claim has changed."""
-        self.answers, self.facts = BoundedCache(MAX_ANSWERS), BoundedCache(MAX_FACTS)
+        self.shared_verdicts, self.facts = BoundedCache(MAX_SHARED_VERDICTS), BoundedCache(MAX_FACTS)
         self._numbers_by_spec_id: dict[int, tuple[ResourceClaimSpec, int]] = {}
         self._numbers: dict[bytes, int] = {}
 
     def replace_object(self, claim: ResourceClaim) -> None:
-        """Update the allocations for a claim that replaces one of the fork."""
+        """Update the allocated devices for a new claim, or for a claim that replaces the claim of the same name."""
         self._latest_claims = None
-        self.changed_pools += [use.id for use in self.reservations.put(claim)]
+        self.changed_pools += [use.id for use in self.reservations.put_claim(claim)]
 
     def list_pod_claims(self, info: PodInfo) -> tuple[ResourceClaim, ...]:
-        """Return the pod's claims in order, cached for the latest pod until a claim changes. Raises ClaimError."""
+        """Return the claims that the pod's spec references, in order. Raises ClaimError if a claim cannot be used.
+
+        The claims of the latest pod are cached until a claim changes.
+        """
         if self._latest_claims is not None:
             latest_info, claims = self._latest_claims
             if latest_info is info:
@@ -117,7 +120,7 @@ class Inventory:
         self._latest_claims = info, claims
         return claims
 
-    def number_spec(self, claim: ResourceClaim) -> int:
+    def number_claim_spec(self, claim: ResourceClaim) -> int:
         """Return a number that is equal for claims with equal specs."""
         spec = claim.spec
         if id(spec) not in self._numbers_by_spec_id:
@@ -134,11 +137,11 @@ class Inventory:
     @property
     def classes(self) -> Mapping[str, DeviceClass]:
         """The device classes by name."""
-        return self.objects.index("device classes", _index_by_name, "DeviceClass")
+        return self.objects.index("device classes", _index_classes_by_name, "DeviceClass")
 
     @property
     def classes_by_resource(self) -> Mapping[str, DeviceClass]:
-        """The classes that back extended resources, by resource. Empty without DRAExtendedResource."""
+        """The device classes that back extended resources, by resource. Empty without DRAExtendedResource."""
         return find_backing_classes(self.objects) if self.features.extended_resource else {}
 
     @property
@@ -170,7 +173,10 @@ class Inventory:
         return self.visible.number_visible_devices(row), allocations
 
     def _build_allocation_key(self, pool: Pool) -> object:
-        """Return a key for the allocations of a pool, cached until one of them changes."""
+        """Return a key for the allocations of the pool's devices and its remaining counters.
+
+        The key is cached until an allocation in the pool changes.
+        """
         use = self.reservations.get_pool_use(pool.id)
         key = use.derived.get(pool)
         if key is None:
@@ -180,7 +186,10 @@ class Inventory:
         return key
 
     def find_available_nodes(self, name: str | None, everywhere: bool | None, selector: NodeSelector | None) -> Bools:
-        """Return the mask (N,) of the nodes on which a slice or device is available. See `VisibleDevices`."""
+        """Return the mask (N,) of the nodes on which a slice or device is available. Raises AllocationError.
+
+        See `VisibleDevices.find_available_nodes` for the arguments.
+        """
         return self.visible.find_available_nodes(name, everywhere, selector)
 
     def is_on_node(self, device: PooledDevice, row: int) -> bool:
@@ -193,12 +202,12 @@ class Inventory:
 
 
 def get_inventory(view: Fork, features: Features) -> Inventory:
-    """Return the fork's inventory, which is built on first use and shared by plugins."""
-    return view.objects.follow((Inventory, features), lambda: Inventory(view, features), "ResourceClaim")
+    """Return the fork's inventory under the features, which is built on first use and follows changes of claims."""
+    return view.objects.get_follower((Inventory, features), lambda: Inventory(view, features), "ResourceClaim")
 
 
-def _index_by_name(classes: Iterable[DeviceClass]) -> Mapping[str, DeviceClass]:
-    """Return the classes by name."""
+def _index_classes_by_name(classes: Iterable[DeviceClass]) -> Mapping[str, DeviceClass]:
+    """Return the device classes by name."""
     return {class_.metadata.name: class_ for class_ in classes}
 
 
@@ -231,12 +240,12 @@ class VisibleDevices:
             devices = self._devices_by_pools[pools] = tuple(device for pool in pools for device in pool.devices)
         return devices
 
-    def find_rows(self, pool: PoolId) -> list[int]:
-        """Return the rows of the nodes that may see a slice of the pool."""
+    def find_rows_seeing_pool(self, pool: PoolId) -> list[int]:
+        """Return the rows of the nodes that see some slice of the pool, whether or not the slice is still in use."""
         rows = self._rows_by_pool.get(pool)
         if rows is None:
             mask = np.zeros(len(self.nodes), np.bool_)
-            for indexed_slice in self.devices.by_pool.get(pool, ()):
+            for indexed_slice in self.devices.slices_by_pool.get(pool, ()):
                 mask |= self._find_slice_nodes(indexed_slice)
             rows = self._rows_by_pool[pool] = np.flatnonzero(mask).tolist()
         return rows
@@ -250,28 +259,35 @@ class VisibleDevices:
         return selector
 
     def number_visible_devices(self, row: int) -> int:
-        """Return a number that is equal for nodes that see equivalent devices."""
+        """Return a number that is equal for nodes that see pools of the same shape with the same available devices.
+
+        The numbers are cached by row.
+        """
         number = self._numbers_by_row.get(row)
-        if number is None:
-            pools = self.get_pools(row)
-            pool_names = [name for _, name in (pool.id for pool in pools)]
-            same_names = tuple(map(pool_names.index, pool_names))  # which pools share a name, not the names themselves
-            availability = tuple(
-                self.is_on_node(device, row)
-                for pool in pools
-                for device in pool.devices
-                if device.slice.spec.per_device_node_selection
-            )
-            key = availability, same_names, tuple(pool.shape for pool in pools)
-            number = self._numbers_by_devices.setdefault(key, len(self._numbers_by_devices))
-            self._numbers_by_row[row] = number
+        if number is not None:
+            return number
+        pools = self.get_pools(row)
+
+        # Pools of equal names matter, the names themselves do not: ["a", "b", "a"] becomes (0, 1, 0).
+        pool_names = [name for _, name in (pool.id for pool in pools)]
+        name_pattern = tuple(map(pool_names.index, pool_names))
+
+        availability = tuple(
+            self.is_on_node(device, row)
+            for pool in pools
+            for device in pool.devices
+            if device.slice.spec.per_device_node_selection
+        )
+        key = availability, name_pattern, tuple(pool.shape for pool in pools)
+        number = self._numbers_by_devices.setdefault(key, len(self._numbers_by_devices))
+        self._numbers_by_row[row] = number
         return number
 
     def find_available_nodes(self, name: str | None, everywhere: bool | None, selector: NodeSelector | None) -> Bools:
-        """Return the mask (N,) of the nodes on which a slice or device is available.
+        """Return the mask (N,) of the nodes on which a slice or device with these three fields is available.
 
-        These are the node called `name` if it is given, or all nodes with `everywhere`, or the nodes that the selector
-        matches. Without any of the three, it is available on no node. Raises AllocationError.
+        These are the node called `name` if it is not empty, else all nodes if `everywhere` is True, else the nodes that
+        the selector matches, and no node without a selector. Raises AllocationError for an invalid selector.
         """
         if name:
             mask = np.zeros(len(self.nodes), np.bool_)
@@ -302,41 +318,48 @@ class VisibleDevices:
 
     @cached_property
     def _pools_by_row(self) -> list[tuple[Pool, ...]]:
-        """The pools that each node sees."""
+        """The pools that each node sees, in the order of the search, one tuple for each node (N,)."""
         slice_sets, set_by_node = self._shared_slices
         pools_by_slices: dict[tuple[int, ...], tuple[Pool, ...]] = {}
         pools = []
         with without_garbage_collection():
             for name, set_index in zip(self.nodes.names, set_by_node.tolist(), strict=True):
-                seen = (*self._slices_by_node.get(name, ()), *slice_sets[set_index])
-                if seen not in pools_by_slices:
-                    pools_by_slices[seen] = self._build_pools(seen)
-                pools.append(pools_by_slices[seen])
+                slice_indices = (*self._slices_by_node.get(name, ()), *slice_sets[set_index])
+                if slice_indices not in pools_by_slices:
+                    pools_by_slices[slice_indices] = self._build_pools(slice_indices)
+                pools.append(pools_by_slices[slice_indices])
         return pools
 
-    def _build_pools(self, seen: tuple[int, ...]) -> tuple[Pool, ...]:
-        """Build the pools from the indices of the slices that a node sees, in the order of the search."""
+    def _build_pools(self, slice_indices: tuple[int, ...]) -> tuple[Pool, ...]:
+        """Build the pools that a node sees, in the order of the search, from the indices of the slices for the node.
+
+        Slices with shared counters that every node sees are added to their pools. Pools that the driver is replacing
+        are left out, and unusable pools of which the node sees only counters are included.
+        """
         by_pool: dict[PoolId, list[int]] = {}
-        for index in seen:
+        for index in slice_indices:
             by_pool.setdefault(self.devices.slices[index].pool, []).append(index)
-        pools = [self._build_pool((*indices, *self._counter_slices.get(id, ()))) for id, indices in by_pool.items()]
+        pools = []
+        for id, indices in by_pool.items():
+            pool = self._build_pool((*indices, *self._counter_slices.get(id, ())))
+            if pool is not None:
+                pools.append(pool)
         pools += [pool for id, pool in self._unusable_counter_pools.items() if id not in by_pool]
-        visible_pools = [pool for pool in pools if pool is not None]
-        return tuple(sorted(visible_pools, key=lambda pool: (pool.has_binding_conditions, pool.id)))
+        return tuple(sorted(pools, key=lambda pool: (pool.has_binding_conditions, pool.id)))
 
     def _build_pool(self, indices: tuple[int, ...]) -> Pool | None:
-        """Build the pool from the indices of its visible slices, or return the cached one.
+        """Build a pool from the indices of its visible slices, or return the pool that is cached for them.
 
-        Return None for a pool that the driver is replacing by one that the node does not see yet.
+        Return None if the driver is replacing the pool by a newer generation that the node does not see yet.
         """
         if indices not in self._pools_by_slices:
             seen = [self.devices.slices[index] for index in indices]
-            published = self.devices.by_pool[seen[0].pool]
+            published = self.devices.slices_by_pool[seen[0].pool]
             self._pools_by_slices[indices] = build_pool(seen, published, self.devices.features)
         return self._pools_by_slices[indices]
 
     def _is_visible_everywhere(self, indexed_slice: IndexedSlice) -> bool:
-        """Return whether every node sees the slice, as it does in newer versions if it has shared counters."""
+        """Return whether every node sees the slice, which is so since 1.35 for a slice with shared counters."""
         if COUNTER_SCOPE.at(self.devices.features.release) is not CounterScope.POOL:
             return False
         return bool(indexed_slice.slice.spec.shared_counters)
@@ -345,7 +368,7 @@ class VisibleDevices:
     def _counter_slices(self) -> dict[PoolId, tuple[int, ...]]:
         """The indices of the slices with shared counters that every node sees, by pool."""
         by_pool: dict[PoolId, tuple[int, ...]] = {}
-        for indexed_slice in self.devices.relevant:
+        for indexed_slice in self.devices.enabled_slices:
             if self._is_visible_everywhere(indexed_slice):
                 by_pool[indexed_slice.pool] = (*by_pool.get(indexed_slice.pool, ()), indexed_slice.index)
         return by_pool
@@ -360,7 +383,7 @@ class VisibleDevices:
     def _slices_by_node(self) -> dict[str, tuple[int, ...]]:
         """The indices of the slices for a single node, by node name."""
         by_node: dict[str, tuple[int, ...]] = {}
-        for indexed_slice in self.devices.relevant:
+        for indexed_slice in self.devices.enabled_slices:
             name = indexed_slice.slice.spec.node_name
             if name and not self._is_visible_everywhere(indexed_slice):
                 by_node[name] = (*by_node.get(name, ()), indexed_slice.index)
@@ -368,29 +391,37 @@ class VisibleDevices:
 
     @cached_property
     def _shared_slices(self) -> tuple[list[tuple[int, ...]], npt.NDArray[np.intp]]:
-        """The distinct sets of slices for several nodes, and the index of the set that each node sees (N,)."""
+        """The distinct sets of slices for several nodes, and the index of the set that each node sees (N,).
+
+        Each set is a tuple of slice indices. There is a single, empty set without such slices.
+        """
         indexed_slices = [
             indexed_slice
-            for indexed_slice in self.devices.relevant
+            for indexed_slice in self.devices.enabled_slices
             if not indexed_slice.slice.spec.node_name and not self._is_visible_everywhere(indexed_slice)
         ]
         if not indexed_slices:
             return [()], np.zeros(len(self.nodes), np.intp)
-        masks = np.array([self._find_slice_nodes(indexed_slice) for indexed_slice in indexed_slices])
-        distinct_masks, set_by_node = np.unique(masks, axis=1, return_inverse=True)  # distinct columns
+        is_visible = np.array([self._find_slice_nodes(indexed_slice) for indexed_slice in indexed_slices])
+        # A column of this matrix (slices, N) is the set of slices that a node sees.
+        distinct_columns, set_by_node = np.unique(is_visible, axis=1, return_inverse=True)
         indices = np.array([indexed_slice.index for indexed_slice in indexed_slices])
-        return [tuple(indices[is_seen].tolist()) for is_seen in distinct_masks.T], set_by_node.reshape(-1)
+        slice_sets = [tuple(indices[is_in_set].tolist()) for is_in_set in distinct_columns.T]
+        return slice_sets, set_by_node.reshape(-1)
 
     def _find_slice_nodes(self, indexed_slice: IndexedSlice) -> Bools:
-        """Return the mask of nodes (N,) that see the slice or one of its devices."""
+        """Return the mask of nodes (N,) for which the slice or, with a node selection per device, one device is meant.
+
+        A slice that says nothing about nodes is for none. Raises AllocationError for an invalid node selector.
+        """
         spec = indexed_slice.slice.spec
         if spec.node_name or spec.all_nodes or spec.node_selector is not None:
             return self.find_available_nodes(spec.node_name, spec.all_nodes, spec.node_selector)
         mask = np.zeros(len(self.nodes), np.bool_)
         if spec.per_device_node_selection:
             for device in indexed_slice.devices:
-                own = device.device
-                mask |= self.find_available_nodes(own.node_name, own.all_nodes, own.node_selector)
+                fields = device.device
+                mask |= self.find_available_nodes(fields.node_name, fields.all_nodes, fields.node_selector)
         return mask
 
 
@@ -424,7 +455,10 @@ def count_class_devices(inventory: Inventory, device_class: DeviceClass) -> tupl
 
 
 def _find_class_devices(inventory: Inventory, device_class: DeviceClass) -> ClassDevices:
-    """Find the devices that the selectors of the class match, on all nodes."""
+    """Find the devices that match all selectors of the class, and count them on each node.
+
+    Nodes with a device for which a selector fails are marked as faulty.
+    """
     source = f"class {device_class.metadata.name}"
     selectors = [Expression(source, s.cel.expression) for s in device_class.spec.selectors if s.cel is not None]
     num_nodes = len(inventory.nodes)
@@ -442,7 +476,7 @@ def _find_class_devices(inventory: Inventory, device_class: DeviceClass) -> Clas
 
 
 def find_device_nodes(inventory: Inventory) -> Bools:
-    """Return the mask of nodes (N,) on which some device is available."""
+    """Return the mask of nodes (N,) on which some published device is available, whether or not it is allocated."""
     mask = np.zeros(len(inventory.nodes), np.bool_)
     for indexed_slice in inventory.slices:
         for device in indexed_slice.devices:
@@ -451,13 +485,13 @@ def find_device_nodes(inventory: Inventory) -> Bools:
 
 
 def _find_nodes_with_device(inventory: Inventory, device: PooledDevice) -> Bools:
-    """Return the mask of nodes (N,) on which the device is available.
+    """Return the mask of nodes (N,) on which the device is available, as upstream's scoring counts it.
 
-    Devices of slices without a node are available on all nodes.
+    Unlike in a search for devices, a device of a slice that says nothing about nodes is available on all nodes.
     """
     spec = device.slice.spec
     if spec.per_device_node_selection:
-        own = device.device
-        return inventory.find_available_nodes(own.node_name, own.all_nodes, own.node_selector)
+        fields = device.device
+        return inventory.find_available_nodes(fields.node_name, fields.all_nodes, fields.node_selector)
     everywhere = spec.all_nodes or (not spec.node_name and spec.node_selector is None)
     return inventory.find_available_nodes(spec.node_name, everywhere, spec.node_selector)

@@ -27,16 +27,21 @@ Rejections = list[tuple[Bools, DeviceVerdict]]
 
 
 def list_shared_claim_rejections(evaluation: Evaluation, view: Fork, delta: Delta) -> Rejections:
-    """Return the rejections of nodes on which another pod uses an allocated claim that provides node resources."""
+    """Return the rejections of nodes on which another pod uses one of the pod's allocated claims for node resources.
+
+    A claim that provides node resources cannot be shared. There are two rejections for each claim: of the nodes on
+    which several pods use it, and of the nodes on which a single pod does that is not this pod. Nodes that the claim's
+    allocation excludes are left out.
+    """
     rejections: Rejections = []
     undecided = np.array([not outcome.settled for outcome in evaluation.outcomes], np.bool_)
     pod_uid = evaluation.pod.metadata.uid
     is_pod = view.pods.where(lambda info: info.pod.metadata.uid == pod_uid)
     for position, allocated in evaluation.allocated_claims.items():
         claim = evaluation.claims.all[position]
-        uses_claim = _find_claim_users(claim, view)
-        users = _count_by_node(uses_claim, view, delta)
-        is_used_by_pod = _count_by_node(uses_claim & is_pod, view, delta) > 0
+        uses_claim = _find_infos_using_claim(claim, view)
+        users = _count_pods_by_node(uses_claim, view, delta)
+        is_used_by_pod = _count_pods_by_node(uses_claim & is_pod, view, delta) > 0
         available = undecided & ~allocated.unselected
         claim_label = f"node allocatable resource claim {claim.metadata.name}"
         shared = DeviceVerdict(Code.UNRESOLVABLE, f"{claim_label} shared by multiple pods")
@@ -46,53 +51,58 @@ def list_shared_claim_rejections(evaluation: Evaluation, view: Fork, delta: Delt
     return rejections
 
 
-def _find_claim_users(claim: ResourceClaim, view: Fork) -> Bools:
+def _find_infos_using_claim(claim: ResourceClaim, view: Fork) -> Bools:
     """Return the mask of pod infos (I,) whose pods get node resources from the claim."""
     namespace, name = claim.metadata.namespace, claim.metadata.name
     return view.pods.where(lambda info: info.namespace == namespace and name in _list_claim_names(info.pod))
 
 
-def _count_by_node(infos: Bools, view: Fork, delta: Delta) -> Counts:
-    """Return the number of pods with the infos in the mask (I,) on each node (N,)."""
+def _count_pods_by_node(infos: Bools, view: Fork, delta: Delta) -> Counts:
+    """Return how many pods on each node (N,) have one of the infos in the mask (I,), after the hypothetical changes."""
     return view.sum_by_node(infos.astype(np.int64)) + delta.count_changes(infos, len(view.nodes))
 
 
 def _list_claim_names(pod: Pod) -> set[str]:
-    """Return the names of the claims that provide node resources to the pod."""
+    """Return the names of the claims that provide node resources to the pod, as its status records."""
     return {status.resource_claim_name for status in pod.status.node_allocatable_resource_claim_statuses}
 
 
 def list_insufficiency_rejections(evaluation: Evaluation, info: PodInfo, view: Fork, delta: Delta) -> Rejections:
-    """Return the rejections of nodes without room for the node resources of the devices allocated there."""
+    """Return the rejections of nodes that have devices for the pod, but no room for the resources they stand for.
+
+    A node can be in several rejections, one for each resource that it lacks.
+    """
     rows_by_verdict: dict[int, list[int]] = {}  # by identity, since equivalent nodes share a verdict
     for row, outcome in enumerate(evaluation.outcomes):
         if outcome.searched and outcome.allocation is not None:
             rows_by_verdict.setdefault(id(outcome), []).append(row)
+
     usage = Usage(view, view.requested, view.requests, delta)
     rejections: Rejections = []
     for rows in rows_by_verdict.values():
-        mask = np.zeros(len(view.nodes), np.bool_)
-        mask[rows] = True
+        has_verdict = np.zeros(len(view.nodes), np.bool_)
+        has_verdict[rows] = True
         shared_verdict = evaluation.outcomes[rows[0]]
         try:
             demand = _compute_demand(evaluation, info, shared_verdict.allocation or ())
         except _PodRejectedError as rejection:
-            rejections.append((mask, rejection.outcome))
+            rejections.append((has_verdict, rejection.outcome))
             continue
-        for short, outcome in _list_resource_rejections(demand, usage):
-            rejections.append((mask & short, outcome))
+        for lacks_resource, outcome in _list_resource_rejections(demand, usage):
+            rejections.append((has_verdict & lacks_resource, outcome))
     return rejections
 
 
 def _list_resource_rejections(demand: Quantities, usage: Usage) -> Rejections:
-    """Return, for each resource, the rejections of the nodes that lack it.
+    """Return the rejections of the nodes that lack a demanded resource, two for each resource.
 
-    A node that could never provide the amount is unresolvable.
+    A node that could not provide the amount even if it were empty is unresolvable, other nodes are unschedulable.
+    Extended resources are left out.
     """
     rejections: Rejections = []
     for name, amount in to_amounts(demand).items():
         if name.startswith(names.HUGE_PAGES_PREFIX) or (amount > 0 and not names.is_scalar(name)):
-            offered, used = usage.column(name)
+            offered, used = usage.get_column(name)
             short = amount > offered - used
             reason = f"Insufficient {name}"
             rejections.append((short & (amount > offered), DeviceVerdict(Code.UNRESOLVABLE, reason)))
@@ -109,10 +119,13 @@ class _PodRejectedError(Exception):
 
 
 def _find_mapped_devices(evaluation: Evaluation) -> dict[tuple[str, str], Device]:
-    """Return the devices that stand for node resources, by pool and name."""
+    """Return the devices that stand for node resources, by the names of their pool and device.
+
+    As in upstream, the first of several devices with the same names counts, even if their drivers differ.
+    """
     devices: dict[tuple[str, str], Device] = {}
     for indexed_slice in evaluation.inventory.slices:
-        _, pool_name = indexed_slice.pool  # upstream forgets the driver
+        _driver, pool_name = indexed_slice.pool  # upstream's key lacks the driver
         for device in indexed_slice.devices:
             devices.setdefault((pool_name, device.device.name), device.device)
     return {key: device for key, device in devices.items() if device.node_allocatable_resource_mappings}
@@ -121,9 +134,10 @@ def _find_mapped_devices(evaluation: Evaluation) -> dict[tuple[str, str], Device
 def _iter_claim_resources(
     evaluation: Evaluation, allocation: Allocation, mapped: Mapping[tuple[str, str], Device]
 ) -> Iterator[tuple[str, Quantities]]:
-    """Yield the name of each claim whose new devices stand for node resources, with the total of these resources.
+    """Yield the name of each claim whose newly allocated devices stand for node resources, with the total amounts.
 
-    Raises _PodRejectedError.
+    `mapped` is the result of `_find_mapped_devices`. Raises _PodRejectedError if a device has no consumed capacity for
+    its mapping.
     """
     for claim, results in zip(evaluation.claims.to_allocate, allocation, strict=True):
         total: Quantities = {}
@@ -137,7 +151,10 @@ def _iter_claim_resources(
 
 
 def _iter_device_resources(device: Device, result: AllocatedDevice, claim: str) -> Iterator[tuple[str, Quantity]]:
-    """Yield each node resource that an allocated device stands for, with its amount. Raises _PodRejectedError."""
+    """Yield each node resource that an allocated device of the claim stands for, with its amount.
+
+    Raises _PodRejectedError if the resource depends on a capacity, but no capacity of the device is consumed.
+    """
     consumed = result.consumed if result.shared else None
     for name, mapping in device.node_allocatable_resource_mappings.items():
         if mapping.capacity_key and not consumed:
@@ -154,9 +171,10 @@ def _iter_device_resources(device: Device, result: AllocatedDevice, claim: str) 
 def _compute_mapped_amount(
     mapping: NodeAllocatableResourceMapping, consumed: Mapping[str, Quantity]
 ) -> Quantity | None:
-    """Return the amount of a node resource that a mapping yields, or None if none of its capacity is consumed.
+    """Return the amount of a node resource that an allocated device stands for.
 
-    A mapping without a capacity yields its multiplier, and 0 without a multiplier.
+    This is the consumed amount of the mapping's capacity times its multiplier, or None if that capacity is not
+    consumed. Without a capacity it is the multiplier alone, and 0 without either.
     """
     multiplier = None if mapping.allocation_multiplier is None else parse(str(mapping.allocation_multiplier))
     if not mapping.capacity_key:
@@ -168,10 +186,10 @@ def _compute_mapped_amount(
 
 
 def _compute_demand(evaluation: Evaluation, info: PodInfo, allocation: Allocation) -> Quantities:
-    """Return the pod's requests including its devices, or nothing if no device stands for node resources.
+    """Return the pod's requests including the resources that its allocated devices stand for.
 
-    Raises _PodRejectedError if no container uses a claim with such a device, and if the requests of the pod level are
-    smaller than those of its containers and devices.
+    The result is empty if no device stands for node resources. Raises _PodRejectedError if no container uses a claim
+    with such a device, and if the pod-level requests are too small for the containers and devices.
     """
     pod = evaluation.pod
     mapped = _find_mapped_devices(evaluation)
@@ -180,28 +198,28 @@ def _compute_demand(evaluation: Evaluation, info: PodInfo, allocation: Allocatio
         return {}
 
     claim_resources = sorted(_iter_claim_resources(evaluation, allocation, mapped), key=itemgetter(0))
-    _check_referenced(evaluation, [name for name, _ in claim_resources])
+    _check_claims_are_used(evaluation, [name for name, _ in claim_resources])
 
     options = info.options._replace(use_status=False)
     device_amounts = [amounts for _, amounts in claim_resources]
     demand = compute_pod_requests(pod, options, device_amounts)
     if options.pod_level and pod.spec.resources is not None and pod.spec.resources.requests:
-        parts = compute_pod_requests(pod, options._replace(pod_level=False), device_amounts)
+        container_demand = compute_pod_requests(pod, options._replace(pod_level=False), device_amounts)
         for name in sorted(demand):
-            if name in parts and parts[name] > demand[name]:
+            if name in container_demand and container_demand[name] > demand[name]:
                 problem = "is insufficient to cover the aggregated container and node-allocatable DRA requests"
                 raise _PodRejectedError(Code.UNRESOLVABLE, f"pod level request for {name} {problem}")
     return demand
 
 
-def _check_referenced(evaluation: Evaluation, claim_names: Iterable[str]) -> None:
-    """Raise _PodRejectedError if one of the named claims is used by no container."""
+def _check_claims_are_used(evaluation: Evaluation, claim_names: Iterable[str]) -> None:
+    """Raise _PodRejectedError for the first of the named claims that no container uses."""
     pod, inventory = evaluation.pod, evaluation.inventory
     containers = (*pod.spec.init_containers, *pod.spec.containers)
-    referenced = {claim.name for container in containers for claim in container.resources.claims}
-    claims = iter_pod_claims(pod, inventory.claims, inventory.features)
-    used = {claim.metadata.name for name, claim in claims if name in referenced}
+    used_references = {claim.name for container in containers for claim in container.resources.claims}
+    pod_claims = iter_pod_claims(pod, inventory.claims, inventory.features)
+    used_claim_names = {claim.metadata.name for reference, claim in pod_claims if reference in used_references}
     for name in claim_names:
-        if name not in used:
+        if name not in used_claim_names:
             problem = "node-allocatable resource claim not referenced by any container within the pod"
             raise _PodRejectedError(Code.UNRESOLVABLE, f"claim {name}: {problem}")

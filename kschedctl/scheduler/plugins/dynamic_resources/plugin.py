@@ -59,7 +59,7 @@ from kschedctl.scheduler.plugins.dynamic_resources import hints
 from kschedctl.scheduler.plugins.dynamic_resources.claims import (
     ClaimError,
     can_be_deallocated,
-    find_unavailable_nodes,
+    find_claim_rejected_nodes,
     format_claim_key,
 )
 from kschedctl.scheduler.plugins.dynamic_resources.facts import (
@@ -88,7 +88,7 @@ class DynamicResourcesArgs(PluginArgs, frozen=True):
     """The limit for devices to meet their binding conditions."""
 
     def with_defaults(self, gates: FeatureGates) -> Self:
-        """Return the arguments with the default time limits of the enabled features."""
+        """Return the arguments with defaults for the missing time limits whose feature gates are enabled."""
         filter_timeout, binding_timeout = self.filter_timeout, self.binding_timeout
         if filter_timeout is None and gates.enabled("DRASchedulerFilterTimeout"):
             filter_timeout = GoDuration(10)
@@ -97,7 +97,7 @@ class DynamicResourcesArgs(PluginArgs, frozen=True):
         return replace(self, filter_timeout=filter_timeout, binding_timeout=binding_timeout)
 
     def validate(self, gates: FeatureGates) -> Iterator[str]:
-        """Yield the validation errors of the arguments."""
+        """Yield an error for each time limit that is too small or whose feature gate is disabled."""
         if self.filter_timeout is not None:
             if not gates.enabled("DRASchedulerFilterTimeout"):
                 yield forbidden("filterTimeout", "DRASchedulingFilterTimeout feature gate is disabled")
@@ -112,7 +112,7 @@ class DynamicResourcesArgs(PluginArgs, frozen=True):
 
 
 def waits_for_binding(gates: FeatureGates) -> bool:
-    """Return whether binding waits for the conditions of allocated devices."""
+    """Return whether the feature gates make binding wait for the conditions of allocated devices."""
     return gates.enabled("DRADeviceBindingConditions") and gates.enabled("DRAResourceClaimDeviceStatus")
 
 
@@ -157,14 +157,14 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
 
     @classmethod
     def version_changes(cls) -> tuple[ByVersion[object], ...]:
-        """Return the version changes of all modules of this package."""
+        """Return the version changes of this package's modules and of the device features, and the noted changes."""
         package, _, _ = __name__.rpartition(".")
         from_notes = (noted_change.change for noted_change in cls.noted_changes())
         return (*find_version_changes(package, device_features.__name__), *from_notes)
 
     @classmethod
     def noted_changes(cls) -> tuple[NotedChange, ...]:
-        """Return the changes that are known only from release notes."""
+        """Return the changes of the plugin that are known only from release notes."""
         return NOTED
 
     def __init__(self, args: DynamicResourcesArgs, features: Features) -> None:
@@ -174,12 +174,15 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
 
     @classmethod
     def make(cls, args: object, gates: FeatureGates) -> Self:
-        """Build the plugin. Arguments are ignored in versions in which it has none."""
+        """Build the plugin from its arguments, or with default arguments in versions in which it takes none."""
         own_args = args if isinstance(args, DynamicResourcesArgs) else DynamicResourcesArgs()
         return cls(own_args, Features.from_gates(gates))
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        """Yield the kinds with unread objects that could change the results for the pod's claims."""
+        """Yield the kinds whose unread objects could change the plugin's results for the pod.
+
+        Nothing is yielded if all kinds were read.
+        """
         if not view.objects.gaps:
             return
         from kschedctl.scheduler.plugins.dynamic_resources.claim_dependencies import iter_claim_dependencies  # noqa: PLC0415 - for few pods
@@ -187,18 +190,21 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         yield from iter_claim_dependencies(info, view, self.features)
 
     def doubts(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
-        """Yield the kinds with regular expressions that cannot be evaluated without RE2."""
-        if info.spec.resource_claims or (self.features.extended_resource and view.objects.of("DeviceClass")):
-            from kschedctl.scheduler.plugins.dynamic_resources.claim_dependencies import iter_pattern_doubts  # noqa: PLC0415 - for few pods
+        """Yield the kinds with regular expressions for the pod's devices that cannot be evaluated without RE2.
 
-            yield from iter_pattern_doubts(self.name, info, view, self.features)
+        Nothing is yielded for a pod without claims, unless there are DeviceClasses that could back extended resources.
+        """
+        if info.spec.resource_claims or (self.features.extended_resource and view.objects.of("DeviceClass")):
+            from kschedctl.scheduler.plugins.dynamic_resources.claim_dependencies import iter_re2_doubts  # noqa: PLC0415 - for few pods
+
+            yield from iter_re2_doubts(self.name, info, view, self.features)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         """Yield the events that can make a rejected pod schedulable, with their queueing hints."""
         return hints.events_to_register(gates, self.features)
 
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
-        """Return success if all of the pod's claims exist. Other pods are kept out of the queue."""
+        """Return success if the pod's claims exist and can be used, else the reason that keeps it out of the queue."""
         if not info.spec.resource_claims:
             return SUCCESS
         try:
@@ -208,9 +214,12 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         return SUCCESS
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[Evaluation]:
-        """Evaluate the pod's claims, or skip Filter if it needs no devices."""
+        """Prepare the evaluation of the pod's claims on all nodes.
+
+        Filter is skipped if the pod needs no devices. The pod is rejected if one of its claims cannot be used.
+        """
         try:
-            evaluation = self._evaluate(info, view)
+            evaluation = self._prepare_evaluation(info, view)
         except ClaimError as error:
             return PreFilterResult(Status(Code.UNRESOLVABLE, (str(error),)))
         if evaluation is None:
@@ -222,8 +231,8 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
     def filter(self, info: PodInfo, view: Fork, state: Evaluation | None, delta: Delta) -> Iterator[Rejection]:
         """Yield the rejections of nodes that cannot provide the pod's devices.
 
-        With DRANodeAllocatableResources, nodes without room for devices that stand for node resources are rejected
-        as well.
+        With DRANodeAllocatableResources, nodes are rejected as well if a claim for node resources is shared there, or
+        if they have no room for the node resources that devices stand for. Raises PluginError if PreFilter did not run.
         """
         evaluation = require_state(state, "not found")
         if not self.features.node_allocatable:
@@ -232,22 +241,25 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
             return
         from kschedctl.scheduler.plugins.dynamic_resources import node_allocatable  # noqa: PLC0415 - behind a gate
 
-        decided = np.zeros(len(view.nodes), np.bool_)
+        # Each check decides only about the nodes that the checks before it have not rejected.
+        is_rejected = np.zeros(len(view.nodes), np.bool_)
         for mask, outcome in node_allocatable.list_shared_claim_rejections(evaluation, view, delta):
-            yield Rejection(mask & ~decided, outcome.code, outcome.reason)
-            decided |= mask
-        insufficient = node_allocatable.list_insufficiency_rejections(evaluation, info, view, delta)
-        for mask, outcome in insufficient:  # one node can lack several resources, each of which is a reason
-            yield Rejection(mask & ~decided, outcome.code, outcome.reason)
-        for mask, _ in insufficient:
-            decided |= mask
+            yield Rejection(mask & ~is_rejected, outcome.code, outcome.reason)
+            is_rejected |= mask
+        insufficiencies = node_allocatable.list_insufficiency_rejections(evaluation, info, view, delta)
+        for mask, outcome in insufficiencies:  # one node can lack several resources, each of which is a reason
+            yield Rejection(mask & ~is_rejected, outcome.code, outcome.reason)
+        for mask, _ in insufficiencies:
+            is_rejected |= mask
         for mask, outcome in evaluation.list_rejections():
-            yield Rejection(mask & ~decided, outcome.code, outcome.reason, evaluation.explain_rejection)
+            yield Rejection(mask & ~is_rejected, outcome.code, outcome.reason, evaluation.explain_rejection)
 
     def post_filter(self, cycle: Cycle) -> PostFilterResult:
-        """Return a failure with the reason that upstream gives for what it does to the pod's claims.
+        """Return a failure whose reason says what upstream does to the claims that keep the pod from being scheduled.
 
-        Nothing is changed here, since no node is nominated. Raises PluginError if PreFilter did not run.
+        Upstream deallocates a claim, deletes the claim for extended resources, unreserves the claims of the pod's group
+        or does nothing. Here no claim is changed. In some versions, there is no reason for a pod without claims. Raises
+        PluginError if PreFilter did not run.
         """
         if not cycle.info.spec.resource_claims and SILENT_WITHOUT_CLAIMS.at(self.features.release):
             return PostFilterResult(Status(Code.UNSCHEDULABLE))
@@ -256,12 +268,14 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         evaluation = cycle.pre_filter.find_state(DynamicResources)
         if evaluation is None:
             return _build_unschedulable_result(NOTHING_TO_DEALLOCATE)
-        unavailable = find_unavailable_nodes(cycle, self.name)
-        pod_claims = evaluation.claims.own_claims
-        blocking = [i for i, claim in evaluation.allocated_claims.items() if (claim.unavailable & unavailable).any()]
-        blocking_own_claims = [pod_claims[i] for i in blocking if i < len(pod_claims)]
-        if any(can_be_deallocated(claim, cycle.info.pod) for claim in blocking_own_claims):
-            return _build_unschedulable_result(DEALLOCATED)
+
+        rejected_nodes = find_claim_rejected_nodes(cycle, self.name)
+        for claim_index, claim in enumerate(evaluation.claims.own_claims):
+            allocated_claim = evaluation.allocated_claims.get(claim_index)
+            is_blocking = allocated_claim is not None and (allocated_claim.unavailable & rejected_nodes).any()
+            if is_blocking and can_be_deallocated(claim, cycle.info.pod):
+                return _build_unschedulable_result(DEALLOCATED)
+
         extended = evaluation.claims.extended
         if extended is not None and extended.metadata.name != IN_MEMORY_NAME:
             return _build_unschedulable_result(DELETED)
@@ -272,7 +286,10 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         return _build_unschedulable_result(STILL_NOT_SCHEDULABLE)
 
     def score(self, info: PodInfo, view: Fork, state: Evaluation | None, rows: Rows) -> Scores:
-        """Return the scores of the nodes in `rows`, which are 0 without DRAPrioritizedList."""
+        """Return the scores of the nodes in `rows`, which are higher if earlier alternatives of requests are allocated.
+
+        All scores are 0 without DRAPrioritizedList, and for a pod that needs no devices.
+        """
         if state is None or not self.features.prioritized_list:
             return np.zeros(len(rows), np.int64)
         return state.compute_scores(rows)
@@ -282,11 +299,17 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         return normalize_by_max(scores)
 
     def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: Evaluation | None) -> Changes:
-        """Return the pod's claims as they are after binding: allocated on the node and reserved for the pod."""
+        """Return the pod's claims as they are after binding: allocated on the node and reserved for the pod.
+
+        Nothing changes for a pod that needs no devices.
+        """
         return {"ResourceClaim": reserve_claims(state, pod, row)} if state else {}
 
     def release(self, view: Fork, positions: Sequence[int]) -> Changes:
-        """Return the claims of the deleted pods at `positions` without their reservations."""
+        """Return the claims that were reserved for the deleted pods at `positions`, without these reservations.
+
+        A claim that no other pod uses loses its allocation.
+        """
         claims = view.objects.of("ResourceClaim")
         if not claims:
             return {"ResourceClaim": []}
@@ -294,14 +317,20 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         return {"ResourceClaim": list(release_claims(claims, deleted_pods))}
 
     def reservation(self, info: PodInfo, view: Fork, row: int, state: Evaluation | None) -> Reservation:
-        """Return the devices that each unallocated claim would get on the node. Nothing without claims."""
+        """Return the allocation that each unallocated claim would get on the node, by the claim's ``namespace/name``.
+
+        It is empty for a pod that needs no devices.
+        """
         if state is None:
             return Reservation()
         names = map(format_claim_key, state.claims.to_allocate)
         return Reservation(allocations=dict(zip(names, state.build_allocations(row), strict=False)))
 
-    def _evaluate(self, info: PodInfo, view: Fork) -> Evaluation | None:
-        """Evaluate the pod's claims, or return None if it needs no devices. Raises ClaimError and PluginError."""
+    def _prepare_evaluation(self, info: PodInfo, view: Fork) -> Evaluation | None:
+        """Prepare the evaluation of the pod's claims, or return None if the pod needs no devices.
+
+        Raises ClaimError if a claim cannot be used, and PluginError if upstream's plugin would fail.
+        """
         if not info.spec.resource_claims and not self.features.workload_claims:
             can_be_backed = self.features.extended_resource and view.objects.of("DeviceClass")
             if not can_be_backed:
@@ -310,7 +339,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         return evaluation
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield a description of each change that moves a rejected pod back to the queue."""
+        """Yield a description of each kind of change that moves a rejected pod back to the queue."""
         names = hints.list_claim_names(info)
         claim_change = "any claim releases its devices"
         if names:
@@ -323,7 +352,10 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         yield WakeTrigger(NODE, node_actions, "a node is added, or its labels or allocatable resources change")
 
     def admitting_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield a description of each change that creates a missing claim, which lets the pod enter the queue."""
+        """Yield a description of the changes that complete the pod's claims, so that the pod can enter the queue.
+
+        These are the creation of its claims and, for generated claims, the recording of their names in its status.
+        """
         names = hints.list_claim_names(info)
         if names:
             condition = "" if len(info.spec.resource_claims) == 1 else ", and the pod's other claims exist"
@@ -332,20 +364,20 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
             yield WakeTrigger(POD, ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, CLAIM_NAMES_RECORDED)
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
-        """Return an empty fragment, or None for a pod with claims because its result cannot be reused."""
+        """Return an empty fragment, or None for a pod with claims, whose results cannot be reused for equal pods."""
         return None if info.spec.resource_claims else {}
 
 
 @cache
 def _import_pre_filter() -> ModuleType:
-    """Import the module that reads claims, only on first use because few clusters have claims."""
+    """Import the module `pre_filter` and return it. It is imported on first use, because few clusters have claims."""
     from kschedctl.scheduler.plugins.dynamic_resources import pre_filter  # noqa: PLC0415 - for few clusters
 
     return pre_filter
 
 
 def _build_unschedulable_result(reason: str) -> PostFilterResult:
-    """Build the result of PostFilter for a pod that stays unschedulable."""
+    """Build the result of PostFilter with which the pod stays unschedulable for the reason."""
     return PostFilterResult(Status(Code.UNSCHEDULABLE, (reason,)))
 
 

@@ -5,7 +5,7 @@ Upstream: structured/internal/incubating/pools_incubating.go (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -63,7 +63,7 @@ class Pool:
     devices: tuple[PooledDevice, ...] = ()
     """The visible devices in the order of the search."""
     counters: Counters | None = None
-    """The shared counters for all devices of the pool."""
+    """The shared counters for all devices of the pool. None or empty if there are none."""
     consumers: tuple[PooledDevice, ...] = ()
     """The devices that consume counters, including those that the node does not see."""
     incomplete: bool = False
@@ -114,7 +114,7 @@ def to_billionths(amount: str | int | float) -> int:
 
 
 def select_newest_generation(slices: Iterable[IndexedSlice]) -> list[IndexedSlice]:
-    """Return the slices of a pool that have its highest generation, in their order."""
+    """Return the slices of one pool that have the highest generation, in their original order."""
     slices = list(slices)
     if len(slices) == 1:
         return slices
@@ -154,41 +154,51 @@ COUNTER_SCOPE = ByVersion(
 
 
 def build_pool(seen: Sequence[IndexedSlice], published: Sequence[IndexedSlice], features: Features) -> Pool | None:
-    """Build the pool that a node sees from its visible slices and all published slices.
+    """Build the pool that a node sees from its visible slices (`seen`) and all `published` slices of the pool.
 
-    Return None if the driver is replacing the pool by a newer generation that the node does not see yet.
+    Since 1.35, a pool of which not all slices are published is incomplete and has no devices. Return None if the driver
+    is replacing the pool by a newer generation that the node does not see yet.
     """
     if INCOMPLETE.at(features.release) is Allocatability.ALLOCATABLE:
         return _build_pool_before_1_35(seen, features)
-    seen = select_newest_generation(seen)
-    first = seen[0].slice.spec.pool
-    invisible_slices: list[IndexedSlice] = []
-    if len(seen) != first.resource_slice_count:
-        if any(indexed_slice.slice.spec.pool.generation > first.generation for indexed_slice in published):
-            return None
-        current = [
-            indexed_slice for indexed_slice in published if indexed_slice.slice.spec.pool.generation == first.generation
-        ]
-        if len(current) != first.resource_slice_count:
-            return Pool(seen[0].pool, incomplete=True)
-        visible_names = {indexed_slice.slice.metadata.name for indexed_slice in seen}
-        invisible_slices = [
-            indexed_slice for indexed_slice in current if indexed_slice.slice.metadata.name not in visible_names
-        ]
-    return _build_complete_pool(_sort_by_name(seen), invisible_slices, features.partitionable_devices)
+    newest = select_newest_generation(seen)
+    pool_id, pool_spec = newest[0].pool, newest[0].slice.spec.pool
+    if len(newest) == pool_spec.resource_slice_count:
+        return _build_complete_pool(_sort_by_name(newest), [], features.partitionable_devices)
+
+    # The node does not see all slices of the pool. The others may be for other nodes, or not published yet.
+    generations = [indexed_slice.slice.spec.pool.generation for indexed_slice in published]
+    if max(generations) > pool_spec.generation:
+        return None
+    if generations.count(pool_spec.generation) != pool_spec.resource_slice_count:
+        return Pool(pool_id, incomplete=True)
+    visible_names = {indexed_slice.slice.metadata.name for indexed_slice in newest}
+    invisible_slices = [
+        indexed_slice
+        for indexed_slice, generation in zip(published, generations, strict=True)
+        if generation == pool_spec.generation and indexed_slice.slice.metadata.name not in visible_names
+    ]
+    return _build_complete_pool(_sort_by_name(newest), invisible_slices, features.partitionable_devices)
 
 
 def _build_pool_before_1_35(seen: Sequence[IndexedSlice], features: Features) -> Pool:
-    """Build a pool from its visible slices alone. Incomplete and invalid pools keep their devices."""
+    """Build a pool from its visible slices alone, as versions before 1.35 do.
+
+    Unlike in newer versions, an incomplete or invalid pool keeps its devices, because the search visits them.
+    """
     newest = select_newest_generation(seen)
+    pool_spec = newest[0].slice.spec.pool
+
+    # Upstream before 1.32 counts one slice too many if it meets an older generation first.
     slice_count = len(newest)
-    if seen[0].slice.spec.pool.generation < newest[0].slice.spec.pool.generation:
+    if seen[0].slice.spec.pool.generation < pool_spec.generation:
         slice_count += NEWER_SLICES.at(features.release)
-    incomplete = slice_count != newest[0].slice.spec.pool.resource_slice_count
-    newest = _sort_by_name(newest)
-    pool = _build_pool_with_slice_counters(newest, features.partitionable_devices)
-    if pool.invalid:  # the search visits the devices of an invalid pool as well
-        devices = tuple(device for indexed_slice in newest for device in indexed_slice.devices)
+    incomplete = slice_count != pool_spec.resource_slice_count
+
+    slices = _sort_by_name(newest)
+    pool = _build_pool_with_slice_counters(slices, features.partitionable_devices)
+    if pool.invalid:
+        devices = tuple(device for indexed_slice in slices for device in indexed_slice.devices)
         pool = Pool(pool.id, devices, invalid=pool.invalid if CHECKS_NAMES.at(features.release) else "")
     return replace(pool, incomplete=incomplete)
 
@@ -201,7 +211,8 @@ def _sort_by_name(slices: Sequence[IndexedSlice]) -> list[IndexedSlice]:
 def _build_pool_with_slice_counters(seen: Sequence[IndexedSlice], partitionable: bool) -> Pool:
     """Build a pool in which counters are shared within each slice, as before 1.35.
 
-    The pool is invalid and has no devices if two of them have the same name.
+    If two devices have the same name, the pool is invalid and has no devices. It has counters only if `partitionable`
+    (DRAPartitionableDevices) is True.
     """
     id = seen[0].pool
     devices = tuple(device for indexed_slice in seen for device in indexed_slice.devices)
@@ -220,32 +231,36 @@ def _build_pool_with_slice_counters(seen: Sequence[IndexedSlice], partitionable:
 
 
 def qualify_counter_set(slice_name: str, counter_set: str) -> str:
-    """Return the name of a counter set with the name of its slice."""
+    """Return ``slice/counter set``, which distinguishes counter sets of the same name in different slices."""
     return f"{slice_name}/{counter_set}"
 
 
 def _build_complete_pool(
     seen: Sequence[IndexedSlice], invisible_slices: Sequence[IndexedSlice], partitionable: bool
 ) -> Pool:
-    """Build a complete pool. It is invalid and has no devices if device names or counters are faulty.
+    """Build a pool whose slices are all published. It has the devices of the slices that the node sees (`seen`).
 
-    With ``partitionable``, slices with shared counters have no devices.
+    With ``partitionable`` (DRAPartitionableDevices), a slice has either shared counters or devices, and devices in
+    `invisible_slices` consume counters as well. If a device name occurs twice or counters are faulty, the pool is
+    invalid and has no devices.
     """
     id = seen[0].pool
-    with_devices = [
+    slices_with_devices = [
         indexed_slice for indexed_slice in seen if not (partitionable and indexed_slice.slice.spec.shared_counters)
     ]
-    devices = tuple(device for indexed_slice in with_devices for device in indexed_slice.devices)
-    fault = _find_duplicate_name(devices)
-    if fault:
-        return Pool(id, invalid=fault)
+    devices = tuple(device for indexed_slice in slices_with_devices for device in indexed_slice.devices)
+    name_fault = _find_duplicate_name(devices)
+    if name_fault:
+        return Pool(id, invalid=name_fault)
     if not partitionable:
         return Pool(id, devices)
-    counters, fault = _read_counters(seen)
-    all_devices = (*devices, *(device for indexed_slice in invisible_slices for device in indexed_slice.devices))
-    fault = fault or _find_unknown_counter(all_devices, counters)
-    if fault:
-        return Pool(id, invalid=fault)
+
+    counters, counter_fault = _read_shared_counters(seen)
+    invisible_devices = tuple(device for indexed_slice in invisible_slices for device in indexed_slice.devices)
+    all_devices = (*devices, *invisible_devices)
+    counter_fault = counter_fault or _find_unknown_counter(all_devices, counters)
+    if counter_fault:
+        return Pool(id, invalid=counter_fault)
     return Pool(id, devices, counters, tuple(device for device in all_devices if device.consumes))
 
 
@@ -257,9 +272,9 @@ COUNTS_SHARES = ByVersion(
 
 
 def compute_remaining_counters(pool: Pool, state: AllocatedState, release: KubeVersion) -> Counters:
-    """Return the pool's counters minus those that allocated devices consume.
+    """Return the amounts of the pool's counters that its allocated devices leave.
 
-    Devices of which only shares are allocated count in newer versions.
+    A device of which only shares are allocated consumes counters since 1.36.2. The result is empty without counters.
     """
     if not pool.counters:
         return {}
@@ -285,23 +300,29 @@ def _find_duplicate_name(devices: Iterable[PooledDevice]) -> str:
     return ""
 
 
-def _read_counters(slices: Iterable[IndexedSlice]) -> tuple[Counters, str]:
-    """Return the counters of the slices, or no counters and an error message if two sets have the same name."""
-    sets: dict[str, Mapping[str, int]] = {}
+def _read_shared_counters(slices: Iterable[IndexedSlice]) -> tuple[Counters, str]:
+    """Return the shared counters of the slices and an error message, which is empty if they are valid.
+
+    If two counter sets have the same name, there is an error message and no counters.
+    """
+    set_names: set[str] = set()
+    counters: Counters = {}
     for indexed_slice in slices:
-        for counters in indexed_slice.slice.spec.shared_counters:
-            if counters.name in sets:
-                return {}, f"duplicate counter set name {counters.name}"
-            sets[counters.name] = {name: to_billionths(counter.value) for name, counter in counters.counters.items()}
-    return {(name, counter): amount for name, set_ in sets.items() for counter, amount in set_.items()}, ""
+        for counter_set in indexed_slice.slice.spec.shared_counters:
+            if counter_set.name in set_names:
+                return {}, f"duplicate counter set name {counter_set.name}"
+            set_names.add(counter_set.name)
+            for name, counter in counter_set.counters.items():
+                counters[counter_set.name, name] = to_billionths(counter.value)
+    return counters, ""
 
 
 def _find_unknown_counter(devices: Iterable[PooledDevice], available: Counters) -> str:
-    """Return an error message if a device consumes a missing counter, else an empty string."""
-    sets = {name for name, _ in available}
+    """Return an error message if a device consumes a counter that is not `available`, else an empty string."""
+    set_names = {set_name for set_name, _ in available}
     for device in devices:
         for consumption in device.device.consumes_counters:
-            if consumption.counter_set not in sets:
+            if consumption.counter_set not in set_names:
                 return f"counter set {consumption.counter_set} not found"
             for counter in consumption.counters:
                 if (consumption.counter_set, counter) not in available:
@@ -310,7 +331,10 @@ def _find_unknown_counter(devices: Iterable[PooledDevice], available: Counters) 
 
 
 def compute_counter_consumption(device: Device, slice_name: str = "") -> Counters:
-    """Return the counters that a device consumes. With `slice_name`, they belong to that slice."""
+    """Return the total amounts of the counters that a device consumes.
+
+    With `slice_name`, the names of the counter sets are qualified by it, as before 1.35.
+    """
     total: Counters = {}
     for consumed in device.consumes_counters:
         counter_set = qualify_counter_set(slice_name, consumed.counter_set) if slice_name else consumed.counter_set

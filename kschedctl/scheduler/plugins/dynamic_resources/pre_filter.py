@@ -1,4 +1,4 @@
-"""Preparation of the evaluation of a pod's claims: lookup, checks of their classes, and nodes of allocated claims.
+"""PreFilter of DynamicResources: find the pod's claims, check them, and prepare their evaluation on all nodes.
 
 With gate DRAWorkloadResourceClaims, the claims of the pod's PodGroup count as well. Upstream: PreFilter and
 unreservePodGroupClaims in plugins/dynamicresources/dynamicresources.go, and NameFromPodGroup and IsReservedForPod in
@@ -47,7 +47,7 @@ HAS_ALTERNATIVES = ByVersion("a request can have alternatives", (("", False), ("
 
 
 def list_pod_claims(info: PodInfo, view: Fork, features: Features) -> tuple[ResourceClaim, ...]:
-    """Return the pod's own claims in order. Raises ClaimError."""
+    """Return the claims that the pod's spec references, in order. Raises ClaimError if one is missing or unusable."""
     return get_inventory(view, features).list_pod_claims(info)
 
 
@@ -63,17 +63,20 @@ class ExtendedResourceDemand(NamedTuple):
 def evaluate_claims(
     info: PodInfo, view: Fork, features: Features, filter_timeout: float, binding_timeout: float
 ) -> Evaluation | None:
-    """Prepare the evaluation of the pod's claims on all nodes, or return None if it needs no devices.
+    """Prepare the evaluation of the pod's claims on all nodes, or return None if the pod needs no devices.
 
-    Timeouts are in seconds, 0 for none. Raises ClaimError and PluginError.
+    Timeouts are in seconds, 0 for none. Raises ClaimError if a claim, its device class or the pod's group is missing or
+    unusable, and PluginError if upstream's plugin would fail.
     """
     inventory = get_inventory(view, features)
     pod_claims = inventory.list_pod_claims(info)
     if features.workload_claims:
         find_pod_group(info.pod, inventory)  # raises if the group is missing
 
-    # The extended resources that devices have to provide, computed once for pods and claims with equal specs.
-    spec_numbers = tuple([None if claim.status.allocation else inventory.number_spec(claim) for claim in pod_claims])
+    # Check the classes and compute the extended resources once for pods and claims with equal specs.
+    spec_numbers = tuple(
+        [None if claim.status.allocation else inventory.number_claim_spec(claim) for claim in pod_claims]
+    )
     compute_demand = partial(_check_classes_and_compute_demand, info, pod_claims, inventory)
     if info.alike is None:
         extended_demand = compute_demand()
@@ -81,6 +84,7 @@ def evaluate_claims(
         extended_demand = inventory.facts.get_or_make((info.alike, spec_numbers), compute_demand)
     if not pod_claims and not extended_demand.resources:
         return None
+
     extended = _find_or_build_extended_claim(info.pod, inventory) if extended_demand.resources else None
     claims = PodClaims(pod_claims, extended)
     allocated_claims = {
@@ -89,10 +93,10 @@ def evaluate_claims(
         if claim.status.allocation
     }
 
-    # Pods share results only if none of their claims exists in a state of its own.
+    # Pods with equal claims share verdicts, except if a claim is allocated or its extended resource claim exists.
     like = None
-    has_extended_claim = extended is not None and extended.metadata.name != IN_MEMORY_NAME
-    if not allocated_claims and not has_extended_claim:
+    has_existing_extended_claim = extended is not None and extended.metadata.name != IN_MEMORY_NAME
+    if not allocated_claims and not has_existing_extended_claim:
         like = spec_numbers, extended_demand, filter_timeout
     return Evaluation(
         inventory,
@@ -108,19 +112,22 @@ def evaluate_claims(
 def _check_classes_and_compute_demand(
     info: PodInfo, pod_claims: Iterable[ResourceClaim], inventory: Inventory
 ) -> ExtendedResourceDemand:
-    """Check the device classes of unallocated claims, and return the extended resources requested from devices.
+    """Check the device classes of unallocated claims, and return the extended resources that the pod requests.
 
-    The demand is empty if no DeviceClass backs a requested resource. Raises ClaimError and PluginError.
+    Its demand is empty if no DeviceClass backs one of them. Raises ClaimError if a device class does not exist, and
+    PluginError for a request that is not supported.
     """
     for claim in pod_claims:
         if claim.status.allocation is None:
             _check_classes(claim, inventory)
+
     classes = inventory.classes_by_resource
     requests: Mapping[str, int] = {}
     if not _list_requested_resources(info.spec).isdisjoint(classes):
         requests = _compute_spec_requests(info)
     if not is_any_backed(requests, classes):
         return ExtendedResourceDemand((), b"")
+
     resources = tuple([name for name, amount in requests.items() if amount and is_dra_extended(name)])
     containers = [
         (c.name, c.restart_policy, c.resources.requests) for c in (*info.spec.init_containers, *info.spec.containers)
@@ -129,33 +136,37 @@ def _check_classes_and_compute_demand(
 
 
 def _find_or_build_extended_claim(pod: Pod, inventory: Inventory) -> ResourceClaim:
-    """Return the extended resource claim of an earlier attempt, or an empty one."""
+    """Return the claim for extended resources that an earlier attempt created for the pod, or build an empty one."""
     return find_extended_resource_claim(pod, inventory.claims) or build_empty_claim(pod)
 
 
 def _list_requested_resources(spec: PodSpec) -> set[str]:
-    """Return the names of the resources that the pod requests."""
+    """Return the names of the resources in the pod's requests: of containers, of the pod level and of the overhead."""
     requests = {name for c in (*spec.init_containers, *spec.containers) for name in c.resources.requests}
     return requests.union(spec.overhead, spec.resources.requests if spec.resources else ())
 
 
 def _compute_spec_requests(info: PodInfo) -> dict[str, int]:
-    """Compute the pod's requests as its spec has them, with those of the pod level but without its status."""
+    """Compute the pod's requests by resource from its spec, including pod-level requests but ignoring its status."""
     return info.compute_amounts(info.options._replace(use_status=False, pod_level=True, dra_node_allocatable=False))
 
 
 def _build_allocated_claim(claim: ResourceClaim, inventory: Inventory, timeout: float) -> AllocatedClaim:
-    """Build an allocated claim with the nodes on which it cannot be used, which are all if its devices fail.
+    """Build the record of an allocated claim and of the nodes on which it cannot be used.
 
-    Raises PluginError if a plugin fails.
+    If the claim's devices fail or do not become ready within `timeout` seconds, these are all nodes. Raises PluginError
+    if the allocation's node selector is invalid.
     """
-    unselected = _find_unselected_nodes(claim, inventory)
+    unselected = _find_nodes_outside_allocation(claim, inventory)
     failure = find_binding_failure(claim, timeout, datetime.now(UTC)) if inventory.features.binding_conditions else ""
     return AllocatedClaim(unselected, unselected | bool(failure), UnusableClaim(format_claim_key(claim), failure))
 
 
 def _check_classes(claim: ResourceClaim, inventory: Inventory) -> None:
-    """Raise ClaimError if a device class of the claim does not exist, and PluginError for an unsupported request."""
+    """Raise ClaimError if a device class of the claim does not exist, and PluginError if a request has no class.
+
+    ClaimError is raised as well for a request of an unknown or disabled type.
+    """
     for request in claim.spec.devices.requests:
         for name, class_name in _iter_class_names(claim, request, inventory.features):
             if not class_name:
@@ -164,10 +175,10 @@ def _check_classes(claim: ResourceClaim, inventory: Inventory) -> None:
                 raise ClaimError(f"request {name}: device class {class_name} does not exist")
 
 
-def _find_unselected_nodes(claim: ResourceClaim, inventory: Inventory) -> Bools:
-    """Return the mask of nodes (N,) that the allocation's node selector excludes.
+def _find_nodes_outside_allocation(claim: ResourceClaim, inventory: Inventory) -> Bools:
+    """Return the mask of nodes (N,) that the node selector of the claim's allocation excludes.
 
-    Raises PluginError if a plugin fails.
+    No node is excluded without an allocation or selector. Raises PluginError if the selector is invalid.
     """
     selector = claim.status.allocation.node_selector if claim.status.allocation else None
     if selector is None:
@@ -181,9 +192,10 @@ def _find_unselected_nodes(claim: ResourceClaim, inventory: Inventory) -> Bools:
 
 
 def _iter_class_names(claim: ResourceClaim, request: DeviceRequest, features: Features) -> Iterator[tuple[str, str]]:
-    """Yield the name and class of a request, or of each of its alternatives. Raises ClaimError.
+    """Yield the names of an exact request and its class, or those of each of the request's alternatives.
 
-    The class is empty if the version does not support requests with alternatives.
+    The class is empty if the version does not know requests with alternatives. Raises ClaimError if the request has
+    neither form, or if alternatives are disabled.
     """
     if request.exactly is not None:
         yield request.name, request.exactly.device_class_name
@@ -218,25 +230,33 @@ def find_pod_group(pod: Pod, inventory: Inventory) -> PodGroup | None:
 
 
 def can_unreserve_claims(pod: Pod, inventory: Inventory, view: Fork) -> bool:
-    """Return whether a claim is reserved for the pod's group although no pod of the group has a node.
+    """Return whether upstream would unreserve claims of the pod's group.
 
-    Raises ClaimError, and PluginError if a claim of the group does not exist.
+    It does if no pod of the group has a node, and a claim of the group is allocated and reserved. Raises ClaimError if
+    the group does not exist, and PluginError if a claim of the group is missing or unsupported.
     """
     group = find_pod_group(pod, inventory)
     if group is None:
         return False
     namespace, group_name = group.metadata.namespace, group.metadata.name
-    is_member = view.pods.where(
+    is_member_info = view.pods.where(
         lambda info: info.namespace == namespace and find_pod_group_name(info.pod) == group_name
     )
+    is_member = is_member_info[view.pods.info]
     has_node = view.node >= 0
-    if (is_member[view.pods.info] & has_node).any():
+    if (is_member & has_node).any():
         return False
-    return any(claim.status.allocation and _is_reserved(claim, pod) for claim in _iter_group_claims(group, inventory))
+    return any(
+        claim.status.allocation and _is_reserved_for_pod_or_group(claim, pod)
+        for claim in _iter_group_claims(group, inventory)
+    )
 
 
 def _iter_group_claims(group: PodGroup, inventory: Inventory) -> Iterator[ResourceClaim]:
-    """Yield the claims that the group names or owns. Raises PluginError if a claim does not exist."""
+    """Yield the claims that the group references. A generated claim is left out unless the group controls it.
+
+    Raises PluginError if a claim is missing or unsupported.
+    """
     for reference in group.spec.resource_claims:
         name = _find_group_claim_name(group, reference)
         if name is None:
@@ -244,14 +264,16 @@ def _iter_group_claims(group: PodGroup, inventory: Inventory) -> Iterator[Resour
         claim = inventory.claims.get(f"{group.metadata.namespace}/{name}")
         if claim is None:
             raise PluginError(NOT_FOUND.format(f"{group.metadata.namespace}/{name}"))
-        if reference.resource_claim_name is not None or _is_owner(group, claim):
+        is_generated = reference.resource_claim_name is None
+        if not is_generated or _is_controller(group, claim):
             yield claim
 
 
 def _find_group_claim_name(group: PodGroup, reference: PodGroupResourceClaim) -> str | None:
-    """Return the name of the referenced claim, or None if the reference needed no claim.
+    """Return the name of the claim that a reference in the group's spec stands for.
 
-    Raises PluginError if the claim is not created yet or the reference is unsupported.
+    The name of a generated claim comes from the group's status, where it is None if no claim was needed. Raises
+    PluginError if the claim is not created yet, or if the reference names neither a claim nor a template.
     """
     if reference.resource_claim_name is not None:
         return reference.resource_claim_name
@@ -264,15 +286,15 @@ def _find_group_claim_name(group: PodGroup, reference: PodGroupResourceClaim) ->
     raise PluginError(f"{location}: {NOT_CREATED_YET}")
 
 
-def _is_owner(group: PodGroup, claim: ResourceClaim) -> bool:
+def _is_controller(group: PodGroup, claim: ResourceClaim) -> bool:
     """Return whether the group is the controller of the claim."""
     return any(owner.controller and owner.uid == group.metadata.uid for owner in claim.metadata.owner_references)
 
 
-def _is_reserved(claim: ResourceClaim, pod: Pod) -> bool:
-    """Return whether the claim is reserved for the pod or its group."""
-    group = (SCHEDULING_API_GROUP, "podgroups", find_pod_group_name(pod))
+def _is_reserved_for_pod_or_group(claim: ResourceClaim, pod: Pod) -> bool:
+    """Return whether the claim is reserved for the pod or for the pod's group."""
+    pod_group = (SCHEDULING_API_GROUP, "podgroups", find_pod_group_name(pod))
     return any(
-        user.uid == pod.metadata.uid or (user.api_group, user.resource, user.name) == group
+        user.uid == pod.metadata.uid or (user.api_group, user.resource, user.name) == pod_group
         for user in claim.status.reserved_for
     )

@@ -116,20 +116,28 @@ class Request:
         return not requests or self.full_name in requests or (self.parent or self.name) in requests
 
     def find_untolerated_taint(self, device: Device) -> DeviceTaint | None:
-        """Return the device's first taint that the request does not tolerate, or None."""
+        """Return the device's first taint that the request does not tolerate, or None.
+
+        Only taints that prevent scheduling count, which are those with the effects NoSchedule and NoExecute.
+        """
         for taint in device.taints:
             if taint.effect not in HARD_EFFECTS:
                 continue
-            if not any(_tolerates(toleration, taint) for toleration in self.tolerations):
+            if not any(_does_toleration_match(toleration, taint) for toleration in self.tolerations):
                 return taint
         return None
 
 
-def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
-    """Return whether the toleration matches the taint. Upstream: resourceclaim/devicetoleration.go."""
+def _does_toleration_match(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
+    """Return whether the toleration matches the taint. An empty effect or key matches all effects or keys.
+
+    Upstream: resourceclaim/devicetoleration.go.
+    """
     if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
         return False
-    return toleration.operator == "Exists" or (toleration.operator in ("", "Equal") and toleration.value == taint.value)
+    if toleration.operator == "Exists":
+        return True
+    return toleration.operator in ("", "Equal") and toleration.value == taint.value
 
 
 @dataclass(frozen=True)
@@ -149,12 +157,12 @@ class ClaimRequests:
 def read_claim(claim: ResourceClaim, classes: Mapping[str, DeviceClass], features: Features) -> ClaimRequests:
     """Read the requests and constraints of a claim, and check them as the allocator does before it looks at devices.
 
-    Raises AllocationError.
+    Raises AllocationError for a missing class, a disabled feature, and a request or constraint of an unknown type.
     """
     requests = tuple(_read_alternatives(claim, request, classes, features) for request in claim.spec.devices.requests)
     for i, constraint in enumerate(claim.spec.devices.constraints):
-        is_distinct = constraint.distinct_attribute is not None and features.uses_newer_allocator
-        if constraint.match_attribute is None and not is_distinct:
+        is_distinct_constraint = constraint.distinct_attribute is not None and features.uses_newer_allocator
+        if constraint.match_attribute is None and not is_distinct_constraint:
             raise AllocationError(
                 f"claim {format_claim_key(claim)}, constraint #{i}: empty constraint (unsupported constraint type?)"
             )
@@ -164,9 +172,10 @@ def read_claim(claim: ResourceClaim, classes: Mapping[str, DeviceClass], feature
 def _read_alternatives(
     claim: ResourceClaim, request: DeviceRequest, classes: Mapping[str, DeviceClass], features: Features
 ) -> tuple[Request, ...]:
-    """Read the alternatives of a request, which is an exact request's only alternative. Raises AllocationError.
+    """Read the alternatives of a request, in order. An exact request is its only alternative.
 
-    The result is empty if the request is of an unknown type.
+    The result is empty if the request is of an unknown type. Raises AllocationError for a faulty request and for one
+    that needs a disabled feature.
     """
     claim_label = f"claim {format_claim_key(claim)}"
     if request.first_available and not features.prioritized_list:
@@ -192,15 +201,17 @@ def _read_request(
     classes: Mapping[str, DeviceClass],
     features: Features,
 ) -> Request:
-    """Read an exact request or an alternative. Raises AllocationError.
+    """Read an exact request or an alternative, with the selectors of its class followed by its own.
 
-    ``request_name`` is the name of the exact request, or of the request whose list contains ``source``.
+    ``request_name`` is the name of the exact request, or of the request whose list contains ``source``. Raises
+    AllocationError if the class does not exist, a feature is disabled, or a field has an unsupported value.
     """
-    name, parent, admin_access = request_name, "", None
     if isinstance(source, DeviceSubRequest):
-        name, parent = source.name, request_name
+        name, parent, admin_access = source.name, request_name, None
     else:
-        admin_access = source.admin_access
+        name, parent, admin_access = request_name, "", source.admin_access
+
+    # Check the fields in upstream's order.
     location = f"claim {format_claim_key(claim)}, request {name}"
     for i, selector in enumerate(source.selectors):
         if selector.cel is None:
@@ -216,15 +227,15 @@ def _read_request(
     mode = source.allocation_mode or EXACT_COUNT
     if mode not in (EXACT_COUNT, ALL):
         raise AllocationError(f"{location}: unsupported count mode {mode}")
+
+    class_expressions = _list_expressions(f"class {source.device_class_name}", device_class)
+    own_expressions = _list_expressions(f"claim {format_claim_key(claim)}", source)
     return Request(
         name,
         parent,
         mode=mode,
         count=source.count or 1,
-        selectors=(
-            *_list_expressions(f"class {source.device_class_name}", device_class),
-            *_list_expressions(f"claim {format_claim_key(claim)}", source),
-        ),
+        selectors=(*class_expressions, *own_expressions),
         tolerations=source.tolerations,
         admin_access=admin_access,
         capacity=_parse_capacity_requests(source.capacity, location),
@@ -234,7 +245,7 @@ def _read_request(
 def _list_expressions(
     source: str, holder: DeviceClass | ExactDeviceRequest | DeviceSubRequest
 ) -> tuple[Expression, ...]:
-    """Return the CEL selectors of a class or request."""
+    """Return the CEL selectors of a class or request. Messages name each by `source` and its number."""
     of_class = isinstance(holder, DeviceClass)
     selectors = holder.spec.selectors if isinstance(holder, DeviceClass) else holder.selectors
     return tuple(
@@ -245,7 +256,7 @@ def _list_expressions(
 
 
 def _parse_capacity_requests(capacity: CapacityRequirements | None, location: str) -> dict[str, Quantity]:
-    """Parse the requested capacities by name. Raises InputError, which names the `location`."""
+    """Return the requested capacities by name. Raises InputError, which names the `location`, for a bad quantity."""
     if capacity is None:
         return {}
     try:
@@ -276,9 +287,10 @@ Allocation = tuple[tuple[AllocatedDevice, ...], ...]
 def build_allocation_result(
     results: Sequence[AllocatedDevice], devices: Sequence[PooledDevice], node_selector: NodeSelector, features: Features
 ) -> AllocationResult:
-    """Build one claim's allocation on a node. Shares have no ID yet.
+    """Build the allocation of one claim on a node, in which shares of devices have no ID yet.
 
-    ``devices`` are the node's devices for the results, and ``node_selector`` is a selector for the node alone.
+    ``results`` may come from the search on an equivalent node. ``devices`` are the corresponding devices of this node,
+    and ``node_selector`` selects only this node.
     """
     allocated = [
         _build_device_result(result, device, features) for result, device in zip(results, devices, strict=True)
@@ -287,12 +299,15 @@ def build_allocation_result(
 
 
 def check_node_selectors(claims: Iterable[ResourceClaim], allocation: Allocation) -> None:
-    """Raise AllocationError if a device's node selector has several terms, which upstream cannot combine."""
+    """Raise AllocationError if an allocated device has a node selector with several terms.
+
+    Upstream cannot combine terms. It does not look at the devices of a claim that follow a device for a single node.
+    """
     for claim, results in zip(claims, allocation, strict=True):
         for result in results:
             restriction = _get_node_restriction(result.device)
             if restriction.is_single_node:
-                break  # upstream does not look at the selectors of later devices
+                break
             terms = len(restriction.selector.node_selector_terms) if restriction.selector else 0
             if terms > 1:
                 problem = f"unsupported ResourceSlice.NodeSelector with {terms} terms"
@@ -309,7 +324,10 @@ class NodeRestriction(NamedTuple):
 
 
 def _get_node_restriction(pooled: PooledDevice) -> NodeRestriction:
-    """Return the restriction by the device or, if nodes are not selected per device, by its slice."""
+    """Return the nodes to which an allocated device is restricted.
+
+    The device itself says so if its slice selects nodes per device, otherwise the slice does.
+    """
     spec, device = pooled.slice.spec, pooled.device
     holder = device if spec.per_device_node_selection else spec
     return NodeRestriction(holder.node_name is not None or bool(device.binds_to_node), holder.node_selector)
@@ -318,7 +336,10 @@ def _get_node_restriction(pooled: PooledDevice) -> NodeRestriction:
 def _build_device_result(
     result: AllocatedDevice, pooled: PooledDevice, features: Features
 ) -> DeviceRequestAllocationResult:
-    """Build the result for one device. Binding conditions are left out if the version does not support them."""
+    """Build the result for one device, `pooled`, which stands in for the device of the search's `result`.
+
+    Binding conditions are left out if the version does not support them.
+    """
     driver, pool, name = pooled.id
     device, request = pooled.device, result.request
     consumed = result.consumed or {}
@@ -337,9 +358,10 @@ def _build_device_result(
 
 
 def _build_node_selector(devices: Iterable[PooledDevice], own_node: NodeSelector) -> NodeSelector | None:
-    """Build the selector for the nodes on which all devices can be used, or None for any node.
+    """Build the selector for the nodes on which all of the devices can be used, or None for any node.
 
-    If a device can be used only on the node of its allocation, this is `own_node`.
+    Return `own_node`, the selector for the node of the allocation, if a device can be used only there. Otherwise
+    combine the requirements of all devices.
     """
     fields: list[SelectorRequirement] = []
     expressions: list[SelectorRequirement] = []
@@ -359,10 +381,13 @@ def _build_node_selector(devices: Iterable[PooledDevice], own_node: NodeSelector
 def _append_new_requirements(
     requirements: list[SelectorRequirement], candidates: Iterable[SelectorRequirement]
 ) -> None:
-    """Append the candidates that are not in the list yet, in place. The order of values does not matter."""
-    for new in candidates:
-        if not any(
-            (new.key, new.operator, set(new.values or ())) == (old.key, old.operator, set(old.values or ()))
-            for old in requirements
-        ):
-            requirements.append(new)
+    """Append the candidates to `requirements` that it does not contain yet, regardless of the order of their values."""
+
+    def build_key(requirement: SelectorRequirement) -> object:
+        return requirement.key, requirement.operator, frozenset(requirement.values or ())
+
+    keys = {build_key(requirement) for requirement in requirements}
+    for candidate in candidates:
+        if build_key(candidate) not in keys:
+            keys.add(build_key(candidate))
+            requirements.append(candidate)

@@ -26,25 +26,26 @@ User = tuple[str, str]
 
 
 def reserve_claims(evaluation: Evaluation, pod: Pod, row: int) -> list[ResourceClaim]:
-    """Return the pod's claims with their allocations on the node, reserved for the pod.
+    """Return the pod's claims as they are after binding: allocated on the node and reserved for the pod.
 
-    Claims that get no allocation are left out, such as that for extended resources on a node that provides them itself.
+    Claims that are allocated already keep their allocation. Claims that get none are left out, such as the claim for
+    extended resources on a node that provides these resources without devices.
     """
-    new_allocations = iter(evaluation.build_allocations(row))
+    new_allocations = iter(evaluation.build_allocations(row))  # one for each unallocated claim, or none at all
     claims = []
     for claim in evaluation.claims.all:
         allocation = claim.status.allocation
         if allocation is None:
-            allocation = next(new_allocations, None)
-            if allocation is not None:
-                allocation = _add_share_ids(allocation, claim, evaluation.inventory)
-        if allocation is not None:
-            claims.append(_reserve_claim(_finalize_extended_claim(claim, pod), allocation, pod))
+            new_allocation = next(new_allocations, None)
+            if new_allocation is None:
+                continue
+            allocation = _add_share_ids(new_allocation, claim, evaluation.inventory)
+        claims.append(_reserve_claim(_rename_extended_claim(claim, pod), allocation, pod))
     return claims
 
 
 def _reserve_claim(claim: ResourceClaim, allocation: AllocationResult, pod: Pod) -> ResourceClaim:
-    """Return the claim with its allocation, reserved for the pod in addition to its other users."""
+    """Return the claim with the allocation and with the pod among its users, to which the pod is added once."""
     user = ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
     users = claim.status.reserved_for
     if user not in users:
@@ -52,10 +53,11 @@ def _reserve_claim(claim: ResourceClaim, allocation: AllocationResult, pod: Pod)
     return replace(claim, status=replace(claim.status, allocation=allocation, reserved_for=users))
 
 
-def _finalize_extended_claim(claim: ResourceClaim, pod: Pod) -> ResourceClaim:
-    """Give the new claim for extended resources its final name. Other claims are returned unchanged.
+def _rename_extended_claim(claim: ResourceClaim, pod: Pod) -> ResourceClaim:
+    """Return the new claim for the pod's extended resources with a name and annotation instead of its temporary name.
 
-    The claim gets no owner. Otherwise the pods that one pod stands for would find its claim and take it for theirs.
+    Other claims are returned unchanged. The claim gets no owner, unlike in upstream, because one Pod object here may
+    represent several identical pods, each of which would then find the claim and use it as its own.
     """
     if claim.metadata.name != IN_MEMORY_NAME:
         return claim
@@ -65,8 +67,11 @@ def _finalize_extended_claim(claim: ResourceClaim, pod: Pod) -> ResourceClaim:
 
 
 def _add_share_ids(allocation: AllocationResult, claim: ResourceClaim, inventory: Inventory) -> AllocationResult:
-    """Return the allocation with an ID for each share of a device that can be allocated several times."""
-    shareable = inventory.devices.shareable
+    """Return the allocation with a share ID for each device that can be allocated several times.
+
+    The IDs are made of the claim's name and the index of the device in the allocation.
+    """
+    shareable = inventory.devices.shareable_devices
     if not shareable:
         return allocation
     results = list(allocation.devices.results)
@@ -77,9 +82,9 @@ def _add_share_ids(allocation: AllocationResult, claim: ResourceClaim, inventory
 
 
 def release_claims(claims: Iterable[ResourceClaim], deleted_pods: Set[User]) -> Iterator[ResourceClaim]:
-    """Yield the claims that were reserved for deleted pods, without these pods as users.
+    """Yield copies of the claims that were reserved for deleted pods, without these pods among their users.
 
-    A claim that has no users left loses its allocation.
+    A claim that has no users left loses its allocation. Claims without a deleted user are not yielded.
 
     Upstream: pkg/controller/resourceclaim/controller.go.
     """
@@ -96,5 +101,5 @@ def release_claims(claims: Iterable[ResourceClaim], deleted_pods: Set[User]) -> 
 
 
 def get_pod_user(pod: Pod) -> User:
-    """Return the key by which claims identify the pod."""
+    """Return the pod's namespace and UID, or its name without a UID, which identify it among a claim's users."""
     return pod.metadata.namespace, pod.metadata.uid or pod.metadata.name

@@ -39,33 +39,34 @@ class SearchTimeoutError(Exception):
 
 
 class StepLimit:
-    """A counter of the devices that the search tries. If ``seconds`` is 0, upstream's search has no limit.
-
-    ``in_vain`` counts steps that upstream would take although there are too few devices.
-    """
+    """A counter of the devices that the search tries. If ``seconds`` is 0, upstream's search has no time limit."""
 
     def __init__(self, seconds: float, features: Features) -> None:
         self.max_steps = int(seconds * STEPS_PER_SECOND) if seconds else None
-        self.any_order = SEARCH_ORDER.at(features.release) is DeviceSearchOrder.ANY or not features.uses_newer_allocator
         """The number of steps after which upstream's search times out, or None."""
         self.any_order = SEARCH_ORDER.at(features.release) is DeviceSearchOrder.ANY or not features.uses_newer_allocator
         """Whether upstream tries the devices for a request in every order."""
         self.tried = 0
         """The number of steps taken here."""
         self.in_vain = 0
+        """The number of steps that only upstream takes, in searches that are skipped here."""
 
     def count_step(self) -> None:
-        """Count a tried device. Raises SearchTimeoutError if upstream, or the search here, has taken too many steps."""
+        """Count a device that the search tries.
+
+        Raises SearchTimeoutError if upstream's search would have timed out, or if the search takes too long here.
+        """
         self.tried += 1
         self._check_limit()
         if self.tried > MAX_STEPS:
             raise SearchTimeoutError(upstream=False)
 
     def can_skip_search(self, devices: int, all_tried: bool) -> bool:
-        """Return whether upstream would certainly finish a search for more devices than exist within the time limit.
+        """Return whether a search for more than the existing number of `devices` can be skipped.
 
-        Such a search finds nothing, so that it is skipped here. ``all_tried`` means that upstream tries all sequences
-        of devices, which are counted as steps. Otherwise, its search may end sooner. Raises SearchTimeoutError.
+        Upstream finds nothing in such a search, but it may time out while it tries sequences of devices. With
+        ``all_tried`` it tries all sequences: they count as steps, and SearchTimeoutError is raised if they are too
+        many. Otherwise its search may end sooner, and it can be skipped only if even all sequences are few enough.
         """
         steps = self._count_sequences(devices)
         if all_tried:
@@ -80,10 +81,13 @@ class StepLimit:
             raise SearchTimeoutError(upstream=True)
 
     def _count_sequences(self, devices: int) -> int:
-        """Return the number of device sequences of any length that upstream tries."""
+        """Return the number of sequences, of any length, in which upstream tries the given number of devices.
+
+        If upstream keeps the devices in order, this is the number of subsets, otherwise that of arrangements.
+        """
         if not self.any_order:
-            return 1 << devices  # each subset in the order of the devices
-        sequences_of_length = 1
+            return 1 << devices  # 2 to the power of `devices`
+        sequences_of_length = 1  # the number of sequences with a certain number of devices, at first 0
         total = 1
         for choices in range(devices, 0, -1):
             sequences_of_length *= choices
@@ -101,6 +105,6 @@ class CostAllowance:
     """The cost up to which evaluations are free."""
 
     def spend(self, cost: int) -> None:
-        """Subtract the cost of an evaluation, unless it is cheap."""
+        """Subtract the cost of an evaluation from `remaining`, unless the cost is at most `cheap`."""
         if cost > self.cheap:
             self.remaining -= cost
