@@ -289,7 +289,7 @@ def simulate_growth(
     if max_loops is None:
         max_loops = MAX_LOOPS
     settled = settle(cluster, call_extender=call_extender)
-    new_nodes = autoscaler.grow(settled.cluster)
+    new_nodes = autoscaler.grow_for_pending_pods(settled.cluster)
     pool_by_node: dict[str, str] = {}
     loops = evicted = 0
     while new_nodes.nodes and loops < max_loops:
@@ -297,7 +297,7 @@ def simulate_growth(
         pool_by_node |= {node.metadata.name: pool for pool, nodes in new_nodes.nodes.items() for node in nodes}
         settled = settle(add_new_nodes(settled.cluster, new_nodes), call_extender=call_extender)
         evicted += settled.evicted
-        new_nodes = autoscaler.grow(settled.cluster)
+        new_nodes = autoscaler.grow_for_pending_pods(settled.cluster)
 
     # Report where the pending pods are now, and why the remaining ones get no node.
     pending_keys = {pod.key for pod in cluster.unbound_pods()}
