@@ -84,7 +84,7 @@ def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
     new_node = report.new_node
     new_node_helps = new_node is not None and any(pool.takes or pool.would_take for pool in new_node.pools)
     if shown:
-        impossible = explain_too_large_requests(search.trials.base, new_machine=new_node_helps)
+        impossible = explain_too_large_requests(search.trials.base, fits_new_machine=new_node_helps)
     else:
         impossible = (*explain_impossible_fixes(search), *rollouts.iter_harmful())
 

@@ -192,7 +192,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
             return PreFilterResult(Status(Code.UNRESOLVABLE, (reason,)))
         affinity = self._resolve_namespaces(info.required_affinity, view)
         anti_affinity = self._resolve_namespaces(info.required_anti_affinity, view)
-        existing_anti_affinity = TopologyCounts.for_pod(
+        existing_anti_affinity = TopologyCounts.build_for_pod(
             EXISTING_TERMS, info, view, partial(_count_existing_anti_affinity, info, view)
         )
         existing_anti_affinity = existing_anti_affinity.limit_to_nodes_at_cycle_start(
@@ -206,8 +206,8 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         state = FilterState(
             affinity,
             anti_affinity,
-            TopologyCounts.for_pod(self._build_cache_key("affinity"), info, view, count_affinity),
-            TopologyCounts.for_pod(self._build_cache_key("anti-affinity"), info, view, count_anti_affinity),
+            TopologyCounts.build_for_pod(self._build_cache_key("affinity"), info, view, count_affinity),
+            TopologyCounts.build_for_pod(self._build_cache_key("anti-affinity"), info, view, count_anti_affinity),
             existing_anti_affinity,
         )
         return PreFilterResult(state=state)
@@ -257,12 +257,12 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         if info.affinity_errors:
             raise PluginError(f"failed to parse pod: {format_aggregate(info.affinity_errors)}")
         matches, weights = self._get_score_weights(info, view)
-        match_counts = TopologyCounts.for_pod(self._build_cache_key("matches"), info, view, lambda: matches)
+        match_counts = TopologyCounts.build_for_pod(self._build_cache_key("matches"), info, view, lambda: matches)
         if not preferred_terms:
             match_counts = match_counts.limit_to_nodes_at_cycle_start(partial(_find_infos_with_terms, view), view)
         if match_counts.is_empty:
             return PreScoreResult(skip=True, reads=Reads.PODS if matches else Reads.NODES)
-        score_counts = TopologyCounts.for_pod(self._build_cache_key("score"), info, view, lambda: weights)
+        score_counts = TopologyCounts.build_for_pod(self._build_cache_key("score"), info, view, lambda: weights)
         if not preferred_terms:
             score_counts = score_counts.limit_to_nodes_at_cycle_start(partial(_find_infos_with_terms, view), view)
         return PreScoreResult(score_counts)
