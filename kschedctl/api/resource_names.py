@@ -47,6 +47,11 @@ def is_scalar(name: str) -> bool:
     return is_extended(name) or name.startswith((HUGE_PAGES_PREFIX, ATTACHABLE_VOLUMES_PREFIX)) or NATIVE_DOMAIN in name
 
 
+def is_in_bytes(name: str) -> bool:
+    """Return whether amounts of the resource are numbers of bytes."""
+    return name in (MEMORY, EPHEMERAL_STORAGE) or name.startswith(HUGE_PAGES_PREFIX)
+
+
 def is_counted(name: str) -> bool:
     """Return whether NodeResourcesFit considers the resource. Other names, such as ``gpu``, are silently ignored."""
     return name in (CPU, MEMORY, EPHEMERAL_STORAGE) or is_scalar(name)
@@ -72,35 +77,12 @@ def format_amount(name: str, amount: int) -> str:
     """
     if name == CPU:
         return f"{amount}m" if amount % 1000 else str(amount // 1000)
-    if name not in (MEMORY, EPHEMERAL_STORAGE) and not name.startswith(HUGE_PAGES_PREFIX):
+    if not is_in_bytes(name):
         return str(amount)
     for shift, unit in ((40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")):
         if amount and amount % (1 << shift) == 0:
             return f"{amount >> shift}{unit}"
     return f"{amount / (1 << 20):.1f}Mi" if amount >= 1 << 20 else str(amount)
-
-
-def format_in_one_unit(name: str, request: int, *compared: int) -> tuple[str, ...]:
-    """Format amounts in the same unit, so that they can be compared.
-
-    The unit is that of the request, or a smaller one if different amounts would otherwise look equal.
-
-    >>> format_in_one_unit("memory", 200 << 30, 25984 << 20, 31 << 30), format_in_one_unit("cpu", 6000, 2260, 7910)
-    (('200Gi', '25.4Gi', '31Gi'), ('6000m', '2260m', '7910m'))
-    >>> format_in_one_unit("memory", 16 << 30, (16 << 30) - (8 << 20)), format_in_one_unit("nvidia.com/gpu", 4, 2)
-    (('16384Mi', '16376Mi'), ('4', '2'))
-    """
-    amounts = (request, *compared)
-    if name == CPU:
-        if all(amount % 1000 == 0 for amount in amounts):
-            return tuple(str(amount // 1000) for amount in amounts)
-        return tuple(f"{amount}m" if amount else "0" for amount in amounts)
-    if name in (MEMORY, EPHEMERAL_STORAGE) or name.startswith(HUGE_PAGES_PREFIX):
-        for shift, unit in ((40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")):
-            texts = tuple(f"{amount / (1 << shift):.1f}".removesuffix(".0") for amount in amounts)
-            if request >= 1 << shift and len(set(texts)) == len(set(amounts)):
-                return tuple(f"{text}{unit}" if amount else "0" for text, amount in zip(texts, amounts, strict=True))
-    return tuple(map(str, amounts))
 
 
 class ComparableAmounts(NamedTuple):
@@ -123,24 +105,34 @@ def format_for_sentence(name: str, request: int, *compared: int) -> ComparableAm
     amounts = (request, *compared)
     if name == CPU:
         return ComparableAmounts(_format_scaled(amounts, 1000), "CPU" if request == 1000 else "CPUs")
-    if name in (MEMORY, EPHEMERAL_STORAGE) or name.startswith(HUGE_PAGES_PREFIX):
+    if is_in_bytes(name):
         units = ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB"))
         shift, unit = next((pair for pair in units if request >= 1 << pair[0]), (0, "bytes"))
         return ComparableAmounts(_format_scaled(amounts, 1 << shift), f"{unit} of {name}")
     return ComparableAmounts(tuple(f"{amount:,}" for amount in amounts), name)
 
 
+def describe_amount(name: str, amount: int) -> str:
+    """Describe an amount in a sentence.
+
+    >>> describe_amount("cpu", 1500), describe_amount("memory", 1 << 30), describe_amount("nvidia.com/gpu", 2)
+    ('1.5 CPUs', '1 GiB of memory', '2 nvidia.com/gpu')
+    """
+    (number,), unit = format_for_sentence(name, amount)
+    return f"{number} {unit}"
+
+
 def _format_scaled(amounts: tuple[int, ...], scale: int) -> tuple[str, ...]:
     """Divide the amounts by `scale`, and round them to three digits, or to as many as it takes to tell them apart."""
     numbers: tuple[str, ...] = ()
     for digits in range(3, 19):
-        numbers = tuple(_round_to_digits(amount / scale, digits) for amount in amounts)
+        numbers = tuple(round_to_digits(amount / scale, digits) for amount in amounts)
         if len(set(numbers)) == len(set(amounts)):
             break
     return numbers
 
 
-def _round_to_digits(value: float, digits: int) -> str:
+def round_to_digits(value: float, digits: int) -> str:
     """Round a value to a number of significant digits, but keep all digits before the decimal point."""
     whole_digits = len(str(int(value))) if value >= 1 else 0
     text = f"{value:,.{max(digits - whole_digits, 0)}f}"

@@ -54,7 +54,7 @@ class InstanceTypeInput:
         typer.Option(
             "--instance-types",
             metavar="FILE|DIR",
-            help="Instance types with offerings and prices, in the form of kwok's instance_types.json.",
+            help="Instance types with offerings and prices, in the format of kwok's instance_types.json.",
             show_default=False,
         ),
     ] = ""
@@ -126,7 +126,7 @@ class NodeGroupInput:
         typer.Option(
             "--pool-label",
             metavar="KEY",
-            help="The node label that names a node's group, where neither a file nor a well-known label does.",
+            help="Node label with the name of a node's group, if neither a file nor a well-known label has it.",
             show_default=False,
         ),
     ] = ""

@@ -98,7 +98,7 @@ class Output:
         typer.Option("-v", "--verbose", count=True, show_default=False, help="More detail on stderr; -vv: everything."),
     ] = 0
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Only errors on stderr.")] = False
-    brief: Annotated[bool, typer.Option("--brief", help="At most 12 lines: why, closest node, best fix.")] = False
+    brief: Annotated[bool, typer.Option("--brief", help="At most 12 lines: cause, warnings, best fix.")] = False
     summary: Annotated[
         bool, typer.Option("--summary", help="With -o json or yaml: only the decisive facts, at most 12 KB.")
     ] = False

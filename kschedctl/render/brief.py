@@ -10,7 +10,7 @@ from kschedctl.render.page import UNFOLDED, Heading, Paragraph, Style, count, de
 from kschedctl.render.renderers import build_page, kind_of
 from kschedctl.reports.document import Document
 from kschedctl.reports.report import Report
-from kschedctl.reports.summary import CostKind, ShortFix, Summary
+from kschedctl.reports.summary import CostKind, ShortFix, ShortPods, Summary
 from kschedctl.text.counts import counted
 from kschedctl.text.printable import printable, rewrite_fit_error
 
@@ -79,9 +79,21 @@ def _list_entries(summary: Summary) -> tuple[str, ...]:
     if _get_list_field(summary) == "advice":
         return summary.advice
     return tuple(
-        f"{pods.pods:,} {pods.workload or pods.such_as}: {describe_verdict(rewrite_fit_error(pods.why))}"
-        for pods in summary.pods
+        f"{_describe_pods(summary, pods)}: {describe_verdict(rewrite_fit_error(pods.why))}" for pods in summary.pods
     )
+
+
+def _describe_pods(summary: Summary, pods: ShortPods) -> str:
+    """Describe whom an entry is about: a pod, the pods of a workload, or what a plugin or a shape stands for."""
+    if summary.summarizes == "Capacity":
+        return f"{pods.workload}: {pods.pods:,} more, then"
+    if summary.summarizes == "Rebalancing":
+        return f"{counted(pods.pods, 'eviction')} of {pods.workload} held back"
+    of_workload = pods.workload[:1].isupper() and not pods.workload.startswith("Pod ")
+    if not of_workload:
+        others = f" and {counted(pods.pods - 1, 'other pod')}" if pods.pods > 1 else ""
+        return f"{pods.such_as or pods.workload}{others}"
+    return f"{counted(pods.pods, 'pod')} of {pods.workload}" if pods.pods else pods.workload
 
 
 def build_summary(document: Document, style: Style) -> Summary:
@@ -101,8 +113,8 @@ def build_summary(document: Document, style: Style) -> Summary:
 def _iter_parts(summary: Summary, *, headline_lists_causes: bool) -> Iterator[BriefText]:
     """Yield the parts of the brief form from top to bottom.
 
-    These are the verdict, causes, doubts, the first fix with its commands, and the rest. `headline_lists_causes` says
-    whether the headline of an Explanation repeats its causes.
+    These are the verdict, causes, doubts, warnings, the first fix with its commands, and the rest.
+    `headline_lists_causes` says whether the headline of an Explanation repeats its causes.
     """
     if summary.summarizes == "Explanation":
         yield BriefText(_describe_result(summary), 3)
@@ -111,6 +123,10 @@ def _iter_parts(summary: Summary, *, headline_lists_causes: bool) -> Iterator[Br
         yield BriefText(summary.headline, 3)
     if summary.undecided:
         yield BriefText(f"not certain: {'; '.join(summary.doubts)}" if summary.doubts else "not certain", 2)
+    elif summary.doubts:
+        yield BriefText(f"with limits: {'; '.join(summary.doubts)}", 2)
+    for warning in summary.warnings[:MAX_WARNINGS]:
+        yield BriefText(warning, 2)
     if summary.preemption:
         yield BriefText(summary.preemption, 2, 2)
     if summary.fixes:
@@ -142,6 +158,8 @@ def _describe_fix(fix: ShortFix) -> str:
 
 MAX_ENTRIES = 4
 """Number of entries of the list that are shown."""
+MAX_WARNINGS = 3
+"""Number of warnings that are shown."""
 MAX_COMMAND_LENGTH = 100
 """Longest command that is shown."""
 

@@ -176,6 +176,13 @@ def describe_message(message: str, style: Style) -> tuple[str, *tuple[Cell, ...]
     return (plain, Marked(message, Tone.VERBATIM)) if style.wide and plain != message else (plain,)
 
 
+def build_why_cell(why: str, style: Style) -> Stack:
+    """Build the cell with the reason why a node stays: a message about one of its pods begins with the pod's name."""
+    pod, separator, message = why.partition(": ")
+    plain, *verbatim = describe_message(message, style)
+    return Stack((f"{pod}{separator}{plain}", *verbatim))
+
+
 EVENT_NAMES = {
     "AssignedPodAdd": "pods that came to nodes",
     "AssignedPodDelete": "pods that left nodes",

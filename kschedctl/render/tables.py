@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import TypeVar
 
-from kschedctl.api.resource_names import CPU, format_amount
+from kschedctl.api.resource_names import CPU, is_in_bytes, round_to_digits
 from kschedctl.render.page import (
     Cell,
     Marked,
@@ -117,27 +117,23 @@ def build_struct_table(
 
 
 def format_rounded(name: str, amount: int) -> str:
-    """Format an amount of a resource. Large amounts, which are sums, are rounded to two or more digits.
+    """Format an amount of a resource for a table, with at most three digits unless the whole part has more.
 
-    cpu is always in cores, so that amounts in a column can be compared.
+    cpu is always in cores, so that amounts in a column can be compared. Bytes are in the largest binary unit of which
+    there is at least one, with the names that sentences use.
 
-    >>> format_rounded("memory", 105 << 30), format_rounded("memory", 1064 << 20)
-    ('105Gi', '1,064Mi')
+    >>> format_rounded("memory", 105 << 30), format_rounded("memory", 1064 << 20), format_rounded("memory", 0)
+    ('105 GiB', '1.04 GiB', '0')
     >>> format_rounded("cpu", 12_000), format_rounded("cpu", 34_250), format_rounded("cpu", 1_234_567)
-    ('12', '34.25', '1,234')
+    ('12', '34.2', '1,235')
     """
     if name == CPU:
-        return f"{amount // 1000:,}" if amount >= 1_000_000 else f"{amount / 1000:.3f}".rstrip("0").rstrip(".")
-    is_in_bytes = format_amount(name, 1 << 40).endswith("Ti")
-    if is_in_bytes:
-        for shift, unit in ((50, "Pi"), (40, "Ti"), (30, "Gi"), (20, "Mi")):
-            if amount >= 10 << shift:
-                return f"{amount >> shift:,}{unit}"
-            # Smaller numbers are rounded only if one digit after the point is exact
-            if amount >= 1 << shift and not amount * 10 % (1 << shift):
-                return f"{amount / (1 << shift):g}{unit}"
-    text = format_amount(name, amount)
-    return f"{int(text):,}" if text.isdecimal() else text
+        return round_to_digits(amount / 1000, 3)
+    if not is_in_bytes(name) or not amount:
+        return f"{amount:,}"
+    units = ((50, "PiB"), (40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB"))
+    shift, unit = next((pair for pair in units if abs(amount) >= 1 << pair[0]), (0, "bytes"))
+    return f"{round_to_digits(amount / (1 << shift), 3)} {unit}"
 
 
 def _build_cell(value: object, column: Column) -> Cell | Stack:

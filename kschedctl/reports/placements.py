@@ -94,6 +94,16 @@ class EvictedPod(Document, frozen=True):
         return GateProblem("evicted", f"Pod {self.pod}", f"evicted from {self.node} for {self.by}")
 
 
+def describe_evictions(evicted: Iterable[EvictedPod]) -> tuple[str, ...]:
+    """Return a line that names the evicted pods and says whether others may be evicted instead, or () without any."""
+    pods = list(evicted)
+    if not pods:
+        return ()
+    names = tuple(dict.fromkeys(pod.pod for pod in pods))
+    instead = ", or others of the same priority and start time" if any(pod.tied for pod in pods) else ""
+    return (f"evicts {first_few(names)}{instead}",)
+
+
 class Headroom(Document, frozen=True):
     """The free amount of a resource before and after, in millicores for cpu and bytes for memory."""
 

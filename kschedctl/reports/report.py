@@ -131,7 +131,10 @@ class Report(RootDocument, frozen=True):
             yield "interrupted: a partial result"
         if unknown := describe_unread(getattr(self, "unknown", ())):
             yield unknown
+        yield from getattr(self, "doubts", ())
         yield from (f"not replayed: {what}" for what in getattr(self, "not_replayed", ()))
+        if ignored := getattr(self, "ignored", ()):
+            yield f"ignored by the replayed version: {'; '.join(ignored)}"
         yield from (f"a bug of kube-scheduler decides: {what}" for what in getattr(self, "upstream_faults", ()))
 
 

@@ -19,7 +19,7 @@ LONGEST = 400
 """The maximum number of characters of a text."""
 MOST_COMMANDS = 3
 """The maximum number of commands to continue with."""
-SHORTENED_LISTS = ("pods", "closest", "causes", "fixes", "victims", "advice", "doubts")
+SHORTENED_LISTS = ("pods", "closest", "causes", "fixes", "victims", "warnings", "advice", "doubts")
 """The lists that are shortened if a summary is too long."""
 
 
@@ -130,7 +130,9 @@ class Summary(RootDocument, frozen=True):
     nominated: str = ""
     """The node on which preemption would make room."""
     victims: tuple[str, ...] = ()
-    """The pods that preemption would evict there."""
+    """The pods that are evicted, in an explanation those that preemption would evict there."""
+    warnings: tuple[str, ...] = ()
+    """What the answer costs: which pods are evicted, which data is lost, which budgets are violated."""
     pods: tuple[ShortPods, ...] = ()
     fixes: tuple[ShortFix, ...] = ()
     advice: tuple[str, ...] = ()

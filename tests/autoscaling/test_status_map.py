@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kschedctl.api.objects import ConfigMap, ObjectMeta
-from kschedctl.autoscaling.node_groups.status import AutoscalerStatus, NodeGroupStatus, read_status
+from kschedctl.autoscaling.node_groups.status import AutoscalerStatus, NodeGroupStatus, read_autoscaler_status
 
 TEXTS = {
     path.stem: path.read_text() for path in sorted((Path(__file__).parents[1] / "golden/autoscaling/status").iterdir())
@@ -25,7 +25,7 @@ GROUPS = {
 
 def status_of(text: str | None) -> AutoscalerStatus:
     meta = ObjectMeta("cluster-autoscaler-status", "kube-system")
-    return read_status(ConfigMap(meta, {} if text is None else {"status": text}))
+    return read_autoscaler_status(ConfigMap(meta, {} if text is None else {"status": text}))
 
 
 @pytest.mark.parametrize("form", GROUPS)

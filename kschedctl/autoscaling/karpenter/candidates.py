@@ -18,7 +18,7 @@ from kschedctl.autoscaling.durations import parse_go_duration
 from kschedctl.autoscaling.karpenter.events import EventLog
 from kschedctl.autoscaling.karpenter.instance_types import InstanceType
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, DO_NOT_DISRUPT, INSTANCE_TYPE, NODE_POOL, ZONE
-from kschedctl.autoscaling.karpenter.pods import is_active, is_daemon, is_protected, is_reschedulable
+from kschedctl.autoscaling.karpenter.pods import is_active, is_daemon_set_pod, is_protected, is_reschedulable
 from kschedctl.autoscaling.karpenter.setting import KarpenterSetting
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode
 
@@ -193,7 +193,7 @@ def compute_eviction_cost(pod: Pod) -> float:
 
 def compute_node_disruption_cost(state: StateNode) -> float:
     """Return the cost of disrupting a node: 1, plus the costs of evicting its pods other than DaemonSets' pods."""
-    return BASE_COST + sum(max(0.0, compute_eviction_cost(pod)) for pod in state.pods if not is_daemon(pod))
+    return BASE_COST + sum(max(0.0, compute_eviction_cost(pod)) for pod in state.pods if not is_daemon_set_pod(pod))
 
 
 def find_claim_condition(claim: NodeClaim, type: str) -> Condition | None:

@@ -115,13 +115,13 @@ class NewClaim:
         if fault := self.requirements.describe_conflict(data.requirements, well_known):
             return ClaimRefusal(f"incompatible requirements, {fault}")
 
-        combined = self.requirements.plus(data.requirements)
+        combined = self.requirements.combined_with(data.requirements)
         outcome: ClaimAcceptance | ClaimRefusal = ClaimRefusal("")
         for volumes in data.volumes or (Requirements(),):  # a pod without volumes has one alternative
             if fault := combined.describe_conflict(volumes, well_known):
                 outcome = ClaimRefusal(f"incompatible volume requirements, {fault}")
                 continue
-            outcome = self._check_pod_fits_with_volumes(data, combined.plus(volumes), relax_min_values)
+            outcome = self._check_pod_fits_with_volumes(data, combined.combined_with(volumes), relax_min_values)
             if isinstance(outcome, ClaimAcceptance):
                 return outcome
         return outcome
@@ -134,12 +134,12 @@ class NewClaim:
         ``requirements`` combine the requirements of the claim, the pod and its volumes.
         """
         topology = self.settings.topology
-        narrowed = topology.add_requirements(data.pod, self.template.taints, data.strict, requirements)
+        narrowed = topology.narrow_requirements(data.pod, self.template.taints, data.strict, requirements)
         if isinstance(narrowed, TopologyRefusal):
             return ClaimRefusal(narrowed.message, empty_label=narrowed.empty_label)
         if fault := requirements.describe_conflict(narrowed, self.template.well_known):
             return ClaimRefusal(fault)
-        requirements = requirements.plus(narrowed)
+        requirements = requirements.combined_with(narrowed)
         options = self._filter_instance_types(data, requirements, relax_min_values)
         if isinstance(options, str):
             return ClaimRefusal(options, requirements=requirements)
@@ -195,8 +195,8 @@ class NewClaim:
         self.requirements, self.options = acceptance.requirements, acceptance.options
         self.requests = sum_quantities(self.requests, data.requests)
         self.amounts = _add_amounts(self.amounts, data.amounts)
-        self.settings.topology.register((self.host,))
-        self.settings.topology.record(data.pod, self.template.taints, self.requirements)
+        self.settings.topology.register_hosts((self.host,))
+        self.settings.topology.record_placement(data.pod, self.template.taints, self.requirements)
         self.ports.extend(data.ports)
         self.settings.reservations.set_held_reservations(self.host, acceptance.reservations)
         self.held_reservations = acceptance.reservations

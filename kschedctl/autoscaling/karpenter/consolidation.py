@@ -264,7 +264,7 @@ class Consolidation:
         """
         price = sum(candidate.price for candidate in candidates)
         are_all_spot = all(candidate.capacity_type == SPOT for candidate in candidates)
-        capacity_type = offer.claim.requirements.label(CAPACITY_TYPE)
+        capacity_type = offer.claim.requirements.get_requirement(CAPACITY_TYPE)
         if are_all_spot and capacity_type.has(SPOT):
             return self._restrict_spot_to_spot(offer, price, len(candidates))
         if fault := _filter_by_price(offer, price):

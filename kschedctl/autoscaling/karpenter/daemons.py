@@ -76,7 +76,7 @@ class Daemons:
         return [
             pod
             for pod in self.pods
-            if _tolerates_all_taints(pod, node.taints) and labels.compatible(build_strict_requirements(pod))
+            if _tolerates_all_taints(pod, node.taints) and labels.is_compatible_with(build_strict_requirements(pod))
         ]
 
     def _find_compatible_types(self, pod_index: int, template: ClaimTemplate) -> Bools:
@@ -94,7 +94,7 @@ class Daemons:
         while len(unchecked):
             required = build_strict_requirements(self.pods[pod_index])
             fits = np.zeros(len(unchecked), np.bool_)
-            if template.requirements.compatible(required, template.well_known):
+            if template.requirements.is_compatible_with(required, template.well_known):
                 fits = template.columns.find_compatible_types(required)[unchecked]
             if len(get_required_terms(self.pods[pod_index])) < 2:
                 mask[unchecked] = fits

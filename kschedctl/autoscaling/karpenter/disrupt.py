@@ -471,7 +471,7 @@ def _find_cheapest_same_type_price(offer: ReplacementClaim, candidates: Sequence
     for candidate in candidates:
         assert candidate.type is not None
         labels = Requirements.from_labels(candidate.state.labels)
-        offering_prices = [o.price for o in candidate.type.offerings if labels.compatible(o.requirements)]
+        offering_prices = [o.price for o in candidate.type.offerings if labels.is_compatible_with(o.requirements)]
         if offering_prices:
             known_price = prices.get(candidate.type.name) or float("inf")  # 0.0 stands for an unknown price
             prices[candidate.type.name] = min(known_price, *offering_prices)

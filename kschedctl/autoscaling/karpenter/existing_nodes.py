@@ -236,23 +236,23 @@ class RunNode:
         taken_ports = [port for key, port in self.ports if key != data.pod.key]
         if has_port_conflict(data.ports, taken_ports):
             return None
-        if not has_room_for(self.room, data.amounts) or not self.requirements.compatible(data.requirements):
+        if not has_room_for(self.room, data.amounts) or not self.requirements.is_compatible_with(data.requirements):
             return None
 
-        combined = self.requirements.plus(data.requirements)
+        combined = self.requirements.combined_with(data.requirements)
         for volumes in data.volumes or (Requirements(),):  # a pod without volumes has one alternative
-            if combined.compatible(volumes):
-                narrowed = self._apply_topology(data, topology, combined.plus(volumes))
+            if combined.is_compatible_with(volumes):
+                narrowed = self._apply_topology(data, topology, combined.combined_with(volumes))
                 if narrowed is not None:
                     return narrowed
         return None
 
     def _apply_topology(self, data: PodData, topology: RunTopology, requirements: Requirements) -> Requirements | None:
         """Return the requirements narrowed to the pod's allowed topology domains, or None if no domain is left."""
-        narrowed = topology.add_requirements(data.pod, self.existing.state.taints, data.strict, requirements)
-        if isinstance(narrowed, TopologyRefusal) or not requirements.compatible(narrowed):
+        narrowed = topology.narrow_requirements(data.pod, self.existing.state.taints, data.strict, requirements)
+        if isinstance(narrowed, TopologyRefusal) or not requirements.is_compatible_with(narrowed):
             return None
-        return requirements.plus(narrowed)
+        return requirements.combined_with(narrowed)
 
     def _exceeds_volume_limits(self, volumes: DriverVolumes) -> bool:
         """Return whether the node would have more volumes of a CSI driver than allowed if it had these, too."""
@@ -271,7 +271,7 @@ class RunNode:
         for name, amount in data.amounts.items():
             self.room[name] = self.room.get(name, 0) - amount
         self.requirements = requirements
-        topology.record(data.pod, self.existing.state.taints, requirements)
+        topology.record_placement(data.pod, self.existing.state.taints, requirements)
         self.ports.extend((data.pod.key, port) for port in data.ports)
         self.volumes = merge_driver_volumes(self.volumes, data.claims_by_driver)
 

@@ -76,17 +76,17 @@ class Offering:
     @property
     def zone(self) -> str:
         """The zone, or "" for an offering without zones."""
-        return self.requirements.label(ZONE).any()
+        return self.requirements.get_requirement(ZONE).choose_value()
 
     @property
     def capacity_type(self) -> str:
         """The capacity type, such as spot."""
-        return self.requirements.label(CAPACITY_TYPE).any()
+        return self.requirements.get_requirement(CAPACITY_TYPE).choose_value()
 
     @property
     def reservation(self) -> str:
         """The id of the capacity reservation, or "" if the offering is not reserved capacity."""
-        return self.requirements.label(RESERVATION_ID).any()
+        return self.requirements.get_requirement(RESERVATION_ID).choose_value()
 
 
 @dataclass(frozen=True, eq=False)

@@ -94,7 +94,7 @@ def _narrow_to_named_types(claim: NewClaim, named_types: Sequence[int]) -> Requi
     columns = claim.template.columns
     requirements = Requirements(claim.requirements)
     names = (columns.types[index].name for index in named_types)
-    min_values = requirements.label(INSTANCE_TYPE).min_values
+    min_values = requirements.get_requirement(INSTANCE_TYPE).min_values
     requirements.add([LabelRequirement.from_operator(INSTANCE_TYPE, IN, names, min_values)])
     is_named = np.zeros(len(columns), np.bool_)
     is_named[list(named_types)] = True
@@ -117,7 +117,7 @@ def _build_annotations(claim: NewClaim, named_types: Sequence[InstanceType]) -> 
 def _choose_custom_labels(claim: NewClaim, requirements: Requirements) -> dict[str, str]:
     """Return a value for each required label that is not well known, except labels that may have any value."""
     excluded = claim.template.well_known | SIMULATION_LABELS
-    values = {key: requirement.any() for key, requirement in requirements.items() if key not in excluded}
+    values = {key: requirement.choose_value() for key, requirement in requirements.items() if key not in excluded}
     return {key: value for key, value in values.items() if value}
 
 

@@ -130,7 +130,9 @@ def _iter_claim_nodes(claim: LaunchedClaim, name: str, types: dict[str, Instance
     instance_type = types[type_name]
     # Of a type's requirements, only those that list values become labels.
     listed_values = {
-        key: requirement.any() for key, requirement in instance_type.requirements.items() if not requirement.complement
+        key: requirement.choose_value()
+        for key, requirement in instance_type.requirements.items()
+        if not requirement.complement
     }
     type_labels = {key: value for key, value in listed_values.items() if value}
     offering_labels = {key: value for key, value in ((ZONE, zone), (CAPACITY_TYPE, capacity_type)) if value}

@@ -121,7 +121,7 @@ class _ObstacleSearch:
         Without any instance type, the reason is empty.
         """
         if not self.template.options.any():
-            return ClaimRefusal("", requirements=self.template.requirements.plus(self.data.requirements))
+            return ClaimRefusal("", requirements=self.template.requirements.combined_with(self.data.requirements))
         run = self.setting.run_scheduler(
             [self.pod], self.existing, new_nodes_only=True, templates=[self.template], pools=self.pools
         )
@@ -151,7 +151,7 @@ class _ObstacleSearch:
         conflicts = [
             requirement
             for key, requirement in sorted(pod_requirements.items())
-            if key in pool_requirements and not pool_requirements[key].agrees(requirement)
+            if key in pool_requirements and not pool_requirements[key].agrees_with(requirement)
         ]
         mismatches = [
             f"the pod needs {conflict}; the pool has {pool_requirements[conflict.key].text_without_key}"
@@ -408,7 +408,7 @@ def _iter_shortfalls(
         available = f"{amount} of {name}" if amount > ZERO else f"no {name}"
         yield f"has {available} for pods, {need[name]} needed"
     shared_keys = sorted(requirements.keys() & instance_type.requirements.keys())
-    differing = [key for key in shared_keys if not instance_type.requirements[key].agrees(requirements[key])]
+    differing = [key for key in shared_keys if not instance_type.requirements[key].agrees_with(requirements[key])]
     for key in differing:
         yield f"is {instance_type.requirements[key]}, {requirements[key].text_without_key} needed"
     offering_keys = [key for key in (ZONE, CAPACITY_TYPE) if key in requirements]

@@ -12,14 +12,14 @@ from kschedctl.autoscaling.karpenter.existing_nodes import ExistingColumns
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.nearest_miss import describe_nearest_miss
 from kschedctl.autoscaling.karpenter.options import read_karpenter_options
-from kschedctl.autoscaling.karpenter.pods import is_daemon
+from kschedctl.autoscaling.karpenter.pods import is_daemon_set_pod
 from kschedctl.autoscaling.karpenter.provision import ProvisioningRun, iter_nominated_nodes
 from kschedctl.autoscaling.karpenter.requirements import get_required_terms
 from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
 from kschedctl.autoscaling.karpenter.setting import KarpenterSetting, describe_missing_types, explain_unusable_pool
 from kschedctl.autoscaling.karpenter.state_nodes import derive_instance_types
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
-from kschedctl.autoscaling.karpenter.validation import find_rejection
+from kschedctl.autoscaling.karpenter.validation import find_pod_rejection
 from kschedctl.cluster import Cluster
 from kschedctl.reports.new_node import AutoscalerSaid, NewNode, PoolVerdict
 
@@ -44,7 +44,11 @@ def explain_new_node(
     )
 
     # Some pods are rejected before scheduling. The reason is "" if there is no event about that.
-    rejection = OF_DAEMON_SET if is_daemon(pod) else find_rejection(pod, setting.volumes, setting.catalog.well_known)
+    rejection = (
+        OF_DAEMON_SET
+        if is_daemon_set_pod(pod)
+        else find_pod_rejection(pod, setting.volumes, setting.catalog.well_known)
+    )
     if rejection is not None:
         reason = rejection.removeprefix(FAILED) or EXCLUDES_KARPENTER
         verdicts = tuple(PoolVerdict(pool.metadata.name, False, reason) for pool in cluster.karpenter_node_pools)
@@ -94,7 +98,7 @@ class _PoolVerdicts:
         """
         key = self._pod.key
         has_instance_types = template.options.any()
-        answer = self._provisioning.get_pool_answer(
+        answer = self._provisioning.build_pool_answer(
             key, {key: self._pod}, template if has_instance_types else None, self._existing
         )
         if answer.instance_types:

@@ -179,9 +179,11 @@ def _find_affected_offerings(
     pool_and_type = Requirements.from_list([LabelRequirement.from_operator(NODE_POOL, IN, (pool.metadata.name,))])
     pool_and_type.add(Requirements.from_labels(pool.spec.template.metadata.labels).values())
     pool_and_type.add(instance_type.requirements.values())
-    if not pool_and_type.compatible(wanted):
+    if not pool_and_type.is_compatible_with(wanted):
         return []
-    return [offering for offering in instance_type.offerings if wanted.compatible(offering.requirements, well_known)]
+    return [
+        offering for offering in instance_type.offerings if wanted.is_compatible_with(offering.requirements, well_known)
+    ]
 
 
 def _adjust_offering(offering: Offering, prices: Mapping[str, _PriceChange]) -> Offering:

@@ -29,7 +29,7 @@ class Port(NamedTuple):
     protocol: str
 
     def conflicts_with(self, other: Port) -> bool:
-        """Return whether both ports cannot be used on the same node."""
+        """Return whether two pods on the same node cannot use these host ports."""
         if self.number != other.number or self.protocol != other.protocol:
             return False
         return self.address == other.address or not self.address or not other.address
@@ -52,7 +52,7 @@ class PodData:
     ports: tuple[Port, ...]
 
     def with_relaxed_pod(self, pod: Pod, ignores_preferences: bool) -> PodData:
-        """Return this data for a relaxed form of the pod, which has the same requests and volumes."""
+        """Return the data of a relaxed form of the pod. Only its requirements differ."""
         strict = build_strict_requirements(pod)
         requirements = strict if ignores_preferences else build_pod_requirements(pod)
         return PodData(
@@ -70,7 +70,11 @@ class PodData:
 def build_pod_data(
     pod: Pod, volumes: tuple[Requirements, ...], claims_by_driver: DriverVolumes, ignores_preferences: bool
 ) -> PodData:
-    """Compute a pod's data. Raises QuantityError."""
+    """Compute the data that is needed to place a pod. Raises QuantityError.
+
+    ``volumes`` are the alternative node requirements of its volumes. With ``ignores_preferences``, preferred node
+    affinity is not required.
+    """
     requests = sum_pod_requests([pod])
     empty = Requirements()
     data = PodData(
@@ -97,13 +101,16 @@ def get_host_ports(pod: Pod) -> tuple[Port, ...]:
 
 
 def has_port_conflict(wanted: Iterable[Port], taken: Iterable[Port]) -> bool:
-    """Return whether a wanted host port conflicts with a taken one."""
+    """Return whether any of the wanted host ports conflicts with any of the taken host ports."""
     taken_ports = list(taken)
     return any(wanted_port.conflicts_with(taken_port) for wanted_port in wanted for taken_port in taken_ports)
 
 
 def _normalize_address(text: str) -> str:
-    """Return the address in canonical form, or "" for all addresses. An invalid address is returned as written."""
+    """Return the IP address in canonical form, or "" if it stands for all addresses.
+
+    An invalid address is returned as written.
+    """
     if text in _ALL_ADDRESSES:
         return ""
     try:

@@ -22,7 +22,7 @@ BudgetPredicate = Callable[[PodDisruptionBudget], bool]
 
 def is_provisionable(pod: Pod) -> bool:
     """Return whether the pod is unschedulable and Karpenter may launch a node for it."""
-    if pod.spec.node_name or pod.status.nominated_node_name or is_daemon(pod) or is_mirror(pod):
+    if pod.spec.node_name or pod.status.nominated_node_name or is_daemon_set_pod(pod) or is_mirror_pod(pod):
         return False
     return any(
         condition.type == "PodScheduled" and condition.reason == "Unschedulable" for condition in pod.status.conditions
@@ -40,31 +40,36 @@ def is_active(pod: Pod) -> bool:
 
 
 def is_reschedulable(pod: Pod) -> bool:
-    """Return whether the pod needs another node when its node is removed."""
-    if is_daemon(pod) or is_mirror(pod):
+    """Return whether the pod needs another node when its node is removed.
+
+    Pods of DaemonSets, mirror pods and inactive pods do not, except for terminating pods of StatefulSets.
+    """
+    if is_daemon_set_pod(pod) or is_mirror_pod(pod):
         return False
     # A StatefulSet recreates a terminating pod only once the pod is gone, so its place is reserved until then.
     return is_active(pod) or (is_terminating(pod) and _is_owned_by(pod, "apps/v1", "StatefulSet"))
 
 
-def is_daemon(pod: Pod) -> bool:
+def is_daemon_set_pod(pod: Pod) -> bool:
     """Return whether a DaemonSet owns the pod."""
     return _is_owned_by(pod, "apps/v1", "DaemonSet")
 
 
-def is_mirror(pod: Pod) -> bool:
+def is_mirror_pod(pod: Pod) -> bool:
     """Return whether the pod mirrors a static pod of a kubelet."""
     return _is_owned_by(pod, "v1", "Node")
 
 
 def is_protected(pod: Pod, now: int) -> bool:
-    """Return whether the do-not-disrupt annotation protects the pod at ``now`` (microseconds).
+    """Return whether the do-not-disrupt annotation protects the pod at ``now`` (microseconds since 1970).
 
-    An invalid duration does not protect the pod.
+    The annotation is "true" or a duration from the pod's start. An invalid duration does not protect the pod.
     """
     annotation = pod.metadata.annotations.do_not_disrupt
-    if annotation is None or annotation == "true":
-        return annotation is not None
+    if annotation is None:
+        return False
+    if annotation == "true":
+        return True
     duration = parse_protection_duration(annotation)
     if duration <= 0:
         return False
@@ -73,7 +78,10 @@ def is_protected(pod: Pod, now: int) -> bool:
 
 
 def parse_protection_duration(annotation: str) -> int:
-    """Parse the do-not-disrupt annotation to nanoseconds after the pod's start, or 0 if it is invalid."""
+    """Return how many nanoseconds after a pod's start its do-not-disrupt annotation protects the pod.
+
+    Return 0 if the annotation is invalid.
+    """
     if annotation == "true":
         return INT64_MAX
     try:
@@ -91,20 +99,20 @@ def is_disruptable(pod: Pod, now: int) -> bool:
 
 
 def is_evictable(pod: Pod, now: int) -> bool:
-    """Return whether the pod would have to be evicted, so that PodDisruptionBudgets apply."""
+    """Return whether draining the pod's node would evict the pod, so that PodDisruptionBudgets apply to it."""
     return is_active(pod) and is_drainable(pod) and not is_protected(pod, now)
 
 
 def is_drainable(pod: Pod) -> bool:
-    """Return whether draining a node evicts the pod.
+    """Return whether draining its node evicts the pod, unless it is inactive or protected.
 
     Mirror pods and pods that tolerate the disruption taint stay.
     """
-    return not is_tolerated(pod.spec.tolerations, DISRUPTED, comparison_operators=True) and not is_mirror(pod)
+    return not is_tolerated(pod.spec.tolerations, DISRUPTED, comparison_operators=True) and not is_mirror_pod(pod)
 
 
 def _is_owned_by(pod: Pod, version: str, kind: str) -> bool:
-    """Return whether an owner reference has this API version and kind."""
+    """Return whether the pod has an owner reference with this API version and kind."""
     return any(
         reference.api_version == version and reference.kind == kind for reference in pod.metadata.owner_references
     )
@@ -119,28 +127,31 @@ class EvictionLimits:
         self._budgets = [(budget, selector_from_api(budget.spec.selector)) for budget in budgets]
 
     def find_blocking_budgets(self, pod: Pod) -> tuple[str, ...]:
-        """Return the names of the budgets that forbid evicting the pod now.
+        """Return ``namespace/name`` of the budgets that forbid evicting the pod now.
 
         If several budgets select the pod, all of them forbid it, because the eviction API supports only one.
         """
         return self._find_forbidding_budgets(pod, lambda budget: budget.status.disruptions_allowed == 0)
 
     def find_unhealthy_pods(self, budget_key: str) -> list[Pod]:
-        """Return the unhealthy pods that the budget ``namespace/name`` selects."""
+        """Return the unhealthy pods that the budget ``namespace/name`` selects, or [] if there is no such budget."""
         for budget, selector in self._budgets:
             namespace = budget.metadata.namespace
-            if f"{namespace}/{budget.metadata.name}" == budget_key:
-                return [
-                    pod
-                    for pod in self._pods
-                    if pod.metadata.namespace == namespace
-                    and selector.matches(pod.metadata.labels)
-                    and explain_unhealthy(pod)
-                ]
+            if f"{namespace}/{budget.metadata.name}" != budget_key:
+                continue
+            selected = (
+                pod
+                for pod in self._pods
+                if pod.metadata.namespace == namespace and selector.matches(pod.metadata.labels)
+            )
+            return [pod for pod in selected if explain_unhealthy(pod)]
         return []
 
     def is_currently_reschedulable(self, pod: Pod) -> bool:
-        """Return whether the pod needs another node if its node is removed, and can be evicted at some time."""
+        """Return whether the pod needs another node if its node is removed, and is not protected from eviction.
+
+        Budgets only protect it if their specs never allow a disruption.
+        """
         return (
             is_reschedulable(pod)
             and is_disruptable(pod, self.now)
@@ -148,9 +159,9 @@ class EvictionLimits:
         )
 
     def _find_forbidding_budgets(self, pod: Pod, forbids: BudgetPredicate) -> tuple[str, ...]:
-        """Return the names of the budgets that select the pod and forbid its eviction.
+        """Return ``namespace/name`` of the budgets that select the pod and forbid its eviction.
 
-        ``forbids`` decides for a single budget. If several budgets select the pod, all of them forbid it.
+        If a single budget selects the pod, ``forbids`` decides. If several budgets do, all of them forbid the eviction.
         """
         if not self._budgets or not is_evictable(pod, self.now):
             return ()
@@ -162,12 +173,12 @@ class EvictionLimits:
         ]
         if len(matching) == 1:
             (budget,) = matching
-            if _allows_unready_pod(budget, pod) or not forbids(budget):
+            if _always_allows_unready_pod(budget, pod) or not forbids(budget):
                 return ()
         return tuple(f"{namespace}/{budget.metadata.name}" for budget in matching)
 
 
-def _allows_unready_pod(budget: PodDisruptionBudget, pod: Pod) -> bool:
+def _always_allows_unready_pod(budget: PodDisruptionBudget, pod: Pod) -> bool:
     """Return whether the budget allows evicting the pod because the pod is not ready (AlwaysAllow)."""
     if budget.spec.unhealthy_pod_eviction_policy != "AlwaysAllow":
         return False
@@ -175,6 +186,6 @@ def _allows_unready_pod(budget: PodDisruptionBudget, pod: Pod) -> bool:
 
 
 def _is_fully_blocking(budget: PodDisruptionBudget) -> bool:
-    """Return whether the budget's spec rules out every eviction."""
+    """Return whether the budget's spec rules out every eviction, whatever its status is."""
     spec = budget.spec
     return spec.max_unavailable in (0, "0%") or spec.min_available == "100%"

@@ -48,7 +48,10 @@ class RelaxedPod(NamedTuple):
 
 
 def relax_pod(pod: Pod, tolerate_prefer_no_schedule: bool) -> RelaxedPod | None:
-    """Apply the pod's next relaxation, or return None if nothing can be relaxed."""
+    """Return the pod after the next relaxation, or None if nothing can be relaxed.
+
+    The last relaxation is to tolerate PreferNoSchedule taints, if ``tolerate_prefer_no_schedule`` is set.
+    """
     for step in _STEPS:
         if relaxed := step(pod):
             return relaxed
@@ -56,12 +59,15 @@ def relax_pod(pod: Pod, tolerate_prefer_no_schedule: bool) -> RelaxedPod | None:
 
 
 def remove_next_preference(pod: Pod) -> RelaxedPod | None:
-    """Remove the pod's next preference, or return None if it has none."""
-    return next(filter(None, (step(pod) for step in _PREFERENCE_STEPS)), None)
+    """Return the pod without its next preference, or None if it has no preferences."""
+    for step in _PREFERENCE_STEPS:
+        if relaxed := step(pod):
+            return relaxed
+    return None
 
 
 def remove_required_node_affinity_term(pod: Pod) -> RelaxedPod | None:
-    """Remove the first required node affinity term, or return None if no alternative would be left."""
+    """Return the pod without its first required node affinity term, or None if no other term would be left."""
     terms = get_required_terms(pod)
     if len(terms) < 2:
         return None
@@ -73,7 +79,7 @@ def remove_required_node_affinity_term(pod: Pod) -> RelaxedPod | None:
 
 
 def tolerate_prefer_no_schedule_taints(pod: Pod) -> RelaxedPod | None:
-    """Add a toleration of PreferNoSchedule taints, or return None if the pod already has it."""
+    """Return the pod with a toleration of PreferNoSchedule taints, or None if it already has this toleration."""
     if any(replace(toleration, toleration_seconds=None) == PREFER_NO_SCHEDULE for toleration in pod.spec.tolerations):
         return None
     spec = replace(pod.spec, tolerations=(*pod.spec.tolerations, PREFER_NO_SCHEDULE))
@@ -81,7 +87,7 @@ def tolerate_prefer_no_schedule_taints(pod: Pod) -> RelaxedPod | None:
 
 
 def _remove_preferred_pod_affinity_term(pod: Pod) -> RelaxedPod | None:
-    """Remove the heaviest preferred pod affinity term."""
+    """Return the pod without its heaviest preferred pod affinity term, or None if it has no such term."""
     affinity = pod.spec.affinity and pod.spec.affinity.pod_affinity
     if not affinity:
         return None
@@ -89,7 +95,7 @@ def _remove_preferred_pod_affinity_term(pod: Pod) -> RelaxedPod | None:
 
 
 def _remove_preferred_pod_anti_affinity_term(pod: Pod) -> RelaxedPod | None:
-    """Remove the heaviest preferred pod anti-affinity term."""
+    """Return the pod without its heaviest preferred pod anti-affinity term, or None if it has no such term."""
     affinity = pod.spec.affinity and pod.spec.affinity.pod_anti_affinity
     if not affinity:
         return None
@@ -99,7 +105,7 @@ def _remove_preferred_pod_anti_affinity_term(pod: Pod) -> RelaxedPod | None:
 
 
 def _remove_preferred_node_affinity_term(pod: Pod) -> RelaxedPod | None:
-    """Remove the heaviest preferred node affinity term."""
+    """Return the pod without its heaviest preferred node affinity term, or None if it has no such term."""
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
     if not affinity:
         return None
@@ -111,9 +117,10 @@ def _remove_preferred_node_affinity_term(pod: Pod) -> RelaxedPod | None:
 def _remove_heaviest_term(
     affinity: PodAffinity | NodeAffinity, name: str, replace_in_pod: Callable[[object], Pod]
 ) -> RelaxedPod | None:
-    """Remove the heaviest preferred term and sort the others by weight, or return None if there are no terms.
+    """Return a pod without the heaviest preferred term of an affinity, or None if there are no such terms.
 
-    ``name`` is the affinity's field in the manifest. ``replace_in_pod`` returns the pod with the changed affinity.
+    The other terms are sorted by weight. ``name`` is the affinity's field in the manifest, and ``replace_in_pod``
+    returns the pod with a changed affinity.
     """
     terms: Sequence[PreferredSchedulingTerm | WeightedPodAffinityTerm] = (
         affinity.preferred_during_scheduling_ignored_during_execution
@@ -127,9 +134,9 @@ def _remove_heaviest_term(
 
 
 def _remove_schedule_anyway_spread(pod: Pod) -> RelaxedPod | None:
-    """Remove the first ScheduleAnyway constraint, or return None if there is none.
+    """Return the pod without its first ScheduleAnyway spread constraint, or None if it has no such constraint.
 
-    As upstream, the last constraint takes its place.
+    As upstream, the pod's last constraint takes its place.
     """
     constraints = list(pod.spec.topology_spread_constraints)
     for index, constraint in enumerate(constraints):
@@ -151,34 +158,39 @@ _STEPS = (remove_required_node_affinity_term, *_PREFERENCE_STEPS)
 
 
 def _get_node_affinity(pod: Pod) -> NodeAffinity:
-    """Return the pod's node affinity, or an empty one."""
+    """Return the pod's node affinity, or an empty node affinity if it has none."""
     return (pod.spec.affinity and pod.spec.affinity.node_affinity) or NodeAffinity()
 
 
-def _replace_affinity(pod: Pod, **parts: object) -> Pod:
-    """Return the pod with these parts of its affinity replaced."""
-    affinity = msgspec.structs.replace(pod.spec.affinity or Affinity(), **parts)
+def _replace_affinity(pod: Pod, **fields: object) -> Pod:
+    """Return the pod with these fields of its affinity replaced."""
+    affinity = msgspec.structs.replace(pod.spec.affinity or Affinity(), **fields)
     return replace(pod, spec=replace(pod.spec, affinity=affinity))
 
 
 def render_concisely(value: msgspec.Struct) -> str:
-    """Render a term as Go does in JSON, omitting empty fields and sorting labels."""
-    return msgspec.json.encode(_to_builtins(value)).decode()
+    """Render a term or constraint as JSON like Go, omitting empty fields and sorting labels."""
+    return msgspec.json.encode(_convert_to_builtins(value)).decode()
 
 
-def _to_builtins(value: object) -> object:
-    """Convert a value to builtins, leaving out the fields that Go omits."""
+def _convert_to_builtins(value: object) -> object:
+    """Convert structs, dicts and tuples in a value to dicts and lists, leaving out the fields that Go omits."""
     if isinstance(value, msgspec.Struct):
         always_rendered = _ALWAYS_RENDERED.get(type(value).__name__, ())
-        names = zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
-        fields = ((name, getattr(value, field)) for field, name in names)
-        return {name: _to_builtins(v) for name, v in fields if name in always_rendered or not _is_empty(v)}
+        document = {}
+        for field, json_name in zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True):
+            field_value = getattr(value, field)
+            if json_name in always_rendered or not _is_omitted_if_empty(field_value):
+                document[json_name] = _convert_to_builtins(field_value)
+        return document
     if isinstance(value, dict):
-        return {key: _to_builtins(value[key]) for key in sorted(value)}
-    return [_to_builtins(element) for element in value] if isinstance(value, tuple) else value
+        return {key: _convert_to_builtins(value[key]) for key in sorted(value)}
+    if isinstance(value, tuple):
+        return [_convert_to_builtins(element) for element in value]
+    return value
 
 
-def _is_empty(value: object) -> bool:
+def _is_omitted_if_empty(value: object) -> bool:
     """Return whether Go's ``omitempty`` omits the value. Selectors are never omitted."""
     return value is None or (not isinstance(value, msgspec.Struct) and not value)
 
@@ -196,7 +208,7 @@ def remove_soft_constraints(pod: Pod) -> Pod:
 
 
 def _iter_soft_constraints(pod: Pod) -> Iterator[str]:
-    """Yield a description of each soft constraint, including repetitions."""
+    """Yield a description of each soft constraint of the pod, possibly with repetitions."""
     for constraint in pod.spec.topology_spread_constraints:
         if constraint.when_unsatisfiable == SCHEDULE_ANYWAY:
             yield f"ScheduleAnyway spread over {constraint.topology_key}"
@@ -212,6 +224,6 @@ def _iter_soft_constraints(pod: Pod) -> Iterator[str]:
 
 
 def _iter_preferred_topologies(affinity: PodAffinity | None) -> Iterator[str]:
-    """Yield the topology keys of preferred affinity terms."""
+    """Yield the topology key of each preferred term of a pod affinity or anti-affinity."""
     terms = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
     return (term.pod_affinity_term.topology_key for term in terms)

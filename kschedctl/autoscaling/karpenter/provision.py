@@ -68,15 +68,13 @@ class ProvisioningRun:
         self.setting, self.explains = setting, explains
 
     def build_report(self) -> Provisioning:
-        """Run the scheduler for pending pods and pods of deleting nodes, and report the result."""
+        """Run the scheduler for pending pods and pods of deleting nodes, and report the result.
+
+        If there are no such pods or no usable pools, the scheduler does not run.
+        """
         setting = self.setting
-        classes = setting.node_classes
         base = Provisioning(
-            node_classes={
-                pool.metadata.name: fault
-                for pool in setting.cluster.karpenter_node_pools
-                if (fault := classes.describe_class_fault(pool) or classes.describe_unread_class(pool))
-            },
+            node_classes=dict(self._iter_class_faults()),
             pending=tuple(sorted(pod.key for pod in setting.pending)),
             rejected=tuple(
                 KarpenterEvent("Pod", key, "FailedScheduling", error)
@@ -96,24 +94,36 @@ class ProvisioningRun:
             return replace(base, scheduler_error=NO_POOLS, missing=missing)
         return self._add_run_results(base, pods)
 
+    def _iter_class_faults(self) -> Iterator[tuple[str, str]]:
+        """Yield the name of each pool whose node class is faulty or was not read, with a description."""
+        classes = self.setting.node_classes
+        for pool in self.setting.cluster.karpenter_node_pools:
+            fault = classes.describe_class_fault(pool) or classes.describe_unread_class(pool)
+            if fault:
+                yield pool.metadata.name, fault
+
     def _add_run_results(self, base: Provisioning, pods: Sequence[Pod]) -> Provisioning:
-        """Run the scheduler for the pods and add the results to the report."""
+        """Run the scheduler for the pods, and return the report ``base`` with the results of the run.
+
+        NodeClaims whose instance types cannot be truncated are dropped, and their pods get the error.
+        """
         setting = self.setting
         existing = setting.build_existing_node_columns(setting.pools, lambda node: False)
         run = setting.run_scheduler(pods, existing, movable=[pod.key for pod in pods])
         errors = dict(run.errors)
         valid_claims = []
         for claim in run.claims:
-            fault = self._truncate_types(claim)
+            fault = self._truncate_claim_types(claim)
             if fault:
                 errors.update({pod.key: (fault,) for pod in claim.pods})
             else:
                 valid_claims.append(claim)
+
         pool_answers = {}
         missing = {}
         if self.explains:
             pool_answers = self._collect_pool_answers(existing, run.current_pods)
-            missing = self._explain_failures_per_pool(errors, {pod.key: pod for pod in pods}, existing)
+            missing = self._find_missing_per_pool(errors, {pod.key: pod for pod in pods}, existing)
         return replace(
             base,
             templates=tuple(template.name for template in setting.pools.templates),
@@ -122,19 +132,22 @@ class ProvisioningRun:
                 build_launched_claim(claim, setting.options.max_instance_types) for claim in valid_claims
             ),
             existing_nodes=tuple(iter_nominated_nodes(run)),
-            pod_errors={key: ProvisioningError("; ".join(parts), parts) for key, parts in sorted(errors.items())},
+            pod_errors={
+                key: ProvisioningError("; ".join(pod_errors), pod_errors) for key, pod_errors in sorted(errors.items())
+            },
             relaxations=tuple(GivenUp(relaxation.pod, relaxation.reason) for relaxation in run.relaxations),
             limits_exceeded=dict(self._iter_exceeded_limits()),
             per_pool=pool_answers,
             missing=missing,
         )
 
-    def _explain_failures_per_pool(
+    def _find_missing_per_pool(
         self, errors: Mapping[str, tuple[str, ...]], pods: Mapping[str, Pod], existing: ExistingColumns
     ) -> dict[str, dict[str, tuple[str, ...]]]:
-        """Return what each NodePool lacks for each pod that failed, by pod and pool.
+        """Return, by pod and pool, what each NodePool lacks to take each pod that failed.
 
-        Pods of the same kind share an answer. At most MAX_SEPARATE_ANSWERS kinds are examined.
+        ``errors`` are the errors by pod. Pods of the same kind share an answer, and at most MAX_SEPARATE_ANSWERS kinds
+        are examined.
         """
         templates = {template.name: template for template in self.setting.pools.all_templates}
 
@@ -148,8 +161,8 @@ class ProvisioningRun:
         pools = self.setting.cluster.karpenter_node_pools
         by_kind: dict[bytes, dict[str, tuple[str, ...]]] = {}
         missing: dict[str, dict[str, tuple[str, ...]]] = {}
-        for key, parts in sorted(errors.items()):
-            kind = _encode_pod_kind(pods[key], parts)
+        for key, pod_errors in sorted(errors.items()):
+            kind = _build_pod_kind_key(pods[key], pod_errors)
             if kind not in by_kind:
                 if len(by_kind) == MAX_SEPARATE_ANSWERS:
                     continue
@@ -157,44 +170,44 @@ class ProvisioningRun:
             missing[key] = by_kind[kind]
         return missing
 
-    def _truncate_types(self, claim: NewClaim) -> str:
-        """Truncate the claim's instance types. Return an error if the claim has to be dropped, or ""."""
+    def _truncate_claim_types(self, claim: NewClaim) -> str:
+        """Drop all but the claim's cheapest instance types. Return an error if the claim has to be dropped, or ""."""
         options = self.setting.options
         return truncate_instance_types(claim, options.max_instance_types, not options.relaxes_min_values)
 
     def _iter_exceeded_limits(self) -> Iterator[tuple[str, str]]:
-        """Yield each pool whose nodes exceed a limit, with the reason why it creates no claim."""
+        """Yield the name of each pool whose nodes already exceed a limit, with the error that this causes."""
         for pool in self.setting.pools.pools:
             limits = parse_quantities(pool.spec.limits or {})
             used = self.setting.used_capacity.get(pool.metadata.name, {})
             for name, amount in used.items():
                 if name in limits and amount > limits[name]:
-                    numbers = (
-                        f"limit={_render_decimal(limits[name])}, resource-name={name}, usage={_render_decimal(amount)}"
-                    )
+                    limit, usage = _render_without_suffix(limits[name]), _render_without_suffix(amount)
+                    numbers = f"limit={limit}, resource-name={name}, usage={usage}"
                     yield pool.metadata.name, f"resource usage exceeds limit ({numbers})"
                     break
 
     def _collect_pool_answers(
         self, existing: ExistingColumns, pods: dict[str, Pod]
     ) -> dict[str, dict[str, PoolAnswer]]:
-        """Return the answer of each pool to each of the first pending pods, by pod and pool.
+        """Return, by pod and pool, the answer of each pool to each of the first MAX_SEPARATE_ANSWERS pending pods.
 
-        ``pods`` is updated with the relaxed pods.
+        ``pods`` are the pods by key, and are replaced by their relaxed forms.
         """
         templates = {template.name: template for template in self.setting.pools.templates}
         names = [pool.metadata.name for pool in self.setting.cluster.karpenter_node_pools]
         answers: dict[str, dict[str, PoolAnswer]] = {}
         for key in sorted(pod.key for pod in self.setting.pending)[:MAX_SEPARATE_ANSWERS]:
-            answers[key] = {name: self.get_pool_answer(key, pods, templates.get(name), existing) for name in names}
+            answers[key] = {name: self.build_pool_answer(key, pods, templates.get(name), existing) for name in names}
         return answers
 
-    def get_pool_answer(
+    def build_pool_answer(
         self, pod_key: str, pods: dict[str, Pod], template: ClaimTemplate | None, existing: ExistingColumns
     ) -> PoolAnswer:
-        """Try to place one pod with one pool alone, and return what the pool would launch.
+        """Return what a pool would launch for one pod if it were the only pool, or why it would launch nothing.
 
-        ``pods`` is updated with the relaxed pod.
+        ``template`` is the pool's template, or None if it has none. The pod is looked up in ``pods`` by its key, and
+        replaced there by its form at the end of the run.
         """
         if template is None:
             return PoolAnswer(skipped=True)
@@ -204,17 +217,16 @@ class ProvisioningRun:
         if not run.claims:
             return PoolAnswer(error="; ".join(run.errors.get(pod_key, ())), relaxations=relaxations)
         (claim,) = run.claims
-        if fault := self._truncate_types(claim):
+        if fault := self._truncate_claim_types(claim):
             return PoolAnswer(error=fault, relaxations=relaxations)
         columns = claim.template.columns
-        names = tuple(
-            columns.types[index].name for index in columns.sort_types_by_price(claim.options, claim.requirements)
-        )
-        return PoolAnswer(names, find_cheapest_offering(columns, claim), relaxations=relaxations)
+        order = columns.sort_types_by_price(claim.options, claim.requirements)
+        type_names = tuple(columns.types[row].name for row in order)
+        return PoolAnswer(type_names, find_cheapest_offering(columns, claim), relaxations=relaxations)
 
 
-def _encode_pod_kind(pod: Pod, errors: tuple[str, ...]) -> bytes:
-    """Encode the errors and all properties of a pod that decide which pools can take it."""
+def _build_pod_kind_key(pod: Pod, errors: tuple[str, ...]) -> bytes:
+    """Return a key that is equal for pods with equal errors and equal properties that decide which pools take them."""
     spec = pod.spec
     claims = [volume.persistent_volume_claim for volume in spec.volumes if volume.persistent_volume_claim]
     demands = (spec.node_selector, spec.affinity, spec.tolerations, spec.topology_spread_constraints, claims)
@@ -223,7 +235,7 @@ def _encode_pod_kind(pod: Pod, errors: tuple[str, ...]) -> bytes:
 
 
 def iter_overlay_verdicts(overlays: AppliedOverlays | None) -> Iterator[OverlayVerdict]:
-    """Yield the verdict on each overlay, or nothing if the feature gate is off."""
+    """Yield the verdict on each overlay, sorted by name, or nothing if the feature gate is off."""
     if overlays is None:
         return
     for name, result in overlays.results.items():
@@ -236,8 +248,8 @@ def iter_nominated_nodes(run: SchedulerRun) -> Iterator[NominatedNode]:
         yield NominatedNode(node.existing.state.name, tuple(pod.key for pod in node.pods))
 
 
-def _render_decimal(amount: Quantity) -> str:
-    """Render an amount as a plain number without suffix. An amount with decimal places keeps its own form."""
+def _render_without_suffix(amount: Quantity) -> str:
+    """Render an amount as a number without a suffix. An amount with decimal places is rendered as a quantity."""
     if amount.scale < 0:
         return str(amount)
     return str(Fraction(amount.mantissa) * Fraction(10) ** amount.scale)

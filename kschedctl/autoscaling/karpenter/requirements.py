@@ -52,7 +52,10 @@ class LabelRequirement:
     def from_operator(
         cls, key: str, operator: str, values: Iterable[str] = (), min_values: int | None = None
     ) -> LabelRequirement:
-        """Create a requirement from an operator and its values."""
+        """Create a requirement from an operator, such as In, and its values. Deprecated labels are normalized.
+
+        An unknown operator is treated like Exists.
+        """
         key = NORMALIZED.get(key, key)
         match operator:
             case "In":
@@ -67,7 +70,7 @@ class LabelRequirement:
 
     @property
     def operator(self) -> str:
-        """The operator with which the requirement is written."""
+        """The operator that expresses the requirement if it has no bounds."""
         if self.complement:
             return NOT_IN if self.values else EXISTS
         return IN if self.values else DOES_NOT_EXIST
@@ -78,47 +81,61 @@ class LabelRequirement:
         return bool(self.values) if self.complement else not self.values
 
     def has(self, value: str) -> bool:
-        """Return whether the label may have this value."""
+        """Return whether the requirement allows this value."""
         return (value in self.values) is not self.complement and _is_within_bounds(value, self.minimum, self.maximum)
 
     def intersection(self, other: LabelRequirement) -> LabelRequirement:
-        """Return the requirement that allows the values that both allow."""
-        least, most = _max_optional(self.minimum, other.minimum), _min_optional(self.maximum, other.maximum)
+        """Return the requirement for the same label that allows exactly the values that both requirements allow.
+
+        The larger minValues applies.
+        """
+        minimum, maximum = _max_optional(self.minimum, other.minimum), _min_optional(self.maximum, other.maximum)
         min_values = _max_optional(self.min_values, other.min_values)
-        if least is not None and most is not None and least > most:
-            return LabelRequirement(self.key, False, min_values=min_values)
+        if minimum is not None and maximum is not None and minimum > maximum:
+            return LabelRequirement(self.key, complement=False, min_values=min_values)  # no value is allowed
+
         complement = self.complement and other.complement
         values = self._intersect_values(other)
-        if least is not None or most is not None:
-            values = frozenset(value for value in values if _is_within_bounds(value, least, most))
+        if minimum is not None or maximum is not None:
+            values = frozenset(value for value in values if _is_within_bounds(value, minimum, maximum))
         if not complement:  # the listed values already respect the bounds
-            least = most = None
-        return LabelRequirement(self.key, complement, values, minimum=least, maximum=most, min_values=min_values)
+            minimum = maximum = None
+        return LabelRequirement(self.key, complement, values, minimum=minimum, maximum=maximum, min_values=min_values)
 
     def _intersect_values(self, other: LabelRequirement) -> frozenset[str]:
-        """Return the values of the intersection, disregarding bounds."""
+        """Return the listed values of the intersection, disregarding bounds.
+
+        If both are complements, these are excluded values. Otherwise, they are allowed values.
+        """
+        if self.complement and other.complement:
+            return self.values | other.values
         if self.complement:
-            return self.values | other.values if other.complement else other.values - self.values
-        return self.values - other.values if other.complement else self.values & other.values
+            return other.values - self.values
+        if other.complement:
+            return self.values - other.values
+        return self.values & other.values
 
     def intersects(self, other: LabelRequirement) -> bool:
         """Return whether any value meets both requirements."""
-        least, most = _max_optional(self.minimum, other.minimum), _min_optional(self.maximum, other.maximum)
-        if least is not None and most is not None and least > most:
+        minimum, maximum = _max_optional(self.minimum, other.minimum), _min_optional(self.maximum, other.maximum)
+        if minimum is not None and maximum is not None and minimum > maximum:
             return False
         if self.complement and other.complement:
             return True
         values = self._intersect_values(other)
-        if least is None and most is None:
+        if minimum is None and maximum is None:
             return bool(values)
-        return any(_is_within_bounds(value, least, most) for value in values)
+        return any(_is_within_bounds(value, minimum, maximum) for value in values)
 
-    def agrees(self, other: LabelRequirement) -> bool:
-        """Return whether a label value meets both requirements, or a node without the label does."""
+    def agrees_with(self, other: LabelRequirement) -> bool:
+        """Return whether any node could meet both requirements, with some label value or without the label."""
         return (self.negative and other.negative) or self.intersects(other)
 
-    def any(self) -> str:
-        """Return a value that meets the requirement, the smallest if values are listed, or ""."""
+    def choose_value(self) -> str:
+        """Return a value that meets the requirement, or "" if it allows no value.
+
+        This is the first allowed value in alphabetical order or, if they are not listed, the minimum or else 0.
+        """
         if not self.complement:
             return min(self.values, default="")
         return str(self.minimum or 0)
@@ -160,54 +177,67 @@ class Requirements(dict[str, LabelRequirement]):
 
     @classmethod
     def from_list(cls, requirements: Iterable[LabelRequirement]) -> Requirements:
-        """Create requirements. Several requirements on the same label are intersected."""
+        """Create requirements from a list. Several requirements on the same label are intersected."""
         combined = cls()
         combined.add(requirements)
         return combined
 
     @classmethod
     def from_labels(cls, labels: Mapping[str, str]) -> Requirements:
-        """Create requirements that allow exactly these label values."""
+        """Create requirements that require each of these labels with its value."""
         return cls.from_list(LabelRequirement.from_operator(key, IN, (value,)) for key, value in labels.items())
 
     def add(self, requirements: Iterable[LabelRequirement]) -> None:
-        """Intersect these requirements with further ones in place."""
+        """Add further requirements in place. A label that already has a requirement gets the intersection of both."""
         for requirement in requirements:
             existing = self.get(requirement.key)
             self[requirement.key] = requirement if existing is None else requirement.intersection(existing)
 
-    def plus(self, other: Mapping[str, LabelRequirement]) -> Requirements:
-        """Return the intersection of these requirements and others."""
+    def combined_with(self, other: Mapping[str, LabelRequirement]) -> Requirements:
+        """Return the requirements that demand both these and the other requirements."""
         combined = Requirements(self)
         combined.add(other.values())
         return combined
 
-    def label(self, key: str) -> LabelRequirement:
-        """Return the requirement for a label, which allows any value by default."""
+    def get_requirement(self, key: str) -> LabelRequirement:
+        """Return the requirement for a label. If there is none, it allows any value."""
         return self.get(key) or LabelRequirement(key)
 
     def find_undefined_label(self, other: Mapping[str, LabelRequirement], allowed: frozenset[str] = NONE) -> str:
-        """Return the first label that ``other`` requires but that is neither defined here nor ``allowed``, or ""."""
-        keys = (k for k, wanted in other.items() if not (k in self or k in allowed or wanted.negative))
-        return min(keys, default="")
+        """Return the first label that ``other`` requires but that is neither defined here nor ``allowed``, or "".
+
+        A requirement that nodes without the label meet does not need the label to be defined.
+        """
+        undefined_keys = (
+            key
+            for key, requirement in other.items()
+            if key not in self and key not in allowed and not requirement.negative
+        )
+        return min(undefined_keys, default="")
 
     def intersects(self, other: Mapping[str, LabelRequirement]) -> bool:
         """Return whether the requirements on each shared label can be met together."""
-        small, large = (self, other) if len(self) <= len(other) else (other, self)
-        return all(large[key].agrees(mine) for key, mine in small.items() if key in large)
+        smaller, larger = (self, other) if len(self) <= len(other) else (other, self)
+        return all(larger[key].agrees_with(requirement) for key, requirement in smaller.items() if key in larger)
 
-    def compatible(self, other: Mapping[str, LabelRequirement], allowed: frozenset[str] = NONE) -> bool:
-        """Return whether ``other`` can be met as well. Labels that it requires must be defined here or ``allowed``."""
+    def is_compatible_with(self, other: Mapping[str, LabelRequirement], allowed: frozenset[str] = NONE) -> bool:
+        """Return whether nodes with these requirements can meet ``other``, too.
+
+        The labels that ``other`` requires must be defined here or ``allowed``.
+        """
         return not self.find_undefined_label(other, allowed) and self.intersects(other)
 
     def describe_conflict(self, other: Mapping[str, LabelRequirement], allowed: frozenset[str] = NONE) -> str:
-        """Describe in Karpenter's words why ``other`` cannot be met, or return "" if it can."""
+        """Describe in Karpenter's words why ``other`` is not compatible with these requirements, or return "".
+
+        ``allowed`` are labels that need not be defined here.
+        """
         if key := self.find_undefined_label(other, allowed):
             return f'label "{key}" does not have known values{suggest_label(key, self, allowed)}'
         return "; ".join(
             f"key {key}, {other[key]} not in {self[key]}"
             for key in sorted(self.keys() & other.keys())
-            if not self[key].agrees(other[key])
+            if not self[key].agrees_with(other[key])
         )
 
     @property
@@ -216,22 +246,23 @@ class Requirements(dict[str, LabelRequirement]):
         return any(requirement.min_values is not None for requirement in self.values())
 
     def set_min_values(self, key: str, count: int) -> None:
-        """Set the minValues of a label's requirement."""
-        self[key] = replace(self.label(key), min_values=count)
+        """Set the minValues of the requirement for a label in place."""
+        self[key] = replace(self.get_requirement(key), min_values=count)
 
     def __str__(self) -> str:
         return ", ".join(sorted(str(requirement) for key, requirement in self.items() if key != HOSTNAME))
 
 
 def build_term_requirements(term: NodeSelectorTerm) -> Requirements:
-    """Build the requirements of a term's expressions."""
+    """Build the requirements that a term's label expressions set. Its match fields are ignored."""
     return Requirements.from_list(
-        LabelRequirement.from_operator(e.key, e.operator, e.values or ()) for e in term.match_expressions
+        LabelRequirement.from_operator(expression.key, expression.operator, expression.values or ())
+        for expression in term.match_expressions
     )
 
 
 def get_required_terms(pod: Pod) -> tuple[NodeSelectorTerm, ...]:
-    """Return the terms of the pod's required node affinity, one of which has to be met."""
+    """Return the alternative terms of the pod's required node affinity, or () if it has none."""
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
     required = affinity and affinity.required_during_scheduling_ignored_during_execution
     return required.node_selector_terms if required else ()
@@ -246,12 +277,13 @@ def build_strict_requirements(pod: Pod) -> Requirements:
 
 
 def build_pod_requirements(pod: Pod) -> Requirements:
-    """Build a pod's requirements, including its heaviest preferred term."""
+    """Build a pod's requirements from its node selector, its heaviest preferred term and its first required term."""
     requirements = Requirements.from_labels(pod.spec.node_selector)
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
     preferred = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
     if preferred:
-        heaviest = preferred[go_sort_order([-term.weight for term in preferred])[0]]
+        heaviest_index, *_ = go_sort_order([-term.weight for term in preferred])
+        heaviest = preferred[heaviest_index]
         requirements.add(build_term_requirements(heaviest.preference).values())
     if terms := get_required_terms(pod):
         requirements.add(build_term_requirements(terms[0]).values())
@@ -259,37 +291,41 @@ def build_pod_requirements(pod: Pod) -> Requirements:
 
 
 def parse_integer(text: str) -> int | None:
-    """Parse an integer as Go's strconv.Atoi does, or return None."""
-    number = int(text) if _INTEGER.fullmatch(text) else None
-    return number if number is not None and INT64_MIN <= number <= INT64_MAX else None
+    """Parse an integer as Go's strconv.Atoi does, or return None if the text is not a 64-bit integer."""
+    if not _INTEGER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if INT64_MIN <= number <= INT64_MAX else None
 
 
 def _build_bounded_requirement(key: str, operator: str, bound: int, min_values: int | None) -> LabelRequirement:
-    """Build a requirement with one integer bound."""
+    """Build the requirement that a label is an integer above or below a bound, as ``operator`` says."""
     if operator == "Gt" and bound == INT64_MAX:
         return LabelRequirement(key, complement=False)  # no integer is larger
-    least = {"Gt": bound + 1, "Gte": bound}.get(operator)
-    most = {"Lt": bound - 1, "Lte": bound}.get(operator)
-    return LabelRequirement(key, minimum=least, maximum=most, min_values=min_values)
+    minimum = {"Gt": bound + 1, "Gte": bound}.get(operator)
+    maximum = {"Lt": bound - 1, "Lte": bound}.get(operator)
+    return LabelRequirement(key, minimum=minimum, maximum=maximum, min_values=min_values)
 
 
-def _is_within_bounds(value: str, least: int | None, most: int | None) -> bool:
+def _is_within_bounds(value: str, minimum: int | None, maximum: int | None) -> bool:
     """Return whether a value is an integer within the bounds. Without bounds, any value is allowed."""
-    if least is None and most is None:
+    if minimum is None and maximum is None:
         return True
     number = parse_integer(value)
-    return number is not None and (least is None or number >= least) and (most is None or number <= most)
+    if number is None:
+        return False
+    return (minimum is None or number >= minimum) and (maximum is None or number <= maximum)
 
 
 def _max_optional(a: int | None, b: int | None) -> int | None:
-    """Return the larger number, or the other one if one is None."""
+    """Return the larger of two numbers. If one of them is None, return the other."""
     if a is None:
         return b
     return a if b is None else max(a, b)
 
 
 def _min_optional(a: int | None, b: int | None) -> int | None:
-    """Return the smaller number, or the other one if one is None."""
+    """Return the smaller of two numbers. If one of them is None, return the other."""
     if a is None:
         return b
     return a if b is None else min(a, b)

@@ -60,18 +60,22 @@ class SchedulerRun:
         """Pod -> error texts, one for each template."""
         return {key: tuple(refusal.reason for refusal in refusals) for key, refusals in self.refusals.items()}
 
-    def solve(self, pods: Iterable[PodData]) -> None:
-        """Place the pods, and retry those that fail until a whole round places none."""
+    def place_pods(self, pods: Iterable[PodData]) -> None:
+        """Place the pods on nodes and claims, retrying pods that fail until a whole round places no pod.
+
+        The results are stored in the fields, and the claims are finalized.
+        """
         queue = deque(sorted(pods, key=_build_queue_key))
         self.current_pods = {data.pod.key: data.pod for data in queue}
         queue_lengths: dict[str, int] = {}  # pod -> length of the queue when the pod was put back
         while queue and queue_lengths.get(queue[0].pod.key) != len(queue):
             data = queue.popleft()
             key = data.pod.key
-            refusals = self._try_schedule(data)
+            refusals = self._place_with_relaxations(data)
             if refusals is None:
                 self.refusals.pop(key, None)
                 continue
+
             # Retry the pod in its original form, with all preferences.
             self.refusals[key] = refusals
             self.current_pods[key] = self.settings.topology.assign_to_groups(data.pod)
@@ -80,25 +84,33 @@ class SchedulerRun:
         for claim in self.claims:
             claim.finalize_scheduling()
 
-    def _try_schedule(self, data: PodData) -> tuple[ClaimRefusal, ...] | None:
-        """Place a pod, relaxing it step by step. Return the refusals, or None if it is placed."""
+    def _place_with_relaxations(self, data: PodData) -> tuple[ClaimRefusal, ...] | None:
+        """Place a pod, relaxing it step by step until it fits. Return None if it is placed.
+
+        Otherwise, return the last refusals: nothing is left to relax, or the pod waits for reserved capacity.
+        """
         while True:
-            errors = self._add_pod(data)
-            if errors is None or any(error.final for error in errors):
-                break
+            refusals = self._place_pod(data)
+            if refusals is None:
+                return None
+            if any(refusal.final for refusal in refusals):
+                return tuple(refusals)
             relaxed = relax_pod(data.pod, self.settings.tolerates_prefer_no_schedule)
             if relaxed is None:
-                break
+                return tuple(refusals)
             self.relaxations.append(Relaxation(data.pod.key, relaxed.change))
             relaxed_pod = self.settings.topology.assign_to_groups(relaxed.pod)
             data = data.with_relaxed_pod(relaxed_pod, self.settings.ignores_preferences)
-        return None if errors is None else tuple(errors)
 
-    def _add_pod(self, data: PodData) -> list[ClaimRefusal] | None:
-        """Add a pod to a node, to a claim of the run or to a new claim. Return the refusals, or None if it is added."""
+    def _place_pod(self, data: PodData) -> list[ClaimRefusal] | None:
+        """Add a pod to an existing node, to a claim of the run, or to a new claim.
+
+        Claims with few pods are tried first. Return the refusals of the templates, or None if the pod is added.
+        """
         if self.nodes.place_on_accepting_node(data, self.settings.topology, data.pod.key in self.movable):
             return None
-        self.claims = [self.claims[index] for index in go_sort_order([len(claim.pods) for claim in self.claims])]
+        fewest_pods_first = go_sort_order([len(claim.pods) for claim in self.claims])
+        self.claims = [self.claims[index] for index in fewest_pods_first]
         for claim in self.claims:
             accepted = claim.check_pod_fits(data)
             if isinstance(accepted, ClaimAcceptance):
@@ -109,33 +121,33 @@ class SchedulerRun:
     def _add_to_new_claim(self, data: PodData) -> list[ClaimRefusal] | None:
         """Add a pod to a new claim of the first template that accepts the pod.
 
-        Return the refusals, or None if the pod is added.
+        Return a refusal of each template, or None if the pod is added. A final refusal ends the search.
         """
-        errors: list[ClaimRefusal] = []
+        refusals: list[ClaimRefusal] = []
         for template in self.templates:
-            options = self._filter_by_limits(template)
+            options = self._filter_types_by_limits(template)
             if isinstance(options, ClaimRefusal):
-                errors.append(options)
+                refusals.append(options)
                 continue
             claim = NewClaim.from_template(
                 template, self.groups[template.name], self._create_hostname(), self.settings, options
             )
             outcome = claim.check_pod_fits(data, self.settings.relaxes_min_values)
             if isinstance(outcome, ClaimAcceptance):
-                self._open_claim(claim, data, outcome)
+                self._start_claim(claim, data, outcome)
                 return None
-            errors.append(outcome)
+            refusals.append(outcome)
             if outcome.final:
                 break
-        return errors
+        return refusals
 
-    def _open_claim(self, claim: NewClaim, data: PodData, acceptance: ClaimAcceptance) -> None:
+    def _start_claim(self, claim: NewClaim, data: PodData, acceptance: ClaimAcceptance) -> None:
         """Add a new claim with its first pod to the run, and charge it to the limits of its pool.
 
         The largest instance type that the claim may have is charged.
         """
         claim.min_values_relaxed = any(
-            _is_lower(acceptance.requirements.label(key).min_values, requirement.min_values)
+            _is_min_values_lowered(acceptance.requirements.get_requirement(key).min_values, requirement.min_values)
             for key, requirement in claim.requirements.items()
         )
         claim.add_pod(data, acceptance)
@@ -146,8 +158,8 @@ class SchedulerRun:
             reduced = {name: amount.sub(largest.get(name, ZERO)) for name, amount in remaining.items()}
             self.remaining[claim.template.name] = reduced
 
-    def _filter_by_limits(self, template: ClaimTemplate) -> Bools | ClaimRefusal:
-        """Return a (T,) mask of the template's instance types within the pool's limits, or a refusal."""
+    def _filter_types_by_limits(self, template: ClaimTemplate) -> Bools | ClaimRefusal:
+        """Return a (T,) mask of the template's instance types within the pool's limits, or a refusal if none is."""
         remaining = self.remaining.get(template.name)
         if remaining is None:
             return template.options
@@ -161,18 +173,18 @@ class SchedulerRun:
         return options
 
     def _create_hostname(self) -> str:
-        """Create the next placeholder hostname."""
+        """Return the next placeholder hostname for a new claim."""
         self.hosts += 1
         return f"hostname-placeholder-{self.hosts:04d}"
 
 
-def _is_lower(updated: int | None, original: int | None) -> bool:
+def _is_min_values_lowered(updated: int | None, original: int | None) -> bool:
     """Return whether both minValues are set and the updated value is lower."""
     return updated is not None and original is not None and updated < original
 
 
 def _build_queue_key(data: PodData) -> tuple[int, int, str, str]:
-    """Build the sort key of a pod: by descending CPU and memory requests, then by age."""
+    """Build the key by which the queue is sorted: descending CPU and memory requests, then creation time and UID."""
     metadata = data.pod.metadata
     amounts = data.amounts
     return -amounts.get("cpu", 0), -amounts.get("memory", 0), metadata.creation_timestamp or "", metadata.uid

@@ -36,7 +36,7 @@ from kschedctl.autoscaling.karpenter.templates import (
 from kschedctl.autoscaling.karpenter.topology import Domains, RunTopology, build_domains
 from kschedctl.autoscaling.karpenter.topology_counts import DomainTallies
 from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
-from kschedctl.autoscaling.karpenter.validation import find_rejection
+from kschedctl.autoscaling.karpenter.validation import find_pod_rejection
 from kschedctl.autoscaling.karpenter.volumes import Volumes
 from kschedctl.cluster import Cluster
 from kschedctl.reports.karpenter import KarpenterEvent
@@ -250,7 +250,7 @@ class KarpenterSetting:
     @cached_property
     def rejections(self) -> dict[str, str]:
         """Key of a waiting pod that Karpenter rejects -> reason, or "" if Karpenter writes no event about it."""
-        errors = {pod.key: find_rejection(pod, self.volumes, self.catalog.well_known) for pod in self.waiting}
+        errors = {pod.key: find_pod_rejection(pod, self.volumes, self.catalog.well_known) for pod in self.waiting}
         return {key: error for key, error in errors.items() if error is not None}
 
     @cached_property
@@ -347,7 +347,7 @@ class KarpenterSetting:
         for pod in pods:
             assigned_pod = topology.assign_to_groups(pod) if pod.key in with_volumes else pod
             pod_data.append(self._build_pod_data(assigned_pod, volumes[pod.key]))
-        topology.register(existing.hosts - {state.hostname for state in removed_nodes})
+        topology.register_hosts(existing.hosts - {state.hostname for state in removed_nodes})
         run = SchedulerRun(
             pools.templates if templates is None else templates,
             pools.groups,
@@ -356,7 +356,7 @@ class KarpenterSetting:
             settings=self._build_run_settings(topology, strict_reservations),
             movable=frozenset(movable),
         )
-        run.solve(pod_data)
+        run.place_pods(pod_data)
         return run
 
     def _build_pod_data(self, pod: Pod, volumes: Sequence[Requirements] | None) -> PodData:

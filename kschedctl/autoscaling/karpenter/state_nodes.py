@@ -27,7 +27,7 @@ from kschedctl.autoscaling.karpenter.labels import (
     REGISTERED,
     ZONE,
 )
-from kschedctl.autoscaling.karpenter.pods import is_daemon
+from kschedctl.autoscaling.karpenter.pods import is_daemon_set_pod
 from kschedctl.autoscaling.karpenter.requirements import Requirements
 from kschedctl.cluster import Cluster
 
@@ -77,7 +77,7 @@ class StateNode:
 
     @cached_property
     def _metadata_source(self) -> Node | NodeClaim:
-        """The object that supplies name and labels: the NodeClaim until the node has registered, then the Node."""
+        """The object that has the valid name and labels: the NodeClaim until the node registers, then the Node."""
         if self.node is not None and (self.claim is None or self.registered):
             return self.node
         assert self.claim is not None
@@ -85,37 +85,40 @@ class StateNode:
 
     @property
     def name(self) -> str:
-        """The name of the Node, or that of the NodeClaim until the node has registered."""
+        """The name of the Node, or the NodeClaim's name until the node has registered."""
         return self._metadata_source.metadata.name
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """The labels of the Node, or those of the NodeClaim until the node has registered."""
+        """The labels of the Node, or the NodeClaim's labels until the node has registered."""
         return self._metadata_source.metadata.labels
 
     @cached_property
     def own_labels(self) -> Requirements:
-        """The labels of the Node object as requirements, whether or not it has registered."""
+        """The labels of the Node object as requirements, even before the node has registered."""
         return Requirements.from_labels(self.node.metadata.labels if self.node else {})
 
     @property
     def annotations(self) -> Mapping[str, str]:
-        """The annotations of the Node, or those of the NodeClaim until the node has registered."""
+        """The annotations of the Node, or the NodeClaim's annotations until the node has registered."""
         return self._metadata_source.metadata.annotations
 
     @property
     def hostname(self) -> str:
-        """The hostname label, or else the name."""
+        """The value of the hostname label, or the name if there is no such label."""
         return self.labels.get(HOSTNAME) or self.name
 
     @property
     def pool(self) -> str:
-        """The name of the node's NodePool, or ""."""
+        """The name of the node's NodePool, or "" if it belongs to none."""
         return self.labels.get(NODE_POOL, "")
 
     @cached_property
     def taints(self) -> tuple[Taint, ...]:
-        """The node's taints, without ephemeral and startup taints until it is initialized."""
+        """The node's taints, without the taints that are removed once it is initialized.
+
+        Until the node has registered, these are the taints of its NodeClaim.
+        """
         claim = self.claim
         if claim is None:
             return self.node.spec.taints if self.node else ()
@@ -123,38 +126,46 @@ class StateNode:
         if self.initialized:
             return taints
         startup_taints = {(taint.key, taint.effect) for taint in claim.spec.startup_taints}
-        return tuple(
-            taint for taint in taints if not _is_ephemeral(taint) and (taint.key, taint.effect) not in startup_taints
-        )
+        lasting_taints = (taint for taint in taints if not _is_ephemeral_taint(taint))
+        return tuple(taint for taint in lasting_taints if (taint.key, taint.effect) not in startup_taints)
 
     @cached_property
     def capacity(self) -> Quantities:
-        """The capacity, including one unit of the resource ``nodes``."""
+        """The capacity, filled in from the NodeClaim until the node is initialized, with one unit of ``nodes``."""
         reported = self.node.status.capacity if self.node else {}
-        return {**self._fill_from_claim(reported, self.claim.status.capacity if self.claim else {}), NODES: Quantity(1)}
+        claimed = self.claim.status.capacity if self.claim else {}
+        return {**self._fill_from_claim(reported, claimed), NODES: Quantity(1)}
 
     @cached_property
     def allocatable(self) -> Quantities:
         """The allocatable resources, filled in from the NodeClaim until the node is initialized."""
         reported = self.node.status.allocatable if self.node else {}
-        return self._fill_from_claim(reported, self.claim.status.allocatable if self.claim else {})
+        claimed = self.claim.status.allocatable if self.claim else {}
+        return self._fill_from_claim(reported, claimed)
 
     def _fill_from_claim(self, reported: Resources, claimed: Resources) -> Quantities:
-        """Parse the node's amounts. Until the node is initialized, the claim's amounts replace missing ones."""
+        """Return the amounts that the node reports.
+
+        Until the node is initialized, amounts that it does not report yet come from the claim.
+        """
         amounts = parse_quantities(reported)
         if self.initialized:
             return amounts
-        return amounts | {name: q for name, q in parse_quantities(claimed).items() if amounts.get(name, ZERO) == ZERO}
+        for name, claimed_amount in parse_quantities(claimed).items():
+            if amounts.get(name, ZERO) == ZERO:
+                amounts[name] = claimed_amount
+        return amounts
 
     @cached_property
     def available(self) -> Quantities:
         """The allocatable resources minus the requests of the node's pods."""
-        return subtract_quantities(self.allocatable, sum_quantities(*(sum_pod_requests([pod]) for pod in self.pods)))
+        requested = sum_quantities(*(sum_pod_requests([pod]) for pod in self.pods))
+        return subtract_quantities(self.allocatable, requested)
 
     @cached_property
     def daemon_requests(self) -> Quantities:
         """The requests of the DaemonSets' pods on the node."""
-        return sum_quantities(*(sum_pod_requests([pod]) for pod in self.pods if is_daemon(pod)))
+        return sum_quantities(*(sum_pod_requests([pod]) for pod in self.pods if is_daemon_set_pod(pod)))
 
     @cached_property
     def deleting(self) -> bool:
@@ -169,14 +180,18 @@ class StateNode:
 
 
 def build_state_nodes(cluster: Cluster) -> list[StateNode]:
-    """Join Nodes and NodeClaims by provider id, and add the pods of each node."""
+    """Build the nodes that Karpenter tracks, by joining Nodes and NodeClaims with the same provider id.
+
+    Each node gets the pods that are bound to it. Objects without a provider id are left out.
+    """
     by_provider: dict[str, StateNode] = {}
     for node in cluster.nodes:
-        if provider := _get_provider_id(node):
-            by_provider[provider] = StateNode(node, None)
+        if provider_id := _get_provider_id(node):
+            by_provider[provider_id] = StateNode(node, None)
     for claim in cluster.node_claims:
-        if provider := claim.status.provider_id:
-            by_provider.setdefault(provider, StateNode(None, None)).claim = claim
+        if provider_id := claim.status.provider_id:
+            by_provider.setdefault(provider_id, StateNode(None, None)).claim = claim
+
     by_name = {state.node.metadata.name: state for state in by_provider.values() if state.node is not None}
     for pod in cluster.pods:
         if pod.spec.node_name in by_name:
@@ -185,9 +200,12 @@ def build_state_nodes(cluster: Cluster) -> list[StateNode]:
 
 
 def _get_provider_id(node: Node) -> str:
-    """Return the node's provider id, or "" if Karpenter does not track the node yet."""
+    """Return the id by which Karpenter tracks the node, or "" if it does not track the node yet.
+
+    This is the provider id or, for nodes that Karpenter did not launch, the name if there is no provider id.
+    """
     labels = node.metadata.labels
-    if not labels.get(NODE_POOL):  # nodes of others are tracked by name if they have no provider id
+    if not labels.get(NODE_POOL):
         return node.spec.provider_id or node.metadata.name
     if not labels.get(INSTANCE_TYPE) and not labels.get(INITIALIZED):
         return ""
@@ -195,11 +213,11 @@ def _get_provider_id(node: Node) -> str:
 
 
 def _has_true_label(node: Node | None, label: str) -> bool:
-    """Return whether the node's label is "true"."""
+    """Return whether the node exists and its label has the value "true"."""
     return node is not None and node.metadata.labels.get(label) == "true"
 
 
-def _is_ephemeral(taint: Taint) -> bool:
+def _is_ephemeral_taint(taint: Taint) -> bool:
     """Return whether the taint is removed once the node is initialized."""
     return (taint.key, taint.effect) in EPHEMERAL or taint.key.startswith(EPHEMERAL_PREFIX)
 
@@ -207,8 +225,8 @@ def _is_ephemeral(taint: Taint) -> bool:
 def derive_instance_types(cluster: Cluster) -> list[JsonObject]:
     """Derive instance types from the existing nodes, in the format of instance_types.json.
 
-    The last node of a type determines its size. The types have no prices, and the cloud may offer more types than the
-    cluster uses.
+    The last node of a type determines its size, and nodes without a known size are ignored. The types have no prices,
+    and the cloud may offer more types than the cluster uses.
     """
     nodes_by_type: dict[str, list[StateNode]] = {}
     for node in build_state_nodes(cluster):
@@ -220,35 +238,41 @@ def derive_instance_types(cluster: Cluster) -> list[JsonObject]:
 
 
 def _build_type_document(name: str, nodes: list[StateNode]) -> JsonObject:
-    """Build the document of one instance type from the nodes of that type. The last one determines the size."""
+    """Build the document of one instance type from its nodes, the last of which determines the size.
+
+    The type is offered in each zone and with each capacity type that a node has. It gets the provider's labels that
+    all nodes share.
+    """
     last = nodes[-1]
     labels = last.labels
     capacity = {name: amount for name, amount in last.capacity.items() if name != NODES}
     overhead = subtract_quantities(capacity, last.allocatable)
-    places = sorted({(n.labels.get(ZONE, ""), n.labels.get(CAPACITY_TYPE, "")) for n in nodes})
+    places = sorted({(node.labels.get(ZONE, ""), node.labels.get(CAPACITY_TYPE, "")) for node in nodes})
     type_labels = {key: value for key, value in labels.items() if key.startswith(INSTANCE_TYPE_PREFIXES)}
-    common_labels = {key: value for key, value in type_labels.items() if all(n.labels.get(key) == value for n in nodes)}
+    common_labels = {
+        key: value for key, value in type_labels.items() if all(node.labels.get(key) == value for node in nodes)
+    }
     document = {
         "name": name,
         "architecture": labels.get(ARCH, ""),
         "operatingSystems": [labels[OS]] if OS in labels else [],
         "resources": {key: str(amount) for key, amount in capacity.items()},
-        "overhead": _keep_positive({key: str(amount) for key, amount in overhead.items()}),
+        "overhead": _drop_non_positive({key: str(amount) for key, amount in overhead.items()}),
         "offerings": [
-            {"Price": 0, "Requirements": _build_terms({ZONE: zone, CAPACITY_TYPE: capacity_type})}
+            {"Price": 0, "Requirements": _build_label_terms({ZONE: zone, CAPACITY_TYPE: capacity_type})}
             for zone, capacity_type in places
         ],
     }
     if common_labels:
-        document["requirements"] = _build_terms(common_labels)
+        document["requirements"] = _build_label_terms(common_labels)
     return document
 
 
-def _keep_positive(amounts: Resources) -> Resources:
+def _drop_non_positive(amounts: Resources) -> Resources:
     """Return the amounts that are above zero."""
     return {name: amounts[name] for name, amount in parse_quantities(amounts).items() if amount.mantissa > 0}
 
 
-def _build_terms(labels: Mapping[str, str]) -> list[JsonObject]:
-    """Build an In term for each label with a value."""
+def _build_label_terms(labels: Mapping[str, str]) -> list[JsonObject]:
+    """Build a requirement with the operator In for each label, except labels with an empty value."""
     return [{"key": key, "operator": "In", "values": [value]} for key, value in labels.items() if value]

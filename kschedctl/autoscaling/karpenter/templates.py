@@ -45,25 +45,29 @@ class ClaimTemplate:
 
 
 def select_usable_pools(pools: Iterable[NodePool], classes: NodeClasses) -> list[NodePool]:
-    """Return the pools that are ready and not static, by descending weight, then by descending name."""
+    """Return the pools that may launch nodes: those that are ready, not static and not being deleted.
+
+    They are sorted by descending weight, then by descending name.
+    """
     dynamic = (pool for pool in pools if pool.spec.replicas is None and pool.metadata.deletion_timestamp is None)
-    ready = (pool for pool in dynamic if _is_ready(pool, classes))
+    ready = (pool for pool in dynamic if _is_pool_ready(pool, classes))
     by_name = sorted(ready, key=lambda pool: pool.metadata.name, reverse=True)
     return sorted(by_name, key=lambda pool: -(pool.spec.weight or 0))
 
 
-def _is_ready(pool: NodePool, classes: NodeClasses) -> bool:
-    """Return whether the pool is ready. Without conditions, it is ready unless its node class is not."""
+def _is_pool_ready(pool: NodePool, classes: NodeClasses) -> bool:
+    """Return whether the pool is ready. A pool without conditions is ready unless its node class is not ready."""
     if not pool.status.conditions:
         return not classes.is_class_unready(pool)
     return any(condition.type == "Ready" and condition.status == "True" for condition in pool.status.conditions)
 
 
 def build_pool_requirements(pool: NodePool) -> Requirements:
-    """Build the requirements of a pool's nodes, including its labels."""
+    """Build the requirements that all nodes of a pool meet: those in its template and its template's labels."""
     template = pool.spec.template
     requirements = Requirements.from_list(
-        LabelRequirement.from_operator(r.key, r.operator, r.values, r.min_values) for r in template.spec.requirements
+        LabelRequirement.from_operator(term.key, term.operator, term.values, term.min_values)
+        for term in template.spec.requirements
     )
     requirements.add(Requirements.from_labels(template.metadata.labels).values())
     return requirements
@@ -72,9 +76,9 @@ def build_pool_requirements(pool: NodePool) -> Requirements:
 def build_claim_template(
     pool: NodePool, columns: TypeColumns, well_known: frozenset[str], relax_min_values: bool
 ) -> ClaimTemplate:
-    """Build the template of a pool's NodeClaims.
+    """Build the template of a pool's NodeClaims, whose ``options`` are the instance types that the pool allows.
 
-    It has no instance types if its requirements or minValues exclude all of them.
+    There are none if too few types meet the pool's minValues, unless ``relax_min_values`` is set.
     """
     reference = pool.spec.template.spec.node_class_ref
     class_label = f"{reference.group}/{reference.kind.lower()}"
@@ -89,18 +93,18 @@ def build_claim_template(
 
 
 def has_unmet_min_values(template: ClaimTemplate) -> bool:
-    """Return whether too few instance types remain to meet the template's minValues."""
+    """Return whether too few instance types meet the template's requirements to satisfy its minValues."""
     options = _find_offered_options(template.columns, template.requirements)
     return bool(template.columns.find_unmet_min_values(options, template.requirements))
 
 
 def _find_offered_options(columns: TypeColumns, requirements: Requirements) -> Bools:
-    """Return a (T,) mask of the instance types that meet the requirements and are offered accordingly.
+    """Return a (T,) mask of the instance types that meet the requirements and have an offering that meets them.
 
     Types with a negative allocatable amount are left out.
     """
     return (
         columns.find_compatible_types(requirements)
-        & columns.find_fitting_types({})
+        & columns.find_fitting_types({})  # no requests fit if an amount is negative
         & columns.find_offered_types(requirements)
     )

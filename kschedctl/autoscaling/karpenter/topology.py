@@ -41,29 +41,36 @@ NamespaceLabels = Mapping[str, Mapping[str, str]]
 
 
 def build_domains(pools: Sequence[NodePool], columns: Mapping[str, TypeColumns]) -> dict[str, Domains]:
-    """Return the topology domains in which the pools may launch nodes, by label."""
+    """Return, by label, the topology domains in which the pools may launch nodes.
+
+    ``columns`` has the instance types by pool. Pools without instance types add no domains.
+    """
     domains: dict[str, Domains] = {}
     for pool in pools:
         taints = pool.spec.template.spec.taints
         own_requirements = build_pool_requirements(pool)
         types = columns[pool.metadata.name].types if pool.metadata.name in columns else ()
         for instance_type in types:
-            for key, requirement in own_requirements.plus(instance_type.requirements).items():
-                _insert_domains(domains.setdefault(key, {}), requirement.values, taints)
+            for key, requirement in own_requirements.combined_with(instance_type.requirements).items():
+                _add_pool_domains(domains.setdefault(key, {}), requirement.values, taints)
+        # as upstream, also values of the pool that no instance type has
         for key, requirement in own_requirements.items():
             if types and requirement.operator == IN:
-                _insert_domains(domains.setdefault(key, {}), requirement.values, taints)
+                _add_pool_domains(domains.setdefault(key, {}), requirement.values, taints)
     return domains
 
 
-def _insert_domains(domains: Domains, values: Iterable[str], taints: tuple[Taint, ...]) -> None:
-    """Add domains of a pool with these taints. A pool without taints replaces all others."""
+def _add_pool_domains(domains: Domains, values: Iterable[str], taints: tuple[Taint, ...]) -> None:
+    """Add to ``domains`` these values of a pool with these taints.
+
+    A pool without taints replaces all other pools of a domain, because every pod can use it.
+    """
     for value in values:
-        existing = domains.get(value)
-        if existing is None or not taints:
+        pool_taints = domains.get(value)
+        if pool_taints is None or not taints:
             domains[value] = [taints]
-        elif existing[0] and taints not in existing:
-            existing.append(taints)
+        elif pool_taints != [()] and taints not in pool_taints:
+            pool_taints.append(taints)
 
 
 @dataclass(frozen=True)
@@ -97,17 +104,17 @@ class RunTopology:
     def __post_init__(self) -> None:
         for pod, node in self.counts.with_anti_affinity:
             if pod.key not in self.excluded and node.node is not None:
-                self._update_inverse_affinity(pod, node.node.metadata.labels)
+                self._record_anti_affinity(pod, node.node.metadata.labels)
 
     def assign_to_groups(self, pod: Pod) -> Pod:
-        """Assign the pod to the groups of its constraints, and return it with its matchLabelKeys expanded.
+        """Assign the pod to the groups of its topology constraints, and return it with its matchLabelKeys expanded.
 
         New groups are created with the counts of existing pods. Earlier assignments are removed, because the pod may
         have lost constraints when its preferences were relaxed.
         """
         for group in self.groups.values():
             group.owners.discard(pod.key)
-        self._update_inverse_affinity(pod, {})
+        self._record_anti_affinity(pod, {})
 
         constraints = tuple(
             self._expand_match_label_keys(constraint, pod) if self._is_enforced(constraint) else constraint
@@ -119,38 +126,43 @@ class RunTopology:
         for rule in (*self._iter_spread_rules(pod), *self._iter_affinity_rules(pod)):
             identity = rule.identity
             if identity not in self.groups:
-                self.groups[identity] = self._build_group(rule, pod)
-                self._count_domains(self.groups[identity])
+                self.groups[identity] = self._build_empty_group(rule, pod)
+                self._add_existing_nodes_and_pods(self.groups[identity])
             self.groups[identity].owners.add(pod.key)
         return pod
 
-    def register(self, hosts: Collection[str]) -> None:
+    def register_hosts(self, hosts: Collection[str]) -> None:
         """Add the hostnames of new nodes as domains of the hostname groups."""
         for group in (*self.groups.values(), *self.inverse.values()):
             if group.rule.key == HOSTNAME:
-                group.register(hosts)
+                group.add_domains(hosts)
 
-    def record(self, pod: Pod, taints: Sequence[Taint], requirements: Requirements) -> None:
-        """Count a pod that is placed on a node with these taints and requirements."""
+    def record_placement(self, pod: Pod, taints: Sequence[Taint], requirements: Requirements) -> None:
+        """Count a pod that was placed on a node with these taints and requirements in the domains of all groups.
+
+        If the node may be in several domains, the pod counts in all of them for anti-affinity and nowhere otherwise.
+        """
         for group in self.groups.values():
-            domains = requirements.label(group.rule.key)
+            domains = requirements.get_requirement(group.rule.key)
             is_single_domain = domains.operator == IN and len(domains.values) == 1
-            if (is_single_domain or group.rule.type is TopologyType.ANTI_AFFINITY) and group.rule.counts(
-                pod, taints, requirements
-            ):
-                group.record(domains.values)
+            has_countable_domains = is_single_domain or group.rule.type is TopologyType.ANTI_AFFINITY
+            if has_countable_domains and group.rule.counts_pod(pod, taints, requirements):
+                group.add_pods(domains.values)
         for group in self.inverse.values():
             if pod.key in group.owners:
-                group.record(requirements.label(group.rule.key).values)
+                group.add_pods(requirements.get_requirement(group.rule.key).values)
 
-    def add_requirements(
+    def narrow_requirements(
         self, pod: Pod, taints: Sequence[Taint], pod_requirements: Requirements, node_requirements: Requirements
     ) -> Requirements | TopologyRefusal:
-        """Narrow a node's requirements to the domains that the pod allows, or return why none is left."""
+        """Return a node's requirements narrowed to the domains in which the pod's constraints allow the pod.
+
+        ``taints`` are the node's. If a constraint leaves no domain, return a refusal.
+        """
         narrowed = Requirements(node_requirements)
         for group in self._find_matching_groups(pod, taints, node_requirements):
             key = group.rule.key
-            pod_domains, node_domains = pod_requirements.label(key), node_requirements.label(key)
+            pod_domains, node_domains = pod_requirements.get_requirement(key), node_requirements.get_requirement(key)
             allowed = group.find_allowed_domains(pod, pod_domains, node_domains)
             if not allowed.values:
                 empty_label = key if group.is_blocked_by_empty_value(pod, pod_domains, node_domains) else ""
@@ -161,48 +173,54 @@ class RunTopology:
     def iter_domain_predicates(
         self, pod: Pod, pod_requirements: Requirements
     ) -> Iterator[tuple[str, Callable[[str], bool]]]:
-        """Yield each topology key of the pod's constraints, with a predicate of the allowed domains.
+        """Yield the topology key of each of the pod's constraints, with a predicate that says if a domain is allowed.
 
         Constraints on hostnames are left out.
         """
         for group in self.groups.values():
-            if pod.key in group.owners and group.rule.key != HOSTNAME:
-                yield group.rule.key, partial(group.allows_domain, pod, pod_requirements.label(group.rule.key))
+            key = group.rule.key
+            if pod.key in group.owners and key != HOSTNAME:
+                yield key, partial(group.allows_domain, pod, pod_requirements.get_requirement(key))
 
     def _find_matching_groups(
         self, pod: Pod, taints: Sequence[Taint], node_requirements: Requirements
     ) -> list[TopologyGroup]:
-        """Return the groups of the pod's constraints and the inverse groups that select the pod."""
-        owned = [group for group in self.groups.values() if pod.key in group.owners]
-        return owned + [group for group in self.inverse.values() if group.rule.counts(pod, taints, node_requirements)]
+        """Return the groups of the pod's constraints, and the groups of anti-affinities of other pods against it."""
+        own_groups = [group for group in self.groups.values() if pod.key in group.owners]
+        opposing_groups = [
+            group for group in self.inverse.values() if group.rule.counts_pod(pod, taints, node_requirements)
+        ]
+        return own_groups + opposing_groups
 
     def _is_enforced(self, constraint: TopologySpreadConstraint) -> bool:
-        """Return whether the spread constraint counts under the preference policy."""
+        """Return whether the spread constraint applies: it is hard, or preferences are not ignored."""
         return not self.ignores_preferences or constraint.when_unsatisfiable == "DoNotSchedule"
 
     @staticmethod
     def _expand_match_label_keys(constraint: TopologySpreadConstraint, pod: Pod) -> TopologySpreadConstraint:
-        """Return the constraint with its matchLabelKeys as expressions of its selector."""
+        """Return the constraint with the pod's values of its matchLabelKeys added to its selector.
+
+        A constraint without a selector is returned unchanged.
+        """
         labels = pod.metadata.labels
-        expressions = tuple(
-            SelectorRequirement(k, IN, (labels[k],)) for k in constraint.match_label_keys if k in labels
+        added = tuple(
+            SelectorRequirement(key, IN, (labels[key],)) for key in constraint.match_label_keys if key in labels
         )
         selector = constraint.label_selector
-        if not expressions or selector is None:
+        if not added or selector is None:
             return constraint
-        return replace(
-            constraint, label_selector=replace(selector, match_expressions=(*selector.match_expressions, *expressions))
-        )
+        expanded_selector = replace(selector, match_expressions=(*selector.match_expressions, *added))
+        return replace(constraint, label_selector=expanded_selector)
 
     def _iter_spread_rules(self, pod: Pod) -> Iterable[TopologyRule]:
-        """Yield a rule for each spread constraint of the pod."""
+        """Yield a rule for each spread constraint of the pod that applies."""
         for constraint in pod.spec.topology_spread_constraints:
             if self._is_enforced(constraint):
                 yield TopologyRule(
                     TopologyType.SPREAD,
                     constraint.topology_key,
                     frozenset((pod.metadata.namespace,)),
-                    selector=_parse_selector(constraint.label_selector),
+                    selector=_parse_label_selector(constraint.label_selector),
                     label_selector=constraint.label_selector,
                     nodes=TopologyNodeFilter.from_pod(
                         pod, constraint.node_affinity_policy, constraint.node_taints_policy
@@ -212,15 +230,18 @@ class RunTopology:
                 )
 
     def _iter_affinity_rules(self, pod: Pod) -> Iterable[TopologyRule]:
-        """Yield a rule for each affinity and anti-affinity term of the pod."""
+        """Yield a rule for each affinity and anti-affinity term of the pod.
+
+        Preferred terms are left out if preferences are ignored.
+        """
         affinity = pod.spec.affinity
         if affinity is None:
             return
-        both = (
+        affinities = (
             (TopologyType.AFFINITY, affinity.pod_affinity),
             (TopologyType.ANTI_AFFINITY, affinity.pod_anti_affinity),
         )
-        for type, terms in both:
+        for type, terms in affinities:
             if terms is None:
                 continue
             for term in terms.required_during_scheduling_ignored_during_execution:
@@ -230,55 +251,60 @@ class RunTopology:
                     yield self._build_affinity_rule(type, weighted_term.pod_affinity_term, pod)
 
     def _build_affinity_rule(self, type: TopologyType, term: PodAffinityTerm, pod: Pod) -> TopologyRule:
-        """Build the rule of an affinity term."""
-        selector = _parse_selector(term.label_selector)
+        """Build the rule of an affinity or anti-affinity term of the pod."""
+        selector = _parse_label_selector(term.label_selector)
         return TopologyRule(type, term.topology_key, self._find_namespaces(term, pod), selector, term.label_selector)
 
     def _find_namespaces(self, term: PodAffinityTerm, pod: Pod) -> frozenset[str]:
-        """Return the namespaces that an affinity term selects."""
+        """Return the namespaces to which an affinity term applies: by default, the pod's own namespace."""
         if term.namespace_selector is None:
             return frozenset(term.namespaces or (pod.metadata.namespace,))
         selector = selector_from_api(term.namespace_selector)
-        return frozenset(term.namespaces).union(n for n, labels in self.namespaces.items() if selector.matches(labels))
+        selected_names = (name for name, labels in self.namespaces.items() if selector.matches(labels))
+        return frozenset(term.namespaces).union(selected_names)
 
-    def _update_inverse_affinity(self, pod: Pod, labels: Mapping[str, str]) -> None:
-        """Record the pod's required anti-affinity, which keeps other pods away from its node."""
+    def _record_anti_affinity(self, pod: Pod, labels: Mapping[str, str]) -> None:
+        """Record the pod in the inverse groups of its required anti-affinity, which keeps other pods away.
+
+        ``labels`` are the labels of the pod's node, or {} if the pod is not placed yet.
+        """
         for term in get_required_anti_affinity(pod):
             rule = self._build_affinity_rule(TopologyType.ANTI_AFFINITY, term, pod)
             identity = rule.identity
             if identity not in self.inverse:
-                self.inverse[identity] = self._build_group(rule, pod)
+                self.inverse[identity] = self._build_empty_group(rule, pod)
             if rule.key in labels:
-                self.inverse[identity].record((labels[rule.key],))
+                self.inverse[identity].add_pods((labels[rule.key],))
             self.inverse[identity].owners.add(pod.key)
 
-    def _build_group(self, rule: TopologyRule, pod: Pod) -> TopologyGroup:
-        """Build a group with the domains of the pools.
+    def _build_empty_group(self, rule: TopologyRule, pod: Pod) -> TopologyGroup:
+        """Build a group without pods that has the domains in which the pools may launch nodes.
 
         If the rule honors taints, only domains of pools whose taints the pod tolerates are added.
         """
         group = TopologyGroup(rule, {})
-        for domain, pools in self.domains.get(rule.key, {}).items():
-            if rule.nodes.taints_policy == IGNORE or any(_tolerates_taints(pod, taints) for taints in pools):
-                group.register((domain,))
+        for domain, taints_by_pool in self.domains.get(rule.key, {}).items():
+            ignores_taints = rule.nodes.taints_policy == IGNORE
+            if ignores_taints or any(_tolerates_all_taints(pod, taints) for taints in taints_by_pool):
+                group.add_domains((domain,))
         return group
 
-    def _count_domains(self, group: TopologyGroup) -> None:
-        """Add the existing nodes' domains and the pods in them to the group."""
+    def _add_existing_nodes_and_pods(self, group: TopologyGroup) -> None:
+        """Add the domains of existing nodes, and the number of pods in each, to the group."""
         counts = self.counts.count_nodes_and_pods(group.rule, self.removed_nodes, self.excluded.values())
-        group.register(counts.nodes)
+        group.add_domains(counts.nodes)
         for domain, count in counts.pods.items():
-            group.record((domain,), count)
+            group.add_pods((domain,), count)
 
 
-def _parse_selector(label_selector: LabelSelector | None) -> Selector:
-    """Parse a selector. An invalid selector matches nothing."""
+def _parse_label_selector(label_selector: LabelSelector | None) -> Selector:
+    """Parse a label selector. An invalid selector is parsed to one that matches nothing."""
     try:
         return selector_from_api(label_selector)
     except SelectorError:
         return NOTHING
 
 
-def _tolerates_taints(pod: Pod, taints: Iterable[Taint]) -> bool:
+def _tolerates_all_taints(pod: Pod, taints: Iterable[Taint]) -> bool:
     """Return whether the pod tolerates all taints."""
     return all(is_tolerated(pod.spec.tolerations, taint, comparison_operators=True) for taint in taints)

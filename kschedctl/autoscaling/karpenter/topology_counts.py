@@ -35,23 +35,23 @@ class DomainTallies:
         self._counts: dict[Hashable, NodeAndPodCounts] = {}
 
     @cached_property
-    def _staying(self) -> list[StateNode]:
-        """The nodes that are not being deleted."""
+    def _staying_nodes(self) -> list[StateNode]:
+        """The tracked nodes that exist and are not being deleted."""
         return [node for node in self.nodes if not node.deleting]
 
     @cached_property
     def node_by_pod(self) -> dict[str, StateNode]:
-        """Pod -> its node."""
+        """The key of each pod that is on a node -> its node."""
         return {pod.key: node for node in self.nodes for pod in node.pods}
 
     @cached_property
     def with_anti_affinity(self) -> list[tuple[Pod, StateNode]]:
-        """Pods with required anti-affinity, and their nodes."""
+        """The pods with required anti-affinity, each with its node."""
         return [(pod, node) for node in self.nodes for pod in node.pods if get_required_anti_affinity(pod)]
 
     @cached_property
-    def _by_labels(self) -> dict[tuple[str, frozenset[tuple[str, str]]], Counter[StateNode]]:
-        """Namespace and labels -> number of pods with them on each node."""
+    def _pod_counts_by_labels(self) -> dict[tuple[str, frozenset[tuple[str, str]]], Counter[StateNode]]:
+        """Namespace and labels -> number of pods with this namespace and these labels on each node."""
         by_labels: dict[tuple[str, frozenset[tuple[str, str]]], Counter[StateNode]] = {}
         for node in self.nodes:
             for pod in node.pods:
@@ -63,8 +63,11 @@ class DomainTallies:
     def count_nodes_and_pods(
         self, rule: TopologyRule, removed_nodes: Iterable[StateNode], excluded: Iterable[Pod]
     ) -> NodeAndPodCounts:
-        """Count the nodes and the pods in each domain, without removed nodes and excluded pods."""
-        nodes, pods = (counts.copy() for counts in self._count_all(rule))
+        """Count the nodes and the pods in each domain of a rule, without removed nodes and excluded pods.
+
+        Domains without any are left out. The totals are cached, and what is excluded is subtracted.
+        """
+        nodes, pods = (counts.copy() for counts in self._count_all_nodes_and_pods(rule))
         for node in removed_nodes:
             if rule.key in node.labels and _is_node_counted(rule, node):
                 nodes[node.labels[rule.key]] -= 1
@@ -72,42 +75,42 @@ class DomainTallies:
             node_of_pod = self.node_by_pod.get(pod.key)
             if node_of_pod is None or not _is_pod_counted(rule, pod):
                 continue
-            domain = _find_domain(rule, node_of_pod)
+            domain = _find_node_domain(rule, node_of_pod)
             if domain is not None:
                 pods[domain] -= 1
-        return NodeAndPodCounts(+nodes, +pods)  # unary plus drops domains without any
+        return NodeAndPodCounts(+nodes, +pods)  # unary plus drops counts of zero
 
-    def _count_all(self, rule: TopologyRule) -> NodeAndPodCounts:
-        """Count all nodes and pods in each domain, once for each rule."""
+    def _count_all_nodes_and_pods(self, rule: TopologyRule) -> NodeAndPodCounts:
+        """Count all nodes and pods in each domain of a rule. The result is cached."""
         key = rule.count_key
         if key not in self._counts:
             nodes = Counter(
                 node.labels[rule.key]
-                for node in self._staying
+                for node in self._staying_nodes
                 if rule.key in node.labels and _is_node_counted(rule, node)
             )
-            self._counts[key] = NodeAndPodCounts(nodes, self._count_pods(rule))
+            self._counts[key] = NodeAndPodCounts(nodes, self._count_selected_pods(rule))
         return self._counts[key]
 
-    def _count_pods(self, rule: TopologyRule) -> Counts:
-        """Count the pods that the rule selects in each domain."""
+    def _count_selected_pods(self, rule: TopologyRule) -> Counts:
+        """Count the pods that the rule selects, by domain. Pods with equal labels are matched only once."""
         counts: Counts = Counter()
-        for (namespace, labels), node_counts in self._by_labels.items():
+        for (namespace, labels), node_counts in self._pod_counts_by_labels.items():
             if namespace in rule.namespaces and _matches_labels(rule, dict(labels)):
                 for node, count in node_counts.items():
-                    if (domain := _find_domain(rule, node)) is not None:
+                    if (domain := _find_node_domain(rule, node)) is not None:
                         counts[domain] += count
         return counts
 
 
 def get_required_anti_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
-    """Return the terms of the pod's required anti-affinity."""
+    """Return the terms of the pod's required anti-affinity, or () if it has none."""
     affinity = pod.spec.affinity and pod.spec.affinity.pod_anti_affinity
     return affinity.required_during_scheduling_ignored_during_execution if affinity else ()
 
 
 def _is_pod_counted(rule: TopologyRule, pod: Pod) -> bool:
-    """Return whether the rule counts the pod, which must be active and have a matching namespace and labels."""
+    """Return whether the rule counts the pod: it is active, and its namespace and labels match the rule."""
     if pod.metadata.deletion_timestamp is not None or pod.terminated:
         return False
     return pod.metadata.namespace in rule.namespaces and _matches_labels(rule, pod.metadata.labels)
@@ -118,15 +121,18 @@ def _matches_labels(rule: TopologyRule, labels: Mapping[str, str]) -> bool:
     return rule.label_selector is None or rule.selector.matches(labels)
 
 
-def _find_domain(rule: TopologyRule, node: StateNode) -> str | None:
-    """Return the node's domain, or None if the rule does not count the node."""
+def _find_node_domain(rule: TopologyRule, node: StateNode) -> str | None:
+    """Return the node's domain, or None if the rule does not count the node or the node is in no domain."""
     assert node.node is not None
     metadata = node.node.metadata
-    domain = metadata.labels.get(rule.key, metadata.name if rule.key == HOSTNAME else None)
-    return domain if domain is not None and _is_node_counted(rule, node) else None
+    default_domain = metadata.name if rule.key == HOSTNAME else None
+    domain = metadata.labels.get(rule.key, default_domain)
+    if domain is None or not _is_node_counted(rule, node):
+        return None
+    return domain
 
 
 def _is_node_counted(rule: TopologyRule, node: StateNode) -> bool:
-    """Return whether the rule's node filter matches the node."""
+    """Return whether the node passes the rule's filter of nodes by affinity and taints."""
     assert node.node is not None
     return rule.nodes.matches(node.node.spec.taints, node.own_labels)

@@ -46,11 +46,16 @@ class TopologyNodeFilter:
 
     @classmethod
     def from_pod(cls, pod: Pod, affinity_policy: str | None, taints_policy: str | None) -> TopologyNodeFilter:
-        """Build the filter from the pod's selector, affinity and tolerations."""
+        """Build the filter of a pod's spread constraint from its node selector, required affinity and tolerations.
+
+        Without a policy, the affinity is honored and taints are ignored.
+        """
         selected = Requirements.from_labels(pod.spec.node_selector)
         affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
         if affinity and affinity.required_during_scheduling_ignored_during_execution is not None:
-            alternatives = tuple(selected.plus(build_term_requirements(term)) for term in get_required_terms(pod))
+            alternatives = tuple(
+                selected.combined_with(build_term_requirements(term)) for term in get_required_terms(pod)
+            )
         else:
             alternatives = (selected,)
         return cls(alternatives, pod.spec.tolerations, affinity_policy or HONOR, taints_policy or IGNORE)
@@ -58,7 +63,7 @@ class TopologyNodeFilter:
     def matches(self, taints: Iterable[Taint], requirements: Requirements) -> bool:
         """Return whether a node with these taints and requirements counts."""
         alternatives = self.requirements if self.affinity_policy == HONOR else ()
-        if alternatives and not any(requirements.compatible(requirement) for requirement in alternatives):
+        if alternatives and not any(requirements.is_compatible_with(alternative) for alternative in alternatives):
             return False
         if self.taints_policy != HONOR:
             return True
@@ -66,9 +71,9 @@ class TopologyNodeFilter:
 
     @property
     def identity(self) -> Hashable:
-        """The key by which equal filters are found, as by upstream's hash.
+        """A key that is equal for filters with the same hash in upstream.
 
-        The hash ignores the values of labels, and entries that occur twice cancel out.
+        Upstream's hash ignores the values of labels, and entries that occur twice cancel out.
         """
         keys_and_min_values = (
             frozenset((key, requirement.min_values) for key, requirement in alternative.items())
@@ -97,7 +102,7 @@ class TopologyRule:
 
     @property
     def identity(self) -> Hashable:
-        """The hash key by which pods share a group."""
+        """A key that is equal for rules with the same hash in upstream, whose pods share a group."""
         return (
             self.type,
             self.key,
@@ -109,18 +114,18 @@ class TopologyRule:
 
     @property
     def count_key(self) -> Hashable:
-        """A key of the fields that decide which nodes and pods count."""
+        """A key that is equal for rules that count the same nodes and pods."""
         filters = tuple(str(requirement) for requirement in self.nodes.requirements), self.nodes.tolerations
         policies = self.nodes.affinity_policy, self.nodes.taints_policy
         return self.key, self.namespaces, self.selector, self.label_selector is None, filters, policies
 
-    def selects(self, pod: Pod) -> bool:
+    def selects_pod(self, pod: Pod) -> bool:
         """Return whether the rule's namespaces and selector match the pod."""
         return pod.metadata.namespace in self.namespaces and self.selector.matches(pod.metadata.labels)
 
-    def counts(self, pod: Pod, taints: Sequence[Taint], requirements: Requirements) -> bool:
+    def counts_pod(self, pod: Pod, taints: Sequence[Taint], requirements: Requirements) -> bool:
         """Return whether the rule counts the pod on a node with these taints and requirements."""
-        return self.selects(pod) and self.nodes.matches(taints, requirements)
+        return self.selects_pod(pod) and self.nodes.matches(taints, requirements)
 
 
 @dataclass(eq=False)
@@ -135,14 +140,14 @@ class TopologyGroup:
     owners: set[str] = field(default_factory=set)
     """Keys of the pods with this constraint."""
 
-    def record(self, domains: Iterable[str], pods: int = 1) -> None:
-        """Add this many pods to each of the domains."""
+    def add_pods(self, domains: Iterable[str], pods: int = 1) -> None:
+        """Add this many pods to each of the domains, which need not be known."""
         for domain in domains:
             self.domains[domain] = self.domains.get(domain, 0) + pods
             self.empty.discard(domain)
 
-    def register(self, domains: Iterable[str]) -> None:
-        """Add domains without pods, unless they exist already."""
+    def add_domains(self, domains: Iterable[str]) -> None:
+        """Add domains without pods, unless they are known already."""
         for domain in domains:
             if domain not in self.domains:
                 self.domains[domain] = 0
@@ -151,22 +156,26 @@ class TopologyGroup:
     def find_allowed_domains(
         self, pod: Pod, pod_domains: LabelRequirement, node_domains: LabelRequirement
     ) -> LabelRequirement:
-        """Return the domains in which the pod may be placed on the node, as a requirement.
+        """Return the domains in which the pod may be placed on the node, as a requirement for the topology key.
 
-        It has no values if there is no such domain.
+        ``pod_domains`` and ``node_domains`` are the pod's and the node's own requirements for the topology key. The
+        result has no values if there is no such domain.
         """
         if self.rule.type is TopologyType.SPREAD:
-            chosen = self._next_domain_topology_spread(pod, pod_domains, node_domains)
+            chosen = self._find_spread_domain(pod, pod_domains, node_domains)
         elif self.rule.type is TopologyType.AFFINITY:
-            chosen = self._next_domain_affinity(pod, pod_domains, node_domains)
+            chosen = self._find_affinity_domains(pod, pod_domains, node_domains)
         else:
-            chosen = self._next_domain_anti_affinity(pod_domains, node_domains)
+            chosen = self._find_anti_affinity_domains(pod_domains, node_domains)
         return LabelRequirement.from_operator(self.rule.key, IN, chosen)
 
     def is_blocked_by_empty_value(
         self, pod: Pod, pod_domains: LabelRequirement, node_domains: LabelRequirement
     ) -> bool:
-        """Return whether a spread constraint allows only the domain with an empty name, which is never chosen."""
+        """Return whether the pod is refused only because a domain with an empty name is never chosen.
+
+        This happens with spread constraints, if no other domain is allowed.
+        """
         if self.rule.type is not TopologyType.SPREAD or "" not in self.domains or not node_domains.has(""):
             return False
         if self.find_allowed_domains(pod, pod_domains, node_domains).values:
@@ -175,43 +184,45 @@ class TopologyGroup:
 
     def allows_domain(self, pod: Pod, pod_domains: LabelRequirement, domain: str) -> bool:
         """Return whether a node in the domain may take the pod."""
-        return bool(
-            self.find_allowed_domains(
-                pod, pod_domains, LabelRequirement.from_operator(self.rule.key, IN, (domain,))
-            ).values
-        )
+        node_domains = LabelRequirement.from_operator(self.rule.key, IN, (domain,))
+        return bool(self.find_allowed_domains(pod, pod_domains, node_domains).values)
 
     def _get_single_hostname(self, node_domains: LabelRequirement) -> str:
-        """Return the node's hostname if the topology key is the hostname, otherwise ""."""
-        return next(iter(node_domains.values)) if self.rule.key == HOSTNAME and len(node_domains.values) == 1 else ""
+        """Return the node's hostname if the topology key is the hostname and the node has only one, or else ""."""
+        if self.rule.key != HOSTNAME or len(node_domains.values) != 1:
+            return ""
+        return next(iter(node_domains.values))
 
     def _iter_node_domains(self, node_domains: LabelRequirement) -> Iterable[str]:
-        """Return the known domains in which the node may be."""
+        """Yield the known domains in which the node may be."""
         if node_domains.operator == IN:
             return (domain for domain in node_domains.values if domain in self.domains)
         return (domain for domain in self.domains if node_domains.has(domain))
 
-    def _next_domain_topology_spread(
+    def _find_spread_domain(
         self, pod: Pod, pod_domains: LabelRequirement, node_domains: LabelRequirement
     ) -> Iterable[str]:
-        """Return the allowed domain with the fewest pods, or nothing if maxSkew allows none.
+        """Return the allowed domain with the fewest pods as a single value, or () if maxSkew allows no domain.
 
         Upstream starts its search with an empty string, so a domain with an empty name is never chosen.
         """
-        added = int(self.rule.selects(pod))
         if host := self._get_single_hostname(node_domains):
-            return (host,) if self.domains.get(host, 0) + added <= self.rule.max_skew else ()
+            count_with_pod = self.domains.get(host, 0) + int(self.rule.selects_pod(pod))
+            return (host,) if count_with_pod <= self.rule.max_skew else ()
         max_pods = self._compute_max_pods_in_domain(pod, pod_domains)
-        allowed = [(self.domains[d], d) for d in self._iter_node_domains(node_domains) if self.domains[d] <= max_pods]
-        _, domain = min(allowed, default=(0, ""))
-        return (domain,) if domain else ()
+        allowed = [domain for domain in self._iter_node_domains(node_domains) if self.domains[domain] <= max_pods]
+        emptiest = min(allowed, key=lambda domain: (self.domains[domain], domain), default="")
+        return (emptiest,) if emptiest else ()
 
     def _compute_max_pods_in_domain(self, pod: Pod, pod_domains: LabelRequirement) -> int:
-        """Return how many pods a domain may have at most so that maxSkew allows this pod there."""
-        return self.rule.max_skew + self._domain_min_count(pod_domains) - int(self.rule.selects(pod))
+        """Return the number of pods that a domain may have at most before maxSkew forbids to add this pod."""
+        return self.rule.max_skew + self._find_smallest_domain_count(pod_domains) - int(self.rule.selects_pod(pod))
 
-    def _domain_min_count(self, pod_domains: LabelRequirement) -> int:
-        """Return the smallest number of pods in a domain where the pod may be placed."""
+    def _find_smallest_domain_count(self, pod_domains: LabelRequirement) -> int:
+        """Return the smallest number of pods in any domain where the pod may be placed.
+
+        It is 0 for hostnames, because a new node can always be added, and if there are fewer domains than minDomains.
+        """
         if self.rule.key == HOSTNAME:
             return 0
         counts = [count for domain, count in self.domains.items() if pod_domains.has(domain)]
@@ -219,40 +230,50 @@ class TopologyGroup:
             return 0
         return min(counts, default=2**31 - 1)
 
-    def _next_domain_affinity(
+    def _find_affinity_domains(
         self, pod: Pod, pod_domains: LabelRequirement, node_domains: LabelRequirement
     ) -> Iterable[str]:
-        """Return the domains with matching pods, or where a pod that matches its own term may be the first."""
+        """Return the domains of the node that have matching pods.
+
+        If no domain has any, a pod that matches its own term may be the first. It gets the first domain by name that
+        the pod and the node allow, and the first domain that the pod allows.
+        """
         if host := self._get_single_hostname(node_domains):
             if not pod_domains.has(host):
                 return ()
-            return (host,) if self.domains.get(host, 0) > 0 or self._can_be_first(pod, pod_domains) else ()
-        occupied = [d for d in self._iter_node_domains(node_domains) if self.domains[d] > 0 and pod_domains.has(d)]
-        if occupied or not self._can_be_first(pod, pod_domains):
+            return (host,) if self.domains.get(host, 0) > 0 or self._can_be_first_matching_pod(pod, pod_domains) else ()
+
+        occupied = [
+            domain
+            for domain in self._iter_node_domains(node_domains)
+            if self.domains[domain] > 0 and pod_domains.has(domain)
+        ]
+        if occupied or not self._can_be_first_matching_pod(pod, pod_domains):
             return occupied
+
         shared = pod_domains.intersection(node_domains)
         first_shared = min((domain for domain in self.domains if shared.has(domain)), default=None)
         first_of_pod = min((domain for domain in self.domains if pod_domains.has(domain)), default=None)
         return {domain for domain in (first_shared, first_of_pod) if domain is not None}
 
-    def _can_be_first(self, pod: Pod, pod_domains: LabelRequirement) -> bool:
+    def _can_be_first_matching_pod(self, pod: Pod, pod_domains: LabelRequirement) -> bool:
         """Return whether the pod matches its own term and no domain that it allows has a matching pod."""
-        if not self.rule.selects(pod):
+        if not self.rule.selects_pod(pod):
             return False
         if len(self.domains) == len(self.empty):
             return True
         return not any(count > 0 and pod_domains.has(domain) for domain, count in self.domains.items())
 
-    def _next_domain_anti_affinity(
+    def _find_anti_affinity_domains(
         self, pod_domains: LabelRequirement, node_domains: LabelRequirement
     ) -> Iterable[str]:
-        """Return the allowed domains without matching pods."""
+        """Return the domains without matching pods that the pod and the node allow."""
         if host := self._get_single_hostname(node_domains):
             return () if self.domains.get(host, 0) else (host,)
         return [domain for domain in self.empty if node_domains.has(domain) and pod_domains.has(domain)]
 
     def describe_refusal(self, pod_domains: LabelRequirement, node_domains: LabelRequirement) -> str:
-        """Describe the unsatisfiable constraint in Karpenter's words, which lack a closing parenthesis."""
+        """Describe in Karpenter's words why no domain is allowed. As upstream, the closing parenthesis is missing."""
         counts = [f"{domain}: {self.domains[domain]}" for domain in sorted(self.domains)]
         shown = ", ".join(counts[:_SHOWN])
         if len(counts) > _SHOWN:
@@ -264,13 +285,16 @@ class TopologyGroup:
 
 
 def _keep_odd_items(items: Iterable[Hashable]) -> frozenset[Hashable]:
-    """Keep the items that occur an odd number of times, as upstream's XOR of hashes does."""
+    """Return the items that occur an odd number of times. In upstream's XOR of hashes, all others cancel out."""
     return frozenset(item for item, count in Counter(items).items() if count % 2)
 
 
 def _build_selector_key(selector: LabelSelector | None) -> Hashable:
-    """Build a hashable key of a selector that does not depend on the order of its expressions."""
+    """Return a key that is equal for selectors that differ only in the order of expressions and values."""
     if selector is None:
         return None
-    expressions = frozenset((e.key, e.operator, frozenset(e.values or ())) for e in selector.match_expressions)
+    expressions = frozenset(
+        (expression.key, expression.operator, frozenset(expression.values or ()))
+        for expression in selector.match_expressions
+    )
     return expressions, frozenset(selector.match_labels.items())

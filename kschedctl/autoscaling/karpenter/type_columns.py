@@ -48,7 +48,7 @@ class RequirementColumns:
         if agreeing is None:
             agreeing = np.ones(self._count, np.bool_)
             for row_requirement, rows in self._by_key[requirement.key].items():
-                if not row_requirement.agrees(requirement):
+                if not row_requirement.agrees_with(requirement):
                     agreeing[rows] = False
             self._agreeing[requirement] = agreeing
         return agreeing
@@ -130,7 +130,7 @@ class TypeColumns:
 
     def _build_value_table(self, key: str) -> Bools:
         """Return a table (T x values) of which type has which value of a label."""
-        values_by_type = [instance_type.requirements.label(key).values for instance_type in self.types]
+        values_by_type = [instance_type.requirements.get_requirement(key).values for instance_type in self.types]
         all_values = sorted(frozenset().union(*values_by_type))
         column_by_value = {value: column for column, value in enumerate(all_values)}
         table = np.zeros((len(self), len(all_values)), np.bool_)
@@ -171,4 +171,4 @@ def find_capacity_types(columns: TypeColumns, mask: Bools, requirements: Require
     """Return the capacity types of the offerings that belong to a type in ``mask`` and meet the requirements."""
     chosen = columns.find_matching_offerings(requirements) & mask[columns.type_of]
     offerings = (columns.offerings[index] for index in np.flatnonzero(chosen).tolist())
-    return frozenset(offering.requirements.label(CAPACITY_TYPE).any() for offering in offerings)
+    return frozenset(offering.requirements.get_requirement(CAPACITY_TYPE).choose_value() for offering in offerings)

@@ -36,7 +36,10 @@ NO_FIELDS = "node selector term with matchFields is not supported"
 def iter_requirement_errors(
     key: str, operator: str, values: Sequence[str], well_known: frozenset[str], min_values: int | None = None
 ) -> Iterator[str]:
-    """Yield the validation errors of a requirement."""
+    """Yield, in Karpenter's words, the validation errors of a requirement on a label.
+
+    ``well_known`` are the labels of Karpenter's domains that may be required.
+    """
     key = NORMALIZED.get(key, key)
     if operator not in OPERATORS:
         yield f"key {key} has an unsupported operator {operator} not in [{' '.join(sorted(OPERATORS))}]"
@@ -62,26 +65,26 @@ def iter_requirement_errors(
 
 
 def _is_single_non_negative_integer(values: Sequence[str]) -> bool:
-    """Return whether the values are one integer that is not negative."""
+    """Return whether there is exactly one value and it is an integer that is not negative."""
     number = parse_integer(values[0]) if len(values) == 1 else None
     return number is not None and number >= 0
 
 
-def find_rejection(pod: Pod, volumes: Volumes, well_known: frozenset[str]) -> str | None:
-    """Return the error with which Karpenter rejects the pod before scheduling, or None if it does not.
+def find_pod_rejection(pod: Pod, volumes: Volumes, well_known: frozenset[str]) -> str | None:
+    """Return the error with which Karpenter rejects the pod before scheduling, or None if it does not reject it.
 
-    The error is "" if the pod excludes Karpenter's nodes, because there is no event in that case.
+    The error is "" if the pod excludes Karpenter's nodes, because Karpenter writes no event about such a pod.
     """
-    if build_pod_requirements(pod).label(NODE_POOL).operator == DOES_NOT_EXIST:
+    if build_pod_requirements(pod).get_requirement(NODE_POOL).operator == DOES_NOT_EXIST:
         return ""
-    faults = list(_iter_requirement_errors(pod, well_known))
-    if fault := volumes.describe_fault(pod):
+    faults = list(_iter_pod_requirement_errors(pod, well_known))
+    if fault := volumes.describe_claim_fault_of_pod(pod):
         faults.append(fault)
     return f"Failed to schedule pod, {'; '.join(faults)}" if faults else None
 
 
-def _iter_requirement_errors(pod: Pod, well_known: frozenset[str]) -> Iterator[str]:
-    """Yield the errors in the pod's node selector and required node affinity."""
+def _iter_pod_requirement_errors(pod: Pod, well_known: frozenset[str]) -> Iterator[str]:
+    """Yield, in Karpenter's words, the errors in the pod's node selector and required node affinity."""
     for key, value in sorted(pod.spec.node_selector.items()):
         yield from iter_requirement_errors(key, IN, (value,), well_known)
     for term in get_required_terms(pod):

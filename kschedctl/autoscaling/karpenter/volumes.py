@@ -50,7 +50,10 @@ class Volumes:
     @cached_property
     def claims(self) -> dict[str, PersistentVolumeClaim]:
         """The claims by ``namespace/name``."""
-        return {f"{c.metadata.namespace}/{c.metadata.name}": c for c in self.cluster.persistent_volume_claims}
+        return {
+            f"{claim.metadata.namespace}/{claim.metadata.name}": claim
+            for claim in self.cluster.persistent_volume_claims
+        }
 
     @cached_property
     def volumes(self) -> dict[str, PersistentVolume]:
@@ -62,8 +65,8 @@ class Volumes:
         """The StorageClasses by name."""
         return {storage_class.metadata.name: storage_class for storage_class in self.cluster.storage_classes}
 
-    def describe_fault(self, pod: Pod) -> str:
-        """Describe in Karpenter's words the claim for which Karpenter rejects the pod, or return ""."""
+    def describe_claim_fault_of_pod(self, pod: Pod) -> str:
+        """Describe in Karpenter's words the first claim for which Karpenter rejects the pod, or return "" if none."""
         for volume in pod.spec.volumes:
             key = find_claim_key(pod, volume)
             if key and (fault := self._describe_claim_fault(key)):
@@ -71,7 +74,10 @@ class Volumes:
         return ""
 
     def _describe_claim_fault(self, key: str) -> str:
-        """Describe the fault of a claim, or return ""."""
+        """Describe the fault of the claim ``namespace/name``, or return "" if it has none.
+
+        The claim may be missing, may be in deletion, or may have a problem with its volume or StorageClass.
+        """
         claim = self.claims.get(key)
         name = key.partition("/")[2]
         if claim is None:
@@ -89,7 +95,10 @@ class Volumes:
         return self._describe_unbound_claim_fault(key, class_name)
 
     def _describe_bound_claim_fault(self, key: str, claim: PersistentVolumeClaim) -> str:
-        """Describe the fault of a claim that names a volume, or return ""."""
+        """Describe the fault of a claim that names a volume, or return "" if it has none.
+
+        The volume must exist and not be in deletion, and the claim must be marked as bound.
+        """
         volume = claim.spec.volume_name
         class_name = claim.spec.storage_class_name or ""
         persistent_volume = self.volumes.get(volume)
@@ -109,7 +118,10 @@ class Volumes:
         return ""
 
     def _describe_unbound_claim_fault(self, key: str, class_name: str) -> str:
-        """Describe the fault of a claim that names no volume, or return ""."""
+        """Describe the fault of a claim that names no volume, or return "" if it has none.
+
+        The claim must name a StorageClass that exists and does not bind volumes immediately.
+        """
         where = f"PersistentVolumeClaim={key}, StorageClass={class_name}"
         if not class_name:
             return f"unbound pvc must define a storage class ({where})"
@@ -125,9 +137,7 @@ class Volumes:
         """Return alternative node requirements of the pod's volumes, one of which a node must meet.
 
         An empty list means that any node will do, and None that an object is missing. The alternatives of several
-        volumes are combined in pairs, leaving out contradictory pairs unless all are contradictory. A PersistentVolume
-        without a claimRef counts as missing because upstream's test client does not find its claim. In a real cluster,
-        every bound volume has a claimRef.
+        volumes are combined in pairs, leaving out contradictory pairs unless all pairs are contradictory.
         """
         combinations: list[Requirements] = []
         for volume in pod.spec.volumes:
@@ -138,11 +148,14 @@ class Volumes:
                 continue
             pairs = list(product(combinations or [Requirements()], volume_requirements))
             consistent_pairs = [(left, right) for left, right in pairs if left.intersects(right)]
-            combinations = [left.plus(right) for left, right in consistent_pairs or pairs]
+            combinations = [left.combined_with(right) for left, right in consistent_pairs or pairs]
         return combinations
 
     def _find_volume_requirements(self, pod: Pod, volume: Volume) -> list[Requirements] | None:
-        """Return the alternative node requirements of one volume, or None if an object is missing."""
+        """Return the alternative node requirements of one volume, or None if an object is missing.
+
+        The list is empty if the volume allows any node.
+        """
         key = find_claim_key(pod, volume)
         if not key:
             return []
@@ -151,6 +164,7 @@ class Volumes:
             return None
         if claim.spec.volume_name:
             persistent_volume = self.volumes.get(claim.spec.volume_name)
+            # Upstream's test client finds no claim for a volume without a claimRef. Real bound volumes have one.
             if persistent_volume is None or persistent_volume.spec.claim_ref is None:
                 return None
             return list(_iter_volume_requirements(persistent_volume))
@@ -165,12 +179,15 @@ class Volumes:
         for volume in pod.spec.volumes:
             key = find_claim_key(pod, volume)
             claim = self.claims.get(key)
-            if claim is not None and (driver := self._find_driver(claim)):
+            if claim is not None and (driver := self._find_csi_driver(claim)):
                 volumes[driver] = volumes.get(driver, frozenset()) | {key}
         return volumes
 
-    def _find_driver(self, claim: PersistentVolumeClaim) -> str:
-        """Return the CSI driver that serves a claim, or "" if it is unknown."""
+    def _find_csi_driver(self, claim: PersistentVolumeClaim) -> str:
+        """Return the name of the CSI driver that serves a claim, or "" if it is unknown.
+
+        In-tree provisioners and EBS volumes are served by the CSI drivers that replaced them.
+        """
         if claim.spec.volume_name:
             volume = self.volumes.get(claim.spec.volume_name)
             if volume is None:
@@ -179,11 +196,16 @@ class Volumes:
                 return volume.spec.csi.driver
             return EBS if volume.spec.aws_elastic_block_store is not None else ""
         storage_class = self.classes.get(claim.spec.storage_class_name or "")
-        return CSI_NAMES.get(storage_class.provisioner, storage_class.provisioner) if storage_class else ""
+        if storage_class is None:
+            return ""
+        return CSI_NAMES.get(storage_class.provisioner, storage_class.provisioner)
 
 
 def find_claim_key(pod: Pod, volume: Volume) -> str:
-    """Return the ``namespace/name`` of the claim that a pod's volume uses, or ""."""
+    """Return the ``namespace/name`` of the claim that a pod's volume uses, or "" if it uses no claim.
+
+    The claim of an ephemeral volume is named after the pod and the volume.
+    """
     if volume.persistent_volume_claim is not None:
         return f"{pod.metadata.namespace}/{volume.persistent_volume_claim.claim_name}"
     if volume.ephemeral is not None:
@@ -192,7 +214,10 @@ def find_claim_key(pod: Pod, volume: Volume) -> str:
 
 
 def _iter_volume_requirements(volume: PersistentVolume) -> Iterator[Requirements]:
-    """Yield the requirements of each node affinity term of a volume. Hostnames of local volumes are ignored."""
+    """Yield the requirements of each node affinity term of a volume.
+
+    Hostnames of local volumes are ignored, because a new node has another hostname.
+    """
     affinity = volume.spec.node_affinity and volume.spec.node_affinity.required
     is_local = volume.spec.local is not None or volume.spec.host_path is not None
     for term in affinity.node_selector_terms if affinity else ():
@@ -205,14 +230,15 @@ def _iter_volume_requirements(volume: PersistentVolume) -> Iterator[Requirements
 
 
 def _iter_class_requirements(storage_class: StorageClass) -> Iterator[Requirements]:
-    """Yield the requirements of each allowed topology of a StorageClass."""
+    """Yield the node requirements of each allowed topology of a StorageClass that is not empty."""
     for term in storage_class.allowed_topologies:
         if term.match_label_expressions:
             yield _build_topology_requirements(term)
 
 
 def _build_topology_requirements(term: TopologySelectorTerm) -> Requirements:
-    """Return the requirements of an allowed topology."""
+    """Build the node requirements of an allowed topology of a StorageClass."""
     return Requirements.from_list(
-        LabelRequirement.from_operator(e.key, IN, e.values) for e in term.match_label_expressions
+        LabelRequirement.from_operator(expression.key, IN, expression.values)
+        for expression in term.match_label_expressions
     )

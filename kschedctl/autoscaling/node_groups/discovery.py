@@ -19,9 +19,15 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kinds import STATUS_MAP
 from kschedctl.api.node_pools import POOL_ANNOTATION, POOL_LABELS, PoolLabel, find_pool
 from kschedctl.api.objects import Node
-from kschedctl.autoscaling.node_groups.flags import RELEASE, Flags, parse_minor_version, read_flags
+from kschedctl.autoscaling.node_groups.flags import RELEASE, Flags, parse_autoscaler_flags, parse_minor_version
 from kschedctl.autoscaling.node_groups.machines import find_machine_groups
-from kschedctl.autoscaling.node_groups.status import BACKOFF, IN_PROGRESS, UNHEALTHY, AutoscalerStatus, read_status
+from kschedctl.autoscaling.node_groups.status import (
+    BACKOFF,
+    IN_PROGRESS,
+    UNHEALTHY,
+    AutoscalerStatus,
+    read_autoscaler_status,
+)
 from kschedctl.cluster import Cluster
 from kschedctl.text.counts import counted, first_few
 
@@ -76,13 +82,13 @@ class NodeGroups:
 
     @property
     def are_certain(self) -> bool:
-        """Whether these are certainly all of the autoscaler's groups, with the right limits."""
+        """Whether the groups are certainly complete and have the right limits."""
         return self.limits_known and not self.faults and not self.doubts
 
 
 def find_node_groups(cluster: Cluster, user_groups: UserGroups = UserGroups()) -> NodeGroups:
-    """Find the node groups of all sources and merge them, those of the user first. There may be none."""
-    flags = read_flags(cluster.autoscaler)
+    """Find the node groups of all sources and merge them. The user's groups come first. There may be no groups."""
+    flags = parse_autoscaler_flags(cluster.autoscaler)
     merger = _GroupMerger(cluster, user_groups, flags)
     groups, sources = merger.merge_groups()
     return NodeGroups(
@@ -98,13 +104,13 @@ def find_node_groups(cluster: Cluster, user_groups: UserGroups = UserGroups()) -
 
 
 def has_node_groups(cluster: Cluster) -> bool:
-    """Return whether the cluster itself defines node groups with limits."""
+    """Return whether the cluster's own objects or flags define node groups with limits."""
     has_status = any(config_map.metadata.name == STATUS_MAP for config_map in cluster.config_maps)
-    return has_status or bool(read_flags(cluster.autoscaler).groups or find_machine_groups(cluster).groups)
+    return has_status or bool(parse_autoscaler_flags(cluster.autoscaler).groups or find_machine_groups(cluster).groups)
 
 
 def _iter_flag_sources(instance: AutoscalerInstance | None, user_groups: UserGroups) -> Iterator[str]:
-    """Yield descriptions of where options and flags come from."""
+    """Yield descriptions of the sources of options and flags: the user, the instance, and a release's defaults."""
     if user_groups.options:
         yield f"options: {user_groups.where}"
     if instance is None:
@@ -132,7 +138,10 @@ class _GroupMerger:
         self.faults: list[str] = []
 
     def merge_groups(self) -> _SourcedGroups:
-        """Return the groups of the user, completed from the cluster, and then the other groups of the cluster."""
+        """Return the user's groups, completed from the cluster's, and then the other groups of the cluster.
+
+        If the cluster's groups come only from labels, only the user's groups are returned.
+        """
         cluster_groups = self._read_groups_of_cluster()
         user_documents = self._user_groups.groups
         if not user_documents:
@@ -140,6 +149,7 @@ class _GroupMerger:
         by_id = {str(group["id"]): group for group in cluster_groups.groups}
         completed = [{**by_id.get(str(group.get("id")), {}), **group} for group in user_documents]
         user_groups = list(self._iter_groups_with_nodes(completed, {}))
+
         user_ids = {group.get("id") for group in user_documents}
         other_groups = [group for name, group in by_id.items() if name not in user_ids]
         source = f"node groups: {self._user_groups.where}"
@@ -148,24 +158,26 @@ class _GroupMerger:
         return _SourcedGroups([*user_groups, *other_groups], (source, *cluster_groups.sources))
 
     def _read_groups_of_cluster(self) -> _SourcedGroups:
-        """Return the groups of the first source in the cluster that has any.
+        """Return the groups of the first source in the cluster that has any groups, and record faults and doubts.
 
         The sources are the status ConfigMaps, Cluster API, the flags and the node labels, in this order.
         """
         machines = find_machine_groups(self._cluster)
         self.faults += machines.faults
+        machine_group_by_id = {str(group["id"]): group for group in machines.groups}
         statuses = [
-            read_status(config_map)
+            read_autoscaler_status(config_map)
             for config_map in self._cluster.config_maps
             if config_map.metadata.name == STATUS_MAP
         ]
-        self.faults += [fault for status in statuses for fault in status.faults]
-        self.doubts += [f"node groups: {fault}" for status in statuses for fault in status.faults]
-        by_machines = {str(group["id"]): group for group in machines.groups}
+        for status in statuses:
+            self.faults += status.faults
+            self.doubts += [f"node groups: {fault}" for fault in status.faults]
+
         if any(status.groups for status in statuses):
-            groups = [group for status in statuses for group in self._iter_status_groups(status, by_machines)]
-            return _SourcedGroups(groups, tuple(f"node groups: {s.where}, {s.time}" for s in statuses))
-        if by_machines:
+            groups = [group for status in statuses for group in self._iter_status_groups(status, machine_group_by_id)]
+            return _SourcedGroups(groups, tuple(f"node groups: {status.where}, {status.time}" for status in statuses))
+        if machine_group_by_id:
             groups = [self._mark_unknown_template(group) for group in machines.groups]
             return _SourcedGroups(groups, ("node groups: Cluster API",))
         if self._flags.groups and self._cluster.autoscaler:
@@ -174,19 +186,18 @@ class _GroupMerger:
         return _SourcedGroups(_build_groups_by_label(self._cluster, self._user_groups.label), (BY_LABELS,))
 
     def _iter_status_groups(
-        self, status: AutoscalerStatus, by_machines: Mapping[str, JsonObject]
+        self, status: AutoscalerStatus, machine_group_by_id: Mapping[str, JsonObject]
     ) -> Iterator[JsonObject]:
         """Yield the groups of a status ConfigMap, completed with nodes and templates of Cluster API.
 
-        Active scale-ups are recorded.
+        Active scale-ups are recorded in ``active``.
         """
+        documents = []
         for group in status.groups:
             if group.scale_up == IN_PROGRESS and group.target > group.registered:
                 self.active[group.name] = group.target - group.registered
-        documents = []
-        for group in status.groups:
             document: dict[str, object] = {
-                **by_machines.get(group.name, {}),
+                **machine_group_by_id.get(group.name, {}),
                 "id": group.name,
                 "min": group.min,
                 "max": group.max,
@@ -197,23 +208,25 @@ class _GroupMerger:
             if UNHEALTHY in (group.scale_up, group.health):
                 document["unhealthy"] = True
             documents.append(document)
-        yield from self._iter_groups_with_nodes(documents, {group.name: group.registered for group in status.groups})
+        registered_counts = {group.name: group.registered for group in status.groups}
+        yield from self._iter_groups_with_nodes(documents, registered_counts)
 
     def _iter_groups_with_nodes(
-        self, groups: Sequence[JsonObject], registered: Mapping[str, int]
+        self, groups: Sequence[JsonObject], registered_counts: Mapping[str, int]
     ) -> Iterator[JsonObject]:
-        """Yield the groups with their nodes.
+        """Yield the groups with the names of their nodes. Groups that do not list their nodes get assigned nodes.
 
-        ``registered`` is the autoscaler's own count of each group's nodes. A different number is recorded as a doubt.
+        ``registered_counts`` is the autoscaler's own count of each group's nodes. A different number is recorded as a
+        doubt.
         """
         names = [str(group["id"]) for group in groups if "nodes" not in group]
-        members = assign_nodes(names, self._cluster.nodes, self._user_groups.label)
+        members = assign_nodes_to_groups(names, self._cluster.nodes, self._user_groups.label)
         self._record_unsure_nodes(members.unsure)
         for group in groups:
             name = str(group["id"])
-            nodes = members.nodes.get(name, []) if "nodes" not in group else group["nodes"]
+            nodes = group["nodes"] if "nodes" in group else members.nodes.get(name, [])
             assigned_count = len(nodes) if isinstance(nodes, list) else 0  # read_groups reports any other type
-            registered_count = registered.get(name, assigned_count)
+            registered_count = registered_counts.get(name, assigned_count)
             if registered_count != assigned_count:
                 registered_nodes = counted(registered_count, "node")
                 self.doubts.append(
@@ -222,15 +235,18 @@ class _GroupMerger:
             yield self._mark_unknown_template({"target": assigned_count, **group, "nodes": nodes})
 
     def _mark_unknown_template(self, group: JsonObject) -> JsonObject:
-        """Return the group with its template marked as unknown if it has neither nodes nor a template."""
+        """Return the group, with its template marked as unknown if it has neither nodes nor a template.
+
+        A mark that the group does not need is removed.
+        """
         if group.get("nodes") or group.get("template"):
             return {name: value for name, value in group.items() if name != UNKNOWN}
-        if "template" in group:  # an empty template says that there is none
+        if "template" in group:  # an empty template says that the provider knows none
             return group
         return {**group, UNKNOWN: True}
 
     def _record_unsure_nodes(self, unsure: Mapping[str, Iterable[str]]) -> None:
-        """Record a doubt about nodes that could belong to several groups."""
+        """Record one doubt about all nodes that could belong to several groups. It names the first such node."""
         if unsure:
             node, groups = next(iter(unsure.items()))
             more = f" (and {counted(len(unsure) - 1, 'more node')})" if len(unsure) > 1 else ""
@@ -238,7 +254,10 @@ class _GroupMerger:
 
 
 def _build_groups_by_label(cluster: Cluster, label: str) -> list[JsonObject]:
-    """Build a group from each value of a node label. The groups have no limits."""
+    """Build a group without limits from each value of a node label, sorted by value.
+
+    Without ``label``, the well-known labels of cloud providers are used.
+    """
     groups: dict[str, list[str]] = {}
     for node in cluster.nodes:
         pool = node.metadata.labels.get(label, "") if label else find_pool(node)
@@ -259,8 +278,11 @@ class Members(NamedTuple):
     """Node -> the groups to which it could belong."""
 
 
-def assign_nodes(groups: Sequence[str], nodes: Sequence[Node], label: str = "") -> Members:
-    """Assign nodes to groups by well-known labels, naming conventions of clouds and the user's label."""
+def assign_nodes_to_groups(groups: Sequence[str], nodes: Sequence[Node], label: str = "") -> Members:
+    """Assign nodes to groups by the user's label, well-known labels, and naming conventions of clouds.
+
+    Nodes that match several groups are returned as unsure, and nodes that match none are left out.
+    """
     index = _GroupIndex(groups)
     by_group: dict[str, list[str]] = {group: [] for group in groups}
     unsure: dict[str, tuple[str, ...]] = {}
@@ -285,8 +307,11 @@ class _GroupIndex:
         self._by_value: dict[tuple[str, str], tuple[str, ...]] = {}
 
     def find_groups(self, node: Node, label: str) -> tuple[str, ...]:
-        """Return the groups to which the node could belong. There is usually one."""
-        for name in _iter_group_names(node, label):
+        """Return the groups to which the node could belong, usually one. ``label`` is the user's label for groups.
+
+        Names that match exactly are preferred to patterns for labels.
+        """
+        for name in _iter_possible_group_names(node, label):
             if exact := self._exact.get(name.casefold()):
                 return tuple(exact)
         for pool_label in _PATTERNS:
@@ -296,25 +321,27 @@ class _GroupIndex:
         return ()
 
     def _match_pattern(self, label: PoolLabel, value: str) -> tuple[str, ...]:
-        """Return the groups whose names match a label's pattern for this value."""
-        key = label.key, value
-        if key not in self._by_value:
+        """Return the groups whose names match a label's pattern for this value. The result is cached."""
+        cache_key = label.key, value
+        if cache_key not in self._by_value:
             pattern = re.compile(label.group_pattern.format(re.escape(value)))
-            self._by_value[key] = tuple(group for group in self._groups if pattern.fullmatch(group))
-        return self._by_value[key]
+            self._by_value[cache_key] = tuple(group for group in self._groups if pattern.fullmatch(group))
+        return self._by_value[cache_key]
 
 
-def _iter_group_names(node: Node, label: str) -> Iterator[str]:
-    """Yield possible names of the node's group, most reliable first."""
+def _iter_possible_group_names(node: Node, label: str) -> Iterator[str]:
+    """Yield possible names of the node's group, the most reliable first.
+
+    They come from the user's label, annotations, the provider ID, well-known labels and the node's name.
+    """
     labels = node.metadata.labels
     annotations = node.metadata.annotations
-    name = node.metadata.name
     yield from (labels[key] for key in (label, DIGITALOCEAN_ID) if key in labels)
     yield from (annotations[key] for key in (POOL_ANNOTATION, OWNER_NAME) if key in annotations)
     yield annotations.get(OWNER_NAME, "").rpartition("-")[0]  # the MachineDeployment of a MachineSet
     if scale_set := _SCALE_SET.search(node.spec.provider_id):
         yield scale_set[1]
     yield from (labels[pool_label.key] for pool_label in POOL_LABELS if pool_label.key in labels)
-    base = name.rpartition("-")[0]
+    base = node.metadata.name.rpartition("-")[0]
     yield f"{base}-grp"  # GKE: instances are named like their group, with a random suffix for grp
     yield base.rpartition("-")[0]  # Gardener: the MachineDeployment's name and two more words

@@ -18,35 +18,35 @@ _FALSE = ("false", "0", "f")
 
 
 def _parse_boolean(values: tuple[str, ...]) -> object:
-    """Parse the last value as a boolean."""
+    """Parse the last value of a flag as a boolean. Values other than false, 0 and f count as true."""
     return values[-1].lower() not in _FALSE
 
 
-def _parse_text(values: tuple[str, ...]) -> object:
-    """Return the last value unchanged."""
+def _get_last_value(values: tuple[str, ...]) -> object:
+    """Return the last value of a flag unchanged, because later values override earlier ones."""
     return values[-1]
 
 
 def _parse_integer(values: tuple[str, ...]) -> object:
-    """Parse the last value as an integer. Raises ValueError."""
+    """Parse the last value of a flag as an integer. Raises ValueError."""
     return int(values[-1])
 
 
 def _parse_float(values: tuple[str, ...]) -> object:
-    """Parse the last value as a number. Raises ValueError."""
+    """Parse the last value of a flag as a number. Raises ValueError."""
     return float(values[-1])
 
 
-def _parse_list(values: tuple[str, ...]) -> object:
-    """Return all values as a list."""
+def _list_all_values(values: tuple[str, ...]) -> object:
+    """Return all values of a flag that may be repeated as a list."""
     return list(values)
 
 
 OPTIONS: Mapping[str, tuple[str, Callable[[tuple[str, ...]], object]]] = {
     "expander": ("expander", ",".join),
     "balance-similar-node-groups": ("balanceSimilarNodeGroups", _parse_boolean),
-    "balancing-ignore-label": ("balancingIgnoreLabels", _parse_list),
-    "balancing-label": ("balancingLabels", _parse_list),
+    "balancing-ignore-label": ("balancingIgnoreLabels", _list_all_values),
+    "balancing-label": ("balancingLabels", _list_all_values),
     "scale-down-utilization-threshold": ("scaleDownUtilizationThreshold", _parse_float),
     "scale-down-gpu-utilization-threshold": ("scaleDownGpuUtilizationThreshold", _parse_float),
     "scale-down-unready-enabled": ("scaleDownUnreadyEnabled", _parse_boolean),
@@ -54,10 +54,10 @@ OPTIONS: Mapping[str, tuple[str, Callable[[tuple[str, ...]], object]]] = {
     "skip-nodes-with-local-storage": ("skipNodesWithLocalStorage", _parse_boolean),
     "skip-nodes-with-custom-controller-pods": ("skipNodesWithCustomControllerPods", _parse_boolean),
     "min-replica-count": ("minReplicaCount", _parse_integer),
-    "blocking-system-pod-distruption-timeout": ("bspDisruptionTimeout", _parse_text),
+    "blocking-system-pod-distruption-timeout": ("bspDisruptionTimeout", _get_last_value),
     "ignore-daemonsets-utilization": ("ignoreDaemonSetsUtilization", _parse_boolean),
     "ignore-mirror-pods-utilization": ("ignoreMirrorPodsUtilization", _parse_boolean),
-    "new-pod-scale-up-delay": ("newPodScaleUpDelay", _parse_text),
+    "new-pod-scale-up-delay": ("newPodScaleUpDelay", _get_last_value),
     "max-nodes-total": ("maxNodesTotal", _parse_integer),
     "max-nodes-per-scaleup": ("maxNodesPerScaleUp", _parse_integer),
     "max-scale-down-parallelism": ("maxScaleDownParallelism", _parse_integer),
@@ -66,7 +66,7 @@ OPTIONS: Mapping[str, tuple[str, Callable[[tuple[str, ...]], object]]] = {
     "force-ds": ("forceDaemonSets", _parse_boolean),
     "scale-up-from-zero": ("scaleUpFromZero", _parse_boolean),
     "scaleup-simulation-for-skipped-node-groups-enabled": ("scaleUpSimulationForSkippedNodeGroups", _parse_boolean),
-    "status-taint": ("statusTaints", _parse_list),
+    "status-taint": ("statusTaints", _list_all_values),
 }
 """Flag -> the option it sets and the parser of its values."""
 WAIT_FLAGS = {
@@ -92,10 +92,11 @@ class Flags(NamedTuple):
     """Flag -> how long nodes wait."""
 
 
-def read_flags(instance: AutoscalerInstance | None) -> Flags:
-    """Parse the flags of the instance into options and node groups.
+def parse_autoscaler_flags(instance: AutoscalerInstance | None) -> Flags:
+    """Parse the flags of the autoscaler's instance into options and node groups. Without an instance, there are none.
 
-    Defaults of its release that differ from those of 1.36 are included.
+    Where the defaults of its release differ from the defaults of 1.36, they are included. Invalid values are left out
+    and described as faults.
     """
     flag_values = instance.flags if instance else {}
     options: dict[str, object] = dict(_iter_old_defaults(instance))
@@ -107,12 +108,13 @@ def read_flags(instance: AutoscalerInstance | None) -> Flags:
                 option, parse_values = OPTIONS[name]
                 options[option] = parse_values(values)
             elif name == "nodes":
-                groups += map(_parse_group, values)
+                groups += map(_parse_nodes_flag_value, values)
         except ValueError:
             where = instance.where if instance else ""
             faults.append(f"{where}: --{name}={values[-1]}: invalid value")
+
     startup_taints = [*flag_values.get("startup-taint", ()), *flag_values.get("ignore-taint", ())]
-    limits = dict(_iter_limits(flag_values, faults))
+    limits = dict(_iter_resource_limits(flag_values, faults))
     if startup_taints:
         options["startupTaints"] = startup_taints
     if limits:
@@ -125,27 +127,30 @@ def parse_minor_version(instance: AutoscalerInstance | None) -> int | None:
     """Return the minor version of the instance, such as 31 for ``v1.31.2``, or None if its version is unknown."""
     if instance is None:
         return None
-    major, _, rest = instance.version.removeprefix("v").partition(".")
-    minor = rest.partition(".")[0]
+    major, _, minor_and_patch = instance.version.removeprefix("v").partition(".")
+    minor = minor_and_patch.partition(".")[0]
     return int(minor) if major == "1" and minor.isdecimal() else None
 
 
 def _iter_old_defaults(instance: AutoscalerInstance | None) -> Iterator[tuple[str, object]]:
-    """Yield the options whose defaults differ in the instance's release."""
+    """Yield the options whose defaults in the instance's release differ from 1.36, with these defaults."""
     minor = parse_minor_version(instance)
     for since, options in DEFAULTS_BEFORE:
         if minor is not None and minor < since:
             yield from options.items()
 
 
-def _parse_group(text: str) -> JsonObject:
-    """Parse a node group of the form ``min:max:name``. Raises ValueError."""
-    least, most, name = text.split(":", 2)
-    return {"id": name, "min": int(least), "max": int(most)}
+def _parse_nodes_flag_value(text: str) -> JsonObject:
+    """Parse a value of the flag ``--nodes``, of the form ``min:max:name``, to a node group. Raises ValueError."""
+    minimum, maximum, name = text.split(":", 2)
+    return {"id": name, "min": int(minimum), "max": int(maximum)}
 
 
-def _iter_limits(flags: Mapping[str, tuple[str, ...]], faults: list[str]) -> Iterator[tuple[str, JsonObject]]:
-    """Yield the cluster-wide limits on CPU cores, memory bytes and GPUs. Add invalid values to ``faults``."""
+def _iter_resource_limits(flags: Mapping[str, tuple[str, ...]], faults: list[str]) -> Iterator[tuple[str, JsonObject]]:
+    """Yield the cluster-wide limits on CPU cores, memory in bytes and GPUs, by resource or GPU type.
+
+    Descriptions of invalid values are added to ``faults``.
+    """
     limit_texts: list[tuple[str, str]] = []
     limit_texts += [("cpu", text) for text in flags.get("cores-total", ())[-1:]]
     limit_texts += [("memory", text) for text in flags.get("memory-total", ())[-1:]]
@@ -154,8 +159,8 @@ def _iter_limits(flags: Mapping[str, tuple[str, ...]], faults: list[str]) -> Ite
         limit_texts.append((gpu_type, limits))
     for resource, text in limit_texts:
         unit = GIB if resource == "memory" else 1
-        least, colon, most = text.partition(":")
-        if colon and least.isdecimal() and most.isdecimal():
-            yield resource, {"min": int(least) * unit, "max": int(most) * unit}
+        minimum, _, maximum = text.partition(":")
+        if minimum.isdecimal() and maximum.isdecimal():
+            yield resource, {"min": int(minimum) * unit, "max": int(maximum) * unit}
         else:
             faults.append(f"limit of {resource}: {text}: expected MIN:MAX")

@@ -42,25 +42,29 @@ class MachineGroups(NamedTuple):
 
 
 def find_machine_groups(cluster: Cluster) -> MachineGroups:
-    """Build node groups from MachineDeployments, MachinePools and unowned MachineSets that have limits."""
+    """Build node groups from MachineDeployments, MachinePools and unowned MachineSets with a maximum size.
+
+    Paused objects are left out, and invalid objects are described as faults.
+    """
     groups: list[JsonObject] = []
     faults: list[str] = []
     nodes = _map_nodes_by_group(cluster)
     for kind, api_group, owner in _iter_scalable_objects(cluster):
         name = f"{kind}/{owner.metadata.namespace}/{owner.metadata.name}"
         try:
-            least, most = (_parse_limit(owner.metadata, api_group, bound) for bound in ("min", "max"))
-            if least > most:
-                raise ValueError(f"min size {least} is above max size {most}")
-            if most and owner.metadata.annotations.get(PAUSED) is None:
-                groups.append(_build_group(name, owner, (least, most), tuple(nodes.get(name, ()))))
+            minimum = _parse_size_annotation(owner.metadata, api_group, "min")
+            maximum = _parse_size_annotation(owner.metadata, api_group, "max")
+            if minimum > maximum:
+                raise ValueError(f"min size {minimum} is above max size {maximum}")
+            if maximum and owner.metadata.annotations.get(PAUSED) is None:
+                groups.append(_build_machine_group(name, owner, (minimum, maximum), nodes.get(name, ())))
         except ValueError as error:
             faults.append(f"{name}: {error}")
     return MachineGroups(tuple(groups), tuple(faults))
 
 
 def _iter_scalable_objects(cluster: Cluster) -> Iterator[tuple[str, str, Owner]]:
-    """Yield each object that may be a node group, with its kind and the API group of its annotations."""
+    """Yield each object that may be a node group: its kind, the API group of its annotations, and the object."""
     yield from (("MachineDeployment", CLUSTER_API, deployment) for deployment in cluster.machine_deployments)
     for api_group, machine_sets in ((CLUSTER_API, cluster.machine_sets), (OPENSHIFT, cluster.openshift_machine_sets)):
         yield from (
@@ -72,12 +76,15 @@ def _iter_scalable_objects(cluster: Cluster) -> Iterator[tuple[str, str, Owner]]
 
 
 def _get_owner_name(meta: ObjectMeta, kind: str) -> str:
-    """Return the name of the object's owner of this kind, or ""."""
+    """Return the name of the object's first owner of this kind, or "" if it has no such owner."""
     return next((owner.name for owner in meta.owner_references if owner.kind == kind), "")
 
 
-def _parse_limit(meta: ObjectMeta, api_group: str, bound: str) -> int:
-    """Parse the minimum or maximum size in an object's annotation, 0 if it has none. Raises ValueError."""
+def _parse_size_annotation(meta: ObjectMeta, api_group: str, bound: str) -> int:
+    """Return the size in an object's annotation, or 0 without an annotation. ``bound`` is min or max.
+
+    Raises ValueError.
+    """
     key = f"{api_group}/cluster-api-autoscaler-node-group-{bound}-size"
     value = meta.annotations.get(key, "0")
     if not value.isdecimal():
@@ -85,33 +92,41 @@ def _parse_limit(meta: ObjectMeta, api_group: str, bound: str) -> int:
     return int(value)
 
 
-def _build_group(name: str, owner: Owner, limits: tuple[int, int], nodes: Sequence[str]) -> JsonObject:
-    """Build the node group of an object. Raises ValueError."""
-    template = _build_template(owner)
+def _build_machine_group(name: str, owner: Owner, limits: tuple[int, int], nodes: Sequence[str]) -> JsonObject:
+    """Build the node group of an object with its limits, nodes and options, and a template if its size is known.
+
+    ``limits`` are the minimum and the maximum. Raises ValueError.
+    """
+    template = _build_template_node(owner)
     target = len(nodes) if owner.spec.replicas is None else owner.spec.replicas
-    least, most = limits
-    group: dict[str, object] = {"id": name, "min": least, "max": most, "target": target, "nodes": list(nodes)}
+    minimum, maximum = limits
+    group: dict[str, object] = {"id": name, "min": minimum, "max": maximum, "target": target, "nodes": list(nodes)}
     if template:
         group |= {"template": template, "templatePods": [KUBE_PROXY]}
-    options = {OPTIONS[key]: value for key, value in _iter_options(owner.metadata)}
+    options = {OPTIONS[key]: value for key, value in _iter_annotated_options(owner.metadata)}
     if options:
         group["options"] = options
     return group
 
 
-def _iter_options(meta: ObjectMeta) -> Iterator[tuple[str, float]]:
+def _iter_annotated_options(meta: ObjectMeta) -> Iterator[tuple[str, float]]:
     """Yield the names and values of the autoscaling options in the annotations. Raises ValueError."""
     prefix = f"{CLUSTER_API}/autoscaling-options-"
     for key, value in meta.annotations.items():
-        if key.removeprefix(prefix) in OPTIONS:
-            yield key.removeprefix(prefix), float(value)
+        option = key.removeprefix(prefix)
+        if option in OPTIONS:
+            yield option, float(value)
 
 
 # -- nodes --------------------------------------------------------------------------------------------------------
 
 
 def _map_nodes_by_group(cluster: Cluster) -> dict[str, list[str]]:
-    """Return the names of each group's nodes, from machines or else from the nodes' owner annotations."""
+    """Return the names of the nodes in each group.
+
+    A node belongs to the group of the MachinePool or Machine that refers to it, or else of the MachineSet that its
+    annotation names.
+    """
     by_group: dict[str, list[str]] = {}
     group_of_set = _map_groups_by_machine_set(cluster)
 
@@ -127,16 +142,20 @@ def _map_nodes_by_group(cluster: Cluster) -> dict[str, list[str]]:
             assigned.add(machine.status.node_ref.name)
 
     # nodes with an annotation that names their MachineSet
-    by_name = {name: group for (_, name), group in group_of_set.items()}
+    group_by_set_name = {name: group for (_, name), group in group_of_set.items()}
     for node in cluster.nodes:
-        group = by_name.get(node.metadata.annotations.get(f"{CLUSTER_API}/owner-name", ""), "")
+        owner_name = node.metadata.annotations.get(f"{CLUSTER_API}/owner-name", "")
+        group = group_by_set_name.get(owner_name, "")
         if group and node.metadata.name not in assigned:
             by_group.setdefault(group, []).append(node.metadata.name)
     return by_group
 
 
 def _map_groups_by_machine_set(cluster: Cluster) -> dict[tuple[str, str], str]:
-    """Return the group of each MachineSet by namespace and name: its MachineDeployment, or the MachineSet itself."""
+    """Return the id of each MachineSet's group, by namespace and name.
+
+    The group is the MachineDeployment that owns the MachineSet, or else the MachineSet itself.
+    """
     group_of_set: dict[tuple[str, str], str] = {}
     for machine_set in (*cluster.machine_sets, *cluster.openshift_machine_sets):
         namespace, name = machine_set.metadata.namespace, machine_set.metadata.name
@@ -149,7 +168,10 @@ def _map_groups_by_machine_set(cluster: Cluster) -> dict[tuple[str, str], str]:
 
 
 def _find_machine_group(machine: Machine, group_of_set: Mapping[tuple[str, str], str]) -> str:
-    """Return the group to which a machine belongs, or "" if it is unknown."""
+    """Return the id of the group to which a machine belongs, or "" if it is unknown.
+
+    ``group_of_set`` has the groups of MachineSets by namespace and name.
+    """
     namespace = machine.metadata.namespace
     if pool := _get_owner_name(machine.metadata, "MachinePool"):
         return f"MachinePool/{namespace}/{pool}"
@@ -159,69 +181,73 @@ def _find_machine_group(machine: Machine, group_of_set: Mapping[tuple[str, str],
 # -- templates ----------------------------------------------------------------------------------------------------
 
 
-def _build_template(owner: Owner) -> JsonObject | None:
-    """Build the template node from the object's annotations. Raises ValueError.
+def _build_template_node(owner: Owner) -> JsonObject | None:
+    """Build the template node of an object from its annotations and its machine template. Raises ValueError.
 
-    Return None if the annotations lack CPU or memory.
+    Return None if the annotations do not tell CPU and memory.
     """
-    capacity = dict(_iter_capacity(owner.metadata.annotations))
+    capacity = dict(_iter_annotated_capacity(owner.metadata.annotations))
     if not {"cpu", "memory"} <= capacity.keys():
         return None
-    generic = {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
-    labels = {
-        **generic,
-        **_get_copied_labels(owner),
-        **dict(_iter_pairs(owner.metadata.annotations.get(f"{CAPACITY}/labels", ""))),
-    }
+    default_labels = {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
+    annotated_labels = dict(_iter_key_value_pairs(owner.metadata.annotations.get(f"{CAPACITY}/labels", "")))
+    labels = {**default_labels, **_get_copied_labels(owner), **annotated_labels}
     status = {"capacity": capacity, "allocatable": capacity, "conditions": [{"type": "Ready", "status": "True"}]}
     meta = {"name": owner.metadata.name, "labels": labels}
-    return {"metadata": meta, "spec": {"taints": list(_iter_taints(owner))}, "status": status}
+    return {"metadata": meta, "spec": {"taints": list(_iter_new_node_taints(owner))}, "status": status}
 
 
-def _iter_capacity(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield each resource in the annotations with its amount. Raises ValueError."""
+def _iter_annotated_capacity(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield each resource in the annotations with its amount. Raises ValueError.
+
+    OpenShift has annotations of its own. The maximum number of pods has a default.
+    """
     for resource, keys, unit in (
         ("cpu", (f"{CAPACITY}/cpu", f"{OPENSHIFT}/vCPU"), ""),
         ("memory", (f"{CAPACITY}/memory",), ""),
         ("memory", (f"{OPENSHIFT}/memoryMb",), "Mi"),
         ("ephemeral-storage", (f"{CAPACITY}/ephemeral-disk",), ""),
     ):
-        if value := next((annotations[key] for key in keys if annotations.get(key)), ""):
-            parse(value + unit)
+        value = next((annotations[key] for key in keys if annotations.get(key)), "")
+        if value:
+            parse(value + unit)  # only for its errors
             yield resource, value + unit
-    count = annotations.get(f"{CAPACITY}/gpu-count") or annotations.get(f"{OPENSHIFT}/GPU") or "0"
-    type = annotations.get(f"{CAPACITY}/gpu-type") or ("nvidia.com/gpu" if f"{OPENSHIFT}/GPU" in annotations else "")
-    if int(count) and type:
-        yield type, count
+
+    gpu_count = annotations.get(f"{CAPACITY}/gpu-count") or annotations.get(f"{OPENSHIFT}/GPU") or "0"
+    openshift_gpu_type = "nvidia.com/gpu" if f"{OPENSHIFT}/GPU" in annotations else ""
+    gpu_type = annotations.get(f"{CAPACITY}/gpu-type") or openshift_gpu_type
+    if int(gpu_count) and gpu_type:
+        yield gpu_type, gpu_count
+
     pods = annotations.get(f"{CAPACITY}/maxPods") or annotations.get(f"{OPENSHIFT}/maxPods") or DEFAULT_MAX_PODS
     yield "pods", str(int(pods))
 
 
 def _get_copied_labels(owner: Owner) -> dict[str, str]:
-    """Return the labels that Cluster API copies to nodes."""
+    """Return the labels of the object's machine template that Cluster API copies to nodes."""
     labels = owner.spec.template.spec.metadata.labels
     return {key: value for key, value in labels.items() if key.partition("/")[0].endswith(COPIED_DOMAINS)}
 
 
-def _iter_pairs(text: str) -> Iterable[tuple[str, str]]:
-    """Yield the keys and values of a text such as ``a=b,c=d``."""
+def _iter_key_value_pairs(text: str) -> Iterable[tuple[str, str]]:
+    """Yield the keys and values of a text such as ``a=b,c=d``. Items without an equals sign are ignored."""
     for part in text.split(","):
         key, equals, value = part.partition("=")
         if equals:
             yield key, value
 
 
-def _iter_taints(owner: Owner) -> Iterator[JsonObject]:
-    """Yield the taints of new nodes, from the object's template and its annotation.
+def _iter_new_node_taints(owner: Owner) -> Iterator[JsonObject]:
+    """Yield the taints of new nodes, from the object's machine template and its annotation.
 
-    The annotation takes precedence over taints with the same key and effect.
+    The annotation has the form ``key=value:effect,…`` and takes precedence for the same key and effect.
     """
     taints: dict[tuple[str, str], JsonObject] = {}
     for taint in owner.spec.template.spec.taints:
         taints[taint.key, taint.effect] = {"key": taint.key, "value": taint.value, "effect": taint.effect}
     for part in owner.metadata.annotations.get(f"{CAPACITY}/taints", "").split(","):
-        head, colon, effect = part.partition(":")
-        key, _, value = head.partition("=")
+        key_and_value, colon, effect = part.partition(":")
+        key, _, value = key_and_value.partition("=")
         if colon:
             taints[key, effect] = {"key": key, "value": value, "effect": effect}
     yield from taints.values()

@@ -87,18 +87,20 @@ class _Group(Struct, frozen=True):
     scale_up: _ScaleUp
 
 
-def read_status(config_map: ConfigMap) -> AutoscalerStatus:
-    """Parse a status ConfigMap. Parts that cannot be read are described as faults."""
+def read_autoscaler_status(config_map: ConfigMap) -> AutoscalerStatus:
+    """Parse a status ConfigMap in its YAML form or its text form. What cannot be read is described as a fault."""
     where = f"ConfigMap {config_map.metadata.namespace}/{config_map.metadata.name}"
     text = config_map.data.get(KEY)
     if text is None:
         return AutoscalerStatus(where, "", (), (f'{where}: no key "{KEY}"',))
-    place = f"{where}, {KEY}"
-    return _parse_text(place, text) if text.startswith("Cluster-autoscaler") else _parse_yaml(place, text)
+    key_path = f"{where}, {KEY}"
+    if text.startswith("Cluster-autoscaler"):
+        return _parse_text_status(key_path, text)
+    return _parse_yaml_status(key_path, text)
 
 
-def _parse_yaml(where: str, text: str) -> AutoscalerStatus:
-    """Parse the YAML form, which is written since 1.30."""
+def _parse_yaml_status(where: str, text: str) -> AutoscalerStatus:
+    """Parse the YAML form of the status, which is written since 1.30. ``where`` describes the place for faults."""
     import yaml  # noqa: PLC0415 - few clusters have such a ConfigMap
 
     try:
@@ -109,6 +111,7 @@ def _parse_yaml(where: str, text: str) -> AutoscalerStatus:
         return AutoscalerStatus(where, "", (), (f"{where}: invalid YAML{line}, perhaps truncated",))
     if not isinstance(document, Mapping):
         return AutoscalerStatus(where, "", (), (f"{where}: not what the Cluster Autoscaler writes",))
+
     time = str(document.get("time") or "")
     documents = document.get("nodeGroups") or ()
     faults = [] if time else [f"{where}: truncated: the time is missing"]
@@ -116,17 +119,22 @@ def _parse_yaml(where: str, text: str) -> AutoscalerStatus:
         faults.append(f"{where}: {NO_GROUPS}")
     if not isinstance(documents, list):
         return AutoscalerStatus(where, time, (), (*faults, f"{where}: nodeGroups: expected array"))
+
     groups: list[NodeGroupStatus] = []
     for index, group in enumerate(documents):
         try:
-            groups.append(_build_group_status(convert_builtins(_quote_name(drop_nulls(group)), _Group)))
+            cleaned_group = _convert_name_to_text(drop_nulls(group))
+            groups.append(_build_group_status(convert_builtins(cleaned_group, _Group)))
         except msgspec.ValidationError as error:
             faults.append(f"{where}: nodeGroups[{index}]: {error}")
     return AutoscalerStatus(where, time, tuple(groups), tuple(faults))
 
 
-def _quote_name(group: object) -> object:
-    """Return the group with its name as a string, because YAML reads some names as numbers."""
+def _convert_name_to_text(group: object) -> object:
+    """Return the group with its name as a string, because YAML reads some names as numbers.
+
+    Anything that is not a group with a name is returned unchanged.
+    """
     if not isinstance(group, dict) or "name" not in group:
         return group
     return {**group, "name": str(group["name"])}
@@ -148,8 +156,8 @@ def _build_group_status(group: _Group) -> NodeGroupStatus:
     )
 
 
-def _parse_text(where: str, text: str) -> AutoscalerStatus:
-    """Parse the text form, which was written up to 1.29."""
+def _parse_text_status(where: str, text: str) -> AutoscalerStatus:
+    """Parse the text form of the status, which was written up to 1.29. ``where`` describes the place for faults."""
     time = _TIME.search(text)
     groups: list[NodeGroupStatus] = []
     faults: list[str] = [] if time else [f"{where}: truncated: the time is missing"]
@@ -160,12 +168,12 @@ def _parse_text(where: str, text: str) -> AutoscalerStatus:
         if health is None or scale_up is None:
             faults.append(f"{where}: node group {name}: {'Health' if health is None else 'ScaleUp'} is missing")
             continue
-        state, _, registered, target, least, most = health.groups()
+        state, _, registered, target, minimum, maximum = health.groups()
         groups.append(
             NodeGroupStatus(
                 name,
-                int(least),
-                int(most),
+                int(minimum),
+                int(maximum),
                 target=int(target),
                 registered=int(registered),
                 health=state,
@@ -176,7 +184,7 @@ def _parse_text(where: str, text: str) -> AutoscalerStatus:
 
 
 def _iter_group_blocks(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the name of each group and the text up to the next group."""
+    """Yield the name of each group in the text form, and the text about it, up to the next group."""
     starts = list(_GROUP.finditer(text))
     ends = [*(start.start() for start in starts[1:]), len(text)]
     for start, end in zip(starts, ends, strict=False):  # without groups, there is one end and no start

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kschedctl.api.resource_names import CPU, format_amount, format_in_one_unit
+from kschedctl.api.resource_names import format_for_sentence
 from kschedctl.commands.audit.leader.report import DifferentSetting, LeaderSection, SchedulerLease, ServedName
 from kschedctl.commands.audit.packing.report import PackingSection, PoolRoom, TypicalPods
 from kschedctl.commands.audit.placed.report import OvercommittedNode, PlacedSection
@@ -33,7 +33,7 @@ from kschedctl.render.page import (
     section,
 )
 from kschedctl.render.plots.plot import build_bar_plot
-from kschedctl.render.sections import describe_message
+from kschedctl.render.sections import build_why_cell, describe_message
 from kschedctl.render.tables import ROWS_SHOWN, build_struct_table, build_table, format_rounded, keep_row
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.placements import NO_POOL, EvictionFate
@@ -152,10 +152,7 @@ def _build_overcommitted_table(nodes: Sequence[OvercommittedNode], style: Style)
     for node in nodes:
         node_cells = (node.node, node.resource, _format_requested_of_allocatable(node))
         for arrival in node.arrivals:
-            if node.resource == CPU:
-                requests = format_rounded(CPU, arrival.requests)
-            else:
-                requests = format_amount(node.resource, arrival.requests)
+            requests = format_rounded(node.resource, arrival.requests)
             pod = Marked(arrival.pod, Tone.WARNING) if arrival.beyond else arrival.pod
             rows.append((*node_cells, pod, requests, arrival.at or "?"))
             node_cells = ("", "", "")  # only the first row of a node names it
@@ -165,12 +162,9 @@ def _build_overcommitted_table(nodes: Sequence[OvercommittedNode], style: Style)
 
 
 def _format_requested_of_allocatable(node: OvercommittedNode) -> str:
-    """Return the requested and the allocatable amount in the same unit, such as ``9 of 8``."""
-    if node.resource == CPU:
-        requested, allocatable = format_rounded(CPU, node.requested), format_rounded(CPU, node.allocatable)
-    else:
-        requested, allocatable = format_in_one_unit(node.resource, node.requested, node.allocatable)
-    return f"{requested} of {allocatable}"
+    """Return the requested and the allocatable amount in the same unit, such as ``9 of 8 CPUs``."""
+    (requested, allocatable), unit = format_for_sentence(node.resource, node.requested, node.allocatable)
+    return f"{requested} of {allocatable} {unit}"
 
 
 def build_topology_evidence(report: TopologySection, style: Style) -> Page:
@@ -339,7 +333,7 @@ def build_packing_evidence(report: PackingSection, style: Style) -> Page:
         *build_struct_table(report.stranded, style),
         *typical_pods,
         *_build_trial_drains(report, style),
-        *build_struct_table(report.kept, style, limit=MAX_ROWS),
+        *build_struct_table(report.kept, style, {"why": lambda node: build_why_cell(node.why, style)}, limit=MAX_ROWS),
     )
 
 

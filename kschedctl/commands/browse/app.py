@@ -21,6 +21,8 @@ from kschedctl.commands.browse.answer_pane import AnswerPane
 from kschedctl.commands.browse.answers import (
     NODES,
     REMEDIES,
+    TABS,
+    WHY,
     AnsweredQuestion,
     LaidOutAnswer,
     describe_remedy,
@@ -38,13 +40,31 @@ from kschedctl.commands.browse.listing import (
 )
 from kschedctl.commands.browse.screens import KEYS, DetailsScreen, HelpScreen, LinesScreen, TextScreen
 from kschedctl.commands.browse.session import BrowseSession, format_commands
-from kschedctl.commands.browse.status_lines import AS_IF, SEARCH, SEARCH_NODES, AskLine, HeaderLine, KeyLine, NoteLine
+from kschedctl.commands.browse.status_lines import (
+    AS_IF,
+    GO_TO_PLACE,
+    SEARCH,
+    SEARCH_NODES,
+    AskLine,
+    HeaderLine,
+    KeyLine,
+    NoteLine,
+)
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.commands.remedies.report import Remedies
 from kschedctl.errors import KschedctlError
 
 WAIT_NOTE_DELAY = 0.2
 """The number of seconds after which a pending answer is shown as being computed."""
+GO_TO_ALIASES = {
+    **dict.fromkeys(("po", "pod", "pods"), "pods"),
+    **dict.fromkeys(("no", "node"), NODES),
+    **dict.fromkeys(("namespace", "namespaces"), "ns"),
+    **dict.fromkeys(("remedy", "remedies", "fix"), REMEDIES),
+    **dict.fromkeys(("quit", "q!", "exit"), "q"),
+    "?": "help",
+}
+"""A word that k9s or kubectl takes -> the place."""
 BUG_EXIT_CODE = 4
 """Exit code after an unexpected exception."""
 STACKED_BELOW = 64
@@ -334,7 +354,7 @@ class Browser(TidyApp):
         if purpose == SEARCH and self.answer_pane.current_tab == NODES and self.answer_pane.node_list.has_focus:
             purpose = SEARCH_NODES
         values = {AS_IF: self.assumptions, SEARCH: self.search_text, SEARCH_NODES: self.answer_pane.node_filter}
-        self.ask_line.open(purpose, values[purpose])
+        self.ask_line.open(purpose, values.get(purpose, ""))
 
     @on(Input.Changed, "#ask")
     def on_typed(self, event: Input.Changed) -> None:
@@ -350,8 +370,42 @@ class Browser(TidyApp):
         if self.ask_line.purpose == AS_IF:
             self.note("")
             self.explain_chosen(" ".join(event.value.split()))
+        elif self.ask_line.purpose == GO_TO_PLACE:
+            self.close_ask_line()
+            self._go_to(*event.value.split())
         else:
             self.close_ask_line()
+
+    def _go_to(self, place: str = "", name: str = "") -> None:
+        """Go where k9s goes for the same words: a list or a tab, a namespace, or the pods and nodes of a name.
+
+        Without a place, nothing happens. A word that is no place is a name to search for.
+        """
+        place = GO_TO_ALIASES.get(place, place)
+        if place == "q":
+            self.exit()
+        elif place == "help":
+            self.action_help()
+        elif place == "ns" and not name:
+            self.action_namespace()
+        elif place == "ns":
+            self.change_listing(namespace="" if name == "all" else name, text="")
+        elif place == "pods" and not name:
+            self.change_listing(text="")
+        elif place in TABS:
+            self.answer_pane.open_tab(place)
+            if place == NODES:
+                self.answer_pane.filter_nodes(name)
+        elif place:
+            self.change_listing(text=name or place)
+
+    def action_describe(self) -> None:
+        """Open what is chosen in the focused list, like Enter, or the answer about the chosen pod."""
+        focused = self.focused
+        if isinstance(focused, LineList) and focused.chosen is not None:
+            focused.action_open()
+        elif self.chosen_key:
+            self.answer_pane.open_tab(WHY)
 
     def close_ask_line(self) -> None:
         """Close the input line, and focus the list to which it belongs."""

@@ -11,7 +11,7 @@ from textual.screen import ModalScreen
 
 from kschedctl.commands.browse.answers import TABS
 from kschedctl.commands.browse.lines import Layout, LineList, ListLine, Openable, wrap_text
-from kschedctl.commands.browse.status_lines import KeyLine
+from kschedctl.commands.browse.status_lines import GO_TO, KeyLine
 from kschedctl.fixes.supposing import SUPPOSABLE
 
 
@@ -92,6 +92,8 @@ class HelpScreen(TextScreen):
 KEYS: list[BindingType] = [
     Binding("question_mark", "help", "Help"),
     Binding("slash", "ask('search')", "Search"),
+    Binding("colon", "ask('go to')", show=False),
+    Binding("d", "describe", show=False),
     Binding("a", "ask('as if')", "As if"),
     Binding("s", "sort", "Sort"),
     Binding("n", "namespace", "NS"),
@@ -105,23 +107,24 @@ KEYS: list[BindingType] = [
 ]
 
 HELP = f"""\
-Tab      to the other side and back (list of pods; what is said of the chosen)
-Up Down  choose a pod, a node, a remedy, or scroll; j k PgUp PgDn Home End
-Enter    open a node (room, pods, what would fit), a workload, a remedy
-Esc      back; takes back what was supposed or searched for
-1 to 5   why, nodes, scores, remedies, the map of the nodes (Enter lists those of a reason)
-/        search pods by name and cause, nodes, workloads; or in the list of nodes
+Tab      switch between the list of pods and the answer about the chosen pod
+Up Down  choose a pod, a node or a fix, or scroll; also j k PgUp PgDn Home End
+Enter, d open or describe: a pod's answer, a node (room, pods, what would fit), a workload, a fix
+Esc      go back; also ends a search or an "as if"
+1 to 5   tabs: why, nodes, scores, fixes, map (Enter on a reason lists its nodes)
+/        search pods by name or cause, nodes and workloads; in the list of nodes, search nodes
+:        go to: {", ".join(GO_TO)}, or a name
 a        as if: ask again with another priority, request or toleration, or with one more node
-s        sort pods by cause, age or name; nodes by answer, name or pool
+s        sort pods by cause, age or name; sort nodes by answer, name or pool
 n        pick the namespace of the pods
-w        the workload of the pod
-c        copy the command that asks the same, or those of the chosen remedy
-r        read the live cluster again when it is lost
+w        open the workload of the pod
+c        copy the command that asks the same question, or the commands of the chosen fix
+r        reconnect to the live cluster after the connection was lost
 q        quit
 
 As if: {SUPPOSABLE}
 e.g.   cpu=500m tolerate=nvidia.com/gpu
 
-Copying goes by the terminal (OSC 52), also over ssh; what was copied is printed at the end, too, for terminals that \
-do not take it."""
+Copying goes through the terminal (OSC 52) and works over ssh. What was copied is also printed when you quit, for \
+terminals without it."""
 KEY_WIDTH = 9

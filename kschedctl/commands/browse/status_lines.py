@@ -100,8 +100,11 @@ class KeyLine(Widget):
             self.app.simulate_key(clicked.key)
 
 
-SEARCH, SEARCH_NODES, AS_IF = "search", "search nodes", "as if"
+SEARCH, SEARCH_NODES, AS_IF, GO_TO_PLACE = "search", "search nodes", "as if", "go to"
+GO_TO = ("pods", "nodes", "ns", "why", "scores", "fixes", "map", "help", "q")
+"""The words that the line for GO_TO_PLACE takes besides names."""
 HINTS = {
+    GO_TO_PLACE: f"{', '.join(GO_TO)}, or a name",
     SEARCH: "part of a name or a cause",
     SEARCH_NODES: "part of a name or an answer",
     AS_IF: "cpu=500m memory=1Gi priority=9 class=NAME tolerate=KEY node=LIKE",
@@ -112,7 +115,7 @@ class AskLine(Horizontal):
     """The input line, which is hidden unless it is open."""
 
     purpose = ""
-    """SEARCH, SEARCH_NODES or AS_IF while the line is open, otherwise an empty string."""
+    """SEARCH, SEARCH_NODES, AS_IF or GO_TO_PLACE while the line is open, otherwise an empty string."""
 
     def compose(self) -> ComposeResult:
         """Yield the label and the input field."""
@@ -124,7 +127,7 @@ class AskLine(Horizontal):
         self.display = False
 
     def open(self, new_purpose: str, value: str) -> None:
-        """Open the line for SEARCH, SEARCH_NODES or AS_IF with an initial value."""
+        """Open the line for one of the purposes in HINTS with an initial value."""
         self.purpose = new_purpose
         self.display = True
         self.query_one("#ask-label", Static).update(f"{new_purpose}: ")

@@ -14,7 +14,6 @@ from kschedctl.render.page import (
     Page,
     Style,
     build_subsection,
-    names,
     paragraph,
     section,
 )
@@ -29,7 +28,6 @@ from kschedctl.render.sections import (
 from kschedctl.render.tables import build_table, number_columns
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.unknown import describe_verdict_doubts
-from kschedctl.text.counts import counted, first_few
 
 NODES_SHOWN = 10
 
@@ -63,18 +61,14 @@ def _build_shape_part(shape: ShapeCapacity, style: Style, named: bool) -> Page:
     quota_tone = Tone.BAD if shape.by_quota is not None and shape.by_quota < shape.fits else Tone.PLAIN
     quota_line = (paragraph(Marked(shape.quota_sentence, quota_tone)),) if shape.quota_sentence else ()
     message_line = (paragraph("The next one:", *describe_message(shape.message, style)),) if shape.message else ()
-    preemption_note = (
-        f"kube-scheduler would evict {names(shape.evicts)} for it; places won by preemption are not counted"
-    )
-    pods_ahead = f"After {counted(len(shape.ahead), 'waiting pod')} ahead in the queue: {first_few(shape.ahead)}"
     return (
         headline,
         *((paragraph(Marked(shape.cause, Tone.BAD)),) if shape.cause else ()),
-        *((paragraph(pods_ahead),) if shape.ahead else ()),
+        *((paragraph(shape.sentence_about_pods_ahead),) if shape.ahead else ()),
         *(admission_line if shape.ends_first else ()),
         *quota_line,
         *message_line,
-        *((paragraph(preemption_note),) if shape.evicts else ()),
+        *((paragraph(shape.eviction_sentence),) if shape.evicts else ()),
         *build_eliminations_table(shape.eliminations, style),
         *_build_locations_section(shape, style),
         *build_headroom_section(shape.headroom, "on the nodes that it may use" if shape.eliminations else "on a node"),

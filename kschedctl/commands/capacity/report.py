@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 from msgspec.structs import replace
 
@@ -14,7 +16,7 @@ from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import MOST_ENTRIES, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import counted, first_few
 
 EXCEEDED = "exceeded quota"
 
@@ -102,6 +104,16 @@ class ShapeCapacity(Document, frozen=True):
             return f"room and Kueue's quota end together: {number}; with one more it {self.beyond_quota}"
         return f"Kueue's quota ends first: only {number}; with one more it {self.beyond_quota}"
 
+    @property
+    def sentence_about_pods_ahead(self) -> str:
+        """A sentence that names the waiting pods ahead in the queue."""
+        return f"After {counted(len(self.ahead), 'waiting pod')} ahead in the queue: {first_few(self.ahead)}"
+
+    @property
+    def eviction_sentence(self) -> str:
+        """A sentence about the pods that kube-scheduler would evict for the next pod."""
+        return f"kube-scheduler would evict {first_few(self.evicts)} for it; places won by preemption are not counted"
+
     def build_first_line(self) -> tuple[str, ...]:
         """Return the shape, how many more of it fit, and on how many nodes."""
         number = str(self.over_runs) if self.over_runs else f"{self.fits:,}"
@@ -132,7 +144,23 @@ class Capacity(Report, frozen=True):
     def extend_summary(self, summary: Summary) -> Summary:
         """Add how many pods of each shape fit, and what stops the next one."""
         shapes = tuple(ShortPods(shape.fits, "", shape.shape, shape.message or shape.verdict) for shape in self.shapes)
-        return replace(summary, pods=shapes, figures={shape.shape: shape.fits for shape in self.shapes[:MOST_ENTRIES]})
+        return replace(
+            summary,
+            pods=shapes,
+            warnings=tuple(dict.fromkeys(self._iter_warnings())),
+            figures={shape.shape: shape.fits for shape in self.shapes[:MOST_ENTRIES]},
+        )
+
+    def _iter_warnings(self) -> Iterator[str]:
+        """Yield what holds the number of pods down besides the nodes, and which pods are ahead in the queue."""
+        for shape in self.shapes:
+            subject = f"{shape.shape}: " if len(self.shapes) > 1 else ""
+            if shape.most < shape.fits or shape.limited:
+                yield from (f"{subject}{text}" for text in (shape.ends_first, shape.quota_sentence) if text)
+            if shape.ahead:
+                yield shape.sentence_about_pods_ahead
+            if shape.evicts:
+                yield f"{subject}{shape.eviction_sentence}"
 
     def build_csv_table(self) -> CsvTable:
         """Return a row for each shape and each node that takes pods of it."""

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from kschedctl.commands.consolidate.report import NodeConsolidation, RemovableNode
 from kschedctl.render.page import Bullets, Command, Marked, Page, Style, limit_rows_by_style, paragraph, section
-from kschedctl.render.sections import build_caveats, build_interruption_line, build_pools_before_and_after
+from kschedctl.render.sections import (
+    build_caveats,
+    build_interruption_line,
+    build_pools_before_and_after,
+    build_why_cell,
+)
 from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
 from kschedctl.text.counts import counted
@@ -25,7 +30,9 @@ def build_page(report: NodeConsolidation, style: Style) -> Page:
         *(paragraph(Marked(line, Tone.STRONG)) for line in autoscaler),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *_build_removable_table(report, style),
-        *build_struct_table(report.staying, style, title="Must stay", full=False),
+        *build_struct_table(
+            report.staying, style, {"why": lambda node: build_why_cell(node.why, style)}, title="Must stay", full=False
+        ),
         *(section("Not tried", Bullets(left_out)) if left_out else ()),
         *build_struct_table(report.requested, style, title="Requested shares of the workers"),
         *build_struct_table(report.zones, style, title="Loss of a zone"),

@@ -121,5 +121,11 @@ class NodeConsolidation(Report, frozen=True):
             drawback = f"evicts {counted(moved_pods, 'pod')}"
             costs = (FixCost(CostKind.EVICTS, drawback, moved_pods),)
         fix = ShortFix(fix_text, "platform", but=drawback, nodes=names[:3], commands=self.commands[:1], costs=costs)
+        worse_zones = (zone for zone in self.zones if zone.after > zone.before)
+        warnings = tuple(
+            f"losing zone {zone.zone} would then leave {counted(zone.after, 'pod')} without a node, now {zone.before:,}"
+            for zone in worse_zones
+        )
+        summary = replace(summary, warnings=warnings)
         figures = {"removable": len(names), "staying": len(self.staying), "tried": self.tried}
         return replace(summary, subject=counted(self.nodes, "node"), fixes=(fix,) if names else (), figures=figures)

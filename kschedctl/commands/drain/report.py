@@ -21,6 +21,7 @@ from kschedctl.reports.placements import (
     PodCount,
     Spread,
     UnplacedPods,
+    describe_evictions,
 )
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
@@ -172,6 +173,7 @@ class Drain(Report, frozen=True):
             verdict=verdict,
             pods=(*blocked, *(pods.short_form for pods in self.unplaced)),
             victims=tuple(evicted.pod for evicted in self.evicted),
+            warnings=describe_evictions(self.evicted),
             figures={
                 "moved": len(self.moved),
                 "unplaced": self._unplaced_count,

@@ -14,6 +14,7 @@ from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, describe_state_counts, find_unadmitted, list_fixes
 from kschedctl.text.counts import agreeing, counted
+from kschedctl.text.printable import describe_shared_reason
 
 
 class PendingPod(Document, frozen=True):
@@ -50,9 +51,12 @@ class PendingGroup(Document, frozen=True):
 
     @property
     def short_form(self) -> ShortPods:
-        """The group as it appears in a summary. A single pod has its own figures."""
-        workload = self.workloads[0] if self.workloads else ""
-        reason = self.members[0].headline if len(self.members) == 1 else self.cause
+        """The group as it appears in a summary.
+
+        A single pod has its own figures. The workload is named if all pods belong to the same one.
+        """
+        workload = self.workloads[0] if len(self.workloads) == 1 else ""
+        reason = self.members[0].headline if len(self.members) == 1 else describe_shared_reason(self.cause)
         return ShortPods(len(self.pods), self.pods[0], workload, f"{self.verdict}: {reason}")
 
 

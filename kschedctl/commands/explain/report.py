@@ -32,7 +32,7 @@ from kschedctl.reports.unknown import (
 )
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, describe_state_counts, has_unadmitted, list_fixes
 from kschedctl.scheduler.registry.in_tree import AnyFact
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import counted, first_few
 
 
 class PreFilterReport(Document, frozen=True):
@@ -307,6 +307,23 @@ class PreemptionReport(Document, frozen=True):
     """Set if there is no candidate because of the priorities alone."""
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences about the chosen victims, the budgets that their eviction violates, and equally good choices."""
+        if not self.asked or not self.chosen:
+            return ()
+        candidate = self.candidates[self.chosen]
+        if not candidate.victims:
+            return ()
+        instead = ", or others of the same priority and start time" if candidate.ties else ""
+        lines = [f"evicts {first_few(candidate.victims)}{instead}"]
+        budgets = tuple(dict.fromkeys(budget for victim in candidate.details for budget in victim.budgets))
+        if budgets:
+            lines.append(f"violates PodDisruptionBudget {first_few(budgets)}")
+        if len(self.tied) > 1:
+            lines.append(f"picks one of {len(self.tied):,} equally good nodes at random: {first_few(self.tied)}")
+        return tuple(lines)
+
+    @property
     def preemption_clause(self) -> str:
         """A clause such as ", would preempt 1 pod on n1", or an empty string if nothing is preempted."""
         if not self.asked or not self.chosen:
@@ -536,6 +553,7 @@ class Explanation(_ExtenderPart, frozen=True):
             nominated=nominated,
             preemption=no_lower_priority,
             victims=victims,
+            warnings=self.preemption.warnings if self.preemption is not None else (),
             fixes=tuple(remedy.to_short_fix() for remedy in (*list_fixes(self.waiting_elsewhere), *self.remedies)),
             advice=tuple(advice.text for advice in self.advice),
             figures={"feasibleNodes": len(self.feasible), "nodes": len(self.nodes)},

@@ -1,6 +1,6 @@
-"""``simulate_failures``: what would no longer fit if a node, a zone or a pool failed?
+"""The command ``failures``: what would no longer fit if a node, a zone or a pool failed?
 
-Read ``losses``, which removes each domain in turn and reschedules its pods.
+Read ``losses``, which removes each node, zone or pool in turn and reschedules its pods.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.cluster import Cluster
-from kschedctl.commands.failures import losses as failing
+from kschedctl.commands.failures import losses
 from kschedctl.commands.failures.report import Failures
 from kschedctl.commands.whatif.one_more_node import find_sufficient_nodes
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers
@@ -40,19 +40,21 @@ def failures(
     'N-1 safe per zone: yes (2 failures simulated, 0 disruptive)'
     """
     options = SearchOptions(seed=seed, sampling=sampling, call_extender=call_extender)
-    report = failing.simulate_failures(
+    report = losses.simulate_failures(
         cluster, unit, pairs=pairs, runs=runs, workers=workers, progress=progress, **options
     )
-    return replace(report, remedy=_find_remedy(report, cluster, options))
+    return replace(report, remedy=_find_scenario_with_enough_nodes(report, cluster, options))
 
 
-def _find_remedy(report: Failures, cluster: Cluster, options: SearchOptions) -> JsonObject | None:
-    """Return a what-if scenario that adds enough nodes to withstand the worst failure, or None if nodes do not help.
+def _find_scenario_with_enough_nodes(report: Failures, cluster: Cluster, options: SearchOptions) -> JsonObject | None:
+    """Return a what-if scenario that adds enough nodes to withstand the worst failure, and then repeats the failure.
 
-    The nodes are like the remaining nodes of the same pools.
+    The new nodes are like the remaining nodes of the same pools. The result is None if the worst failure leaves no pod
+    without a node, if new nodes do not help, or after an interruption.
     """
     worst = report.failures[0] if report.failures else None
     if worst is None or not worst.unplaced or report.interrupted:
         return None
-    lost = {report.unit: worst.name} if report.unit in ("zone", "pool") else {"nodes": list(worst.nodes)}
-    return find_sufficient_nodes(cluster, {"fail": lost}, worst.nodes, worst.reasons, options, gone=True)
+    can_be_named = report.unit in ("zone", "pool")  # a pair is given by its nodes
+    step = {"fail": {report.unit: worst.name} if can_be_named else {"nodes": list(worst.nodes)}}
+    return find_sufficient_nodes(cluster, step, worst.nodes, worst.reasons, options, gone=True)

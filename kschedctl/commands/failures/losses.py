@@ -67,9 +67,10 @@ class Loss:
 
 
 def list_losses(cluster: Cluster, unit: str, pairs: bool = False) -> list[Loss]:
-    """Return the loss of every unit, or of every pair of units.
+    """Return the loss of every unit, or of every pair of units if `pairs` is True.
 
-    Raises UsageError if nodes name no such unit, or if there are too few units or too many pairs.
+    `unit` is a key of `UNITS`. Raises UsageError if no node belongs to such a unit, or if there are too few units or
+    too many pairs.
     """
     units = UNITS[unit](cluster)
     if not units:
@@ -99,22 +100,25 @@ def simulate_failures(
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
 ) -> Failures:
-    """Simulate the failure of every unit of a kind, worst first. Raises UsageError and InputError.
+    """Simulate the failure of every unit, and report the failures, the worst first.
 
-    `unit` is a key of `UNITS`.
+    `unit` is a key of `UNITS`. With `pairs`, any two units fail at once. Each failure is simulated `runs` times, from
+    the second run on with the pods coming back in random order. Raises UsageError and InputError.
     """
     shared = SharedCluster(cluster, sampling, call_extender)
     workers = limit_workers(workers, call_extender)
     losses = list_losses(cluster, unit, pairs)
     trials = [replace(loss, seed=seed + run, shuffled=run > 0) for loss in losses for run in range(runs)]
     results = run_all(simulate_loss, shared, trials, workers, progress.begin("Failures", len(trials)))
+
+    # Combine the runs of each loss, unless an interruption left none.
     failures = []
     for start in range(0, len(trials), runs):
         completed_runs = [run for run in results.by_task[start : start + runs] if run is not None]
         if completed_runs:
             failures.append(_combine_runs(completed_runs))
     worst_first = sorted(failures, key=_get_severity_sort_key, reverse=True)
-    # only the worst failure is reported with the numbers of pods by place
+    # Only the worst failure is reported with the numbers of pods by place.
     reported = [*worst_first[:1], *(replace(failure, zones=(), nodes_changed=()) for failure in worst_first[1:])]
     covered_nodes = {name for loss in losses for name in loss.nodes}
     return Failures(
@@ -138,7 +142,7 @@ def _get_severity_sort_key(failure: Failure) -> tuple[int, ...]:
 
 
 def _combine_runs(runs: Sequence[Failure]) -> Failure:
-    """Return the worst of several runs, with the minimum and maximum over all runs."""
+    """Return the worst of several runs of one failure, with the minimum and maximum numbers over all runs."""
     spreads = compute_spreads([{"unplaced": run.unplaced, "evicted": run.evicted} for run in runs])
     return replace(
         max(runs, key=_get_severity_sort_key),
@@ -150,16 +154,17 @@ def _combine_runs(runs: Sequence[Failure]) -> Failure:
 
 
 def simulate_loss(shared: SharedCluster, loss: Loss) -> Failure:
-    """Simulate the loss of nodes: their pods go, and those that controllers recreate are scheduled on other nodes.
+    """Simulate the loss of nodes: their pods are gone, and recreated pods are scheduled on other nodes.
 
-    Raises KeyboardInterrupt if the simulation was interrupted.
+    Memory is freed at the end. Raises KeyboardInterrupt if the simulation was interrupted.
     """
     with collecting_at_end():
         return _replay_loss(shared, loss)
 
 
 def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
-    """Simulate the loss like `simulate_loss`, without freeing memory afterwards."""
+    """Simulate the loss of nodes, as described in `simulate_loss`, without freeing memory afterwards."""
+    # Find the pods on the lost nodes, and those among them that are recreated.
     view = shared.scheduler.view
     is_recreated, is_bare = shared.get_cached(_get_pod_fates)
     is_lost_node = np.zeros(len(view.nodes), np.bool_)
@@ -168,6 +173,7 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
     displaced = find_positions(is_on_lost_node & is_recreated)
     not_created, denied_positions = _find_denied_pods(view, find_positions(is_on_lost_node), displaced)
 
+    # Remove the nodes with their pods, and schedule the recreated pods.
     simulation = Simulation(
         shared.scheduler, view.without_nodes(is_lost_node), seed=loss.seed, sampling=shared.sampling
     )
@@ -203,9 +209,10 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
 def _find_denied_pods(
     view: Fork, lost_pods: Sequence[Position], displaced: Sequence[Position]
 ) -> tuple[tuple[NotCreated, ...], set[Position]]:
-    """Find the displaced pods that admission denies once the failed pods are gone. Return reports and positions.
+    """Find the displaced pods that admission denies once the lost pods are gone.
 
-    Only pods in namespaces with restrictions are admitted anew.
+    Return a report for each workload with denied pods, and the positions of these pods. Only pods in namespaces with
+    restrictions are admitted anew.
     """
     cluster = view.cluster
     restricted_namespaces = _find_restricted_namespaces(cluster)
@@ -242,12 +249,15 @@ def _find_restricted_namespaces(cluster: Cluster) -> set[str]:
 
 
 def _get_pod_fates(shared: SharedCluster) -> tuple[Bools, Bools]:
-    """Return the pod fates of a shared cluster, which are cached: see `classify_pods`."""
+    """Return the masks of `classify_pods` for a shared cluster, which caches them."""
     return classify_pods(shared.scheduler.view)
 
 
 def classify_pods(view: Fork) -> tuple[Bools, Bools]:
-    """Return whether each pod is recreated if its node fails, and whether it is lost with the node, (P,) each."""
+    """Return the masks (P,) of pods that are recreated elsewhere if their node fails, and of pods without an owner.
+
+    Pods without an owner are lost with their node, unless they are terminating already.
+    """
     is_recreated = view.pods.where(lambda info: is_recreated_elsewhere(info.pod))
     is_bare = view.pods.where(lambda info: not info.terminating and find_owner(info.pod).kind == "Pod")
     return is_recreated[view.pods.info], is_bare[view.pods.info]

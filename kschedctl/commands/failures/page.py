@@ -66,7 +66,10 @@ def build_page(report: Failures, style: Style) -> Page:
 
 
 def _build_worst_failure(worst: Failure, runs: int, style: Style) -> Page:
-    """Build the sections on the worst failure: unplaced pods, pods by place, and what depends on the order of pods."""
+    """Build the sections on the worst failure.
+
+    They show denied and unplaced pods, the number of pods by place, and what depends on the order of the pods.
+    """
     reasons: Page = ()
     if worst.not_created:
         reasons += build_not_created_section(worst.not_created, style)
@@ -79,7 +82,7 @@ def _build_worst_failure(worst: Failure, runs: int, style: Style) -> Page:
 
 
 def _build_outside_note(report: Failures) -> Page:
-    """Build a note about nodes that belong to no unit, so that no failure includes them."""
+    """Build a note about nodes that belong to no unit, so that no failure includes them, or nothing without any."""
     if not report.outside:
         return ()
     unit = report.unit.removeprefix("pair of ").rstrip("s")
@@ -90,17 +93,28 @@ def _build_outside_note(report: Failures) -> Page:
 
 
 def _build_ranking_table(report: Failures, style: Style) -> Page:
-    """Build a table and a plot of the failures. The number of nodes is left out if it is the same for all."""
+    """Build a table and a plot of the failures, the worst first, or nothing if there are none.
+
+    The number of nodes is left out if it is the same for all failures.
+    """
     same_node_count = len({len(failure.nodes) for failure in report.failures}) == 1
     columns = [Column(report.unit, keep=True)]
     columns += number_columns("nodes", "displaced", "not scheduled", "evicted", "lost")
-    title, row = "Worst losses first", partial(_build_failure_row, same_node_count=same_node_count)
-    table = build_table(report.failures, columns, row, style, title=title, limit=FAILURES_SHOWN, full=False)
+    build_row = partial(_build_failure_row, same_node_count=same_node_count)
+    table = build_table(
+        report.failures,
+        columns,
+        build_row,
+        style,
+        title="Worst losses first",
+        limit=FAILURES_SHOWN,
+        full=False,
+    )
     return (*table, *_plot_failures(report, style)) if table else ()
 
 
 def _build_failure_row(failure: Failure, same_node_count: bool) -> Row:
-    """Return the cells for a failure."""
+    """Build the table row of a failure, in which `same_node_count` leaves out the number of nodes."""
     nodes = "" if same_node_count else f"{len(failure.nodes):,}"
     unplaced = _format_number(failure, "unplaced", failure.unplaced)
     evicted = _format_number(failure, "evicted", failure.evicted)
@@ -109,13 +123,16 @@ def _build_failure_row(failure: Failure, same_node_count: bool) -> Row:
 
 
 def _format_number(failure: Failure, name: str, number: int) -> Cell:
-    """Return a number, or its minimum and maximum over several runs, as text."""
+    """Format a number of pods or, after several runs, its minimum and maximum. The cell is red if the number is not 0.
+
+    `name` is the key of the number in `over_runs`.
+    """
     text = str(failure.over_runs[name]) if failure.over_runs else f"{number:,}"
     return Marked(text, Tone.BAD) if number else text
 
 
 def _plot_failures(report: Failures, style: Style) -> tuple[Plot, ...]:
-    """Build a plot of the failures with consequences. Equal bars are only drawn on request."""
+    """Plot the pods that each failure with consequences costs. Equal bars are only drawn on request."""
     amounts = {
         failure.name: {"without a node": failure.unplaced, "evicted": failure.evicted, "lost for good": failure.lost}
         for failure in report.failures

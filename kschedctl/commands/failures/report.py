@@ -80,15 +80,18 @@ class Failures(Report, frozen=True):
     kind: str = "Failures"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return whether the cluster survives the simulated losses, and how many were tried."""
+        """Return the question whether the cluster is safe, the answer, and how many failures were simulated."""
         unsafe = sum(not failure.safe for failure in self.failures)
-        failures = counted(self.scenarios, "failure")
-        if self.interrupted:
-            answer, tried = "unknown", f"interrupted after {len(self.failures):,} of {failures}"
-        else:
-            answer, tried = "yes", f"{failures} simulated"
         if unsafe:
             answer = "no"
+        elif self.interrupted:
+            answer = "unknown"
+        else:
+            answer = "yes"
+        failures = counted(self.scenarios, "failure")
+        tried = f"{failures} simulated"
+        if self.interrupted:
+            tried = f"interrupted after {len(self.failures):,} of {failures}"
         lost = 2 if self.unit.startswith("pair") else 1
         counts = f"({tried}, {unsafe:,} disruptive){describe_doubt(self.unknown)}"
         return (f"N-{lost} safe per {self.unit}:", answer, counts)
@@ -109,7 +112,7 @@ class Failures(Report, frozen=True):
         )
 
     def build_csv_table(self) -> CsvTable:
-        """Return a row for each simulated failure, the worst first."""
+        """Return a table with a row for each simulated failure, the worst first."""
         rows = [
             (rank, loss.name, len(loss.nodes), loss.displaced, loss.unplaced, loss.evicted, loss.lost)
             for rank, loss in enumerate(self.failures, 1)
@@ -134,10 +137,13 @@ class Failures(Report, frozen=True):
 
 
 def _describe_worst(worst: Failure) -> str:
-    """Return the name and the consequences of the worst failure, as the end of the headline."""
-    if worst.safe:
+    """Describe the worst failure as the end of the headline, or return an empty string if it has no consequences."""
+    if worst.safe and not worst.lost:
         return ""
-    return f"; worst: {worst.name}, {worst.unplaced:,} of {counted(worst.displaced, 'pod')} not scheduled"
+    evicted = f", {counted(worst.evicted, 'pod')} evicted" if worst.evicted else ""
+    lost = f", {counted(worst.lost, 'pod')} lost" if worst.lost else ""
+    unplaced = f"{worst.unplaced:,} of {counted(worst.displaced, 'pod')} not scheduled"
+    return f"; worst: {worst.name}, {unplaced}{evicted}{lost}"
 
 
 def _shorten_pods(worst: Failure) -> Iterator[ShortPods]:

@@ -74,7 +74,7 @@ class ClusterOptions(InstanceTypeInput):
     with_cluster: Annotated[
         list[str],
         typer.Option(
-            "--with-cluster", metavar="FILE", help="File of the cluster that the manifests go to. Repeatable."
+            "--with-cluster", metavar="FILE", help="File with the cluster to which the manifests go. Repeatable."
         ),
     ] = field(default_factory=list)
     live: Annotated[bool, typer.Option("--live", help="Also use the live cluster of the current context.")] = False

@@ -76,7 +76,11 @@ def make_room_for_waiting(
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
 ) -> MakeRoom:
-    """Make room for waiting pods. The other arguments and the errors are those of `find_room`."""
+    """Make room for waiting pods and the other waiting pods of their groups or workloads.
+
+    The other arguments and the errors are those of `find_room`. Raises UsageError also for a pod that was never
+    created, has a node, or is in another cluster.
+    """
     failures = [target.never_created for target in targets if target.never_created]
     if failures:
         raise _build_no_pod_error(failures)
@@ -97,8 +101,8 @@ def make_room_for_manifests(
 ) -> MakeRoom:
     """Make room for all pods that the manifests create.
 
-    `written` maps workloads to their manifests as written, as for `simulate`. The other arguments are those of
-    `find_room`.
+    `written` maps workloads to their manifests as written, as for `simulate`. The other arguments and the errors are
+    those of `find_room`. Raises UsageError also if the manifests create no pod.
     """
     prepared = prepare_simulation(cluster, manifests, documents=dict(written or {}))
     if not prepared.workload_by_pod:
@@ -134,10 +138,10 @@ def find_room(
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
 ) -> MakeRoom:
-    """Find the moves that let waiting pods of the cluster fit, given by `namespace/name`.
+    """Find the moves that let waiting pods of the cluster fit, given by their keys, `namespace/name`.
 
-    The search runs in this process, with `workers` that judge plans in parallel. Raises UsageError, InputError, and
-    ClusterError if workers are lost.
+    The search runs in this process, with `workers` that judge plans in parallel. Raises UsageError and InputError if
+    the wishes are invalid, and ClusterError if workers are lost.
     """
     shared_room = SharedRoom(cluster, tuple(dict.fromkeys(keys)), wishes, seed)
     room = shared_room.room = start_room_making(Scheduler(cluster, call_extender), shared_room)
@@ -161,7 +165,10 @@ class SharedRoom:
 
 
 def judge_draft(shared: SharedRoom, task: DraftTask) -> bool:
-    """Return whether a draft works after the plans that were adopted, in a worker that catches up with these first."""
+    """Return whether a draft works after the plans that were adopted so far.
+
+    This runs in a worker process, which first adopts the plans that it has not adopted yet.
+    """
     with STATE_LOCK:
         if shared.room is None:
             shared.room = start_room_making(Scheduler(shared.cluster), shared)
@@ -170,13 +177,13 @@ def judge_draft(shared: SharedRoom, task: DraftTask) -> bool:
 
 
 def start_room_making(scheduler: Scheduler, shared: SharedRoom) -> RoomMaking:
-    """Start to make room for the pods of a shared input."""
+    """Build the RoomMaking for the pods of a shared input. Raises UsageError and InputError for invalid wishes."""
     wanted = [Position(scheduler.view.pods.index[key]) for key in shared.keys]
     return RoomMaking.start(scheduler, wanted, shared.wishes, shared.seed)
 
 
 def make_room_and_report(room: RoomMaking) -> MakeRoom:
-    """Make room until done or interrupted, and build the report."""
+    """Make room for all pods, and build the report, which is marked as interrupted if the user interrupts."""
     try:
         room.make_room()
     except KeyboardInterrupt:
@@ -187,7 +194,8 @@ def make_room_and_report(room: RoomMaking) -> MakeRoom:
 def collect_waiting_pods(targets: Sequence[TargetPod]) -> tuple[Cluster, list[str]]:
     """Return the cluster with the target pods added, and the keys of all pods to make room for.
 
-    Raises UsageError for targets of several clusters, and for a pod that has a node.
+    These are the targets and the pods that get their nodes together with them. Raises UsageError for targets of several
+    clusters, and for a pod that already has a node.
     """
     first_cluster = targets[0].scheduler.cluster
     cluster = first_cluster
@@ -205,7 +213,10 @@ def collect_waiting_pods(targets: Sequence[TargetPod]) -> tuple[Cluster, list[st
 
 
 def _find_companions(target: TargetPod, cluster: Cluster) -> list[Pod]:
-    """Find the waiting pods of the target's group or, if the target stands for its workload, of that workload."""
+    """Find the waiting pods that need nodes together with the target.
+
+    These are the pods of its groups and, if the user named the target's workload, all waiting pods of the workload.
+    """
     owner, groups = find_owner(target.pod), find_groups(target.pod)
     stands_for_workload = bool(target.note) and owner.kind != "Pod"
 

@@ -72,9 +72,10 @@ def make_room(
 ) -> Answer:
     """Which pods have to move so that these fit, in which order, and where does each go?
 
-    The fewest evictions, then those of the least priority: within PodDisruptionBudgets, of pods that a controller
-    recreates, each of which kube-scheduler places elsewhere before the next is evicted. Every step is replayed, with
-    the nodes cordoned that are to take the pods. Without a POD: all pods of the manifests of -f. Nothing is executed.
+    Finds the fewest evictions, of pods with low priority. Only pods that a controller recreates are moved, within
+    PodDisruptionBudgets, one by one: kube-scheduler has to place each elsewhere before the next is evicted. Every step
+    is replayed, with the nodes cordoned on which room is made. Without a POD: all pods of the manifests of -f. Nothing
+    is executed.
     """
     wishes = RoomWishes(max_moves, keep, pool, seconds)
     with extending.open_caller() as call_extender, show_progress() as shown:
@@ -87,14 +88,14 @@ def make_room(
 
 
 def _read_targets(source: Source, scope: Scope, words: tuple[str, ...]) -> list[TargetPod]:
-    """Read the pods named on the command line. Raises KschedctlError."""
+    """Read the cluster and find the waiting pods that the words on the command line name. Raises KschedctlError."""
     inquiry = read_inquiry(source, scope.namespace, pods_alone=are_all_pods(words), live=EVICTION_KINDS)
     inquiry = inquiry.with_scheduler_name(scope.scheduler_name)
     return subjects.find_named_targets(inquiry, words, scope, source)
 
 
 def _make_room_for_manifests(source: Source, scope: Scope, wishes: RoomWishes, settings: SearchSettings) -> MakeRoom:
-    """Make room for all pods of the manifests. Raises KschedctlError."""
+    """Make room for all pods of the manifests given with -f. Raises KschedctlError, also if there are none."""
     if not source.filename:
         raise UsageError("no pod to make room for", hint="name one, or give manifests with -f")
     if len(source.snapshot) > 1:

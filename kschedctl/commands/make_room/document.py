@@ -20,7 +20,7 @@ from kschedctl.commands.make_room.report import (
     PodMove,
     SearchedPlans,
 )
-from kschedctl.commands.make_room.room import PlanPart, RoomMaking, find_gate
+from kschedctl.commands.make_room.room import PlanPart, RoomMaking, find_reason_not_tried
 from kschedctl.commands.make_room.search import PlanSearch
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.eviction import is_controlled_by_job
@@ -35,7 +35,7 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 
 
 def build_report(room: RoomMaking) -> MakeRoom:
-    """Build the report of a finished search."""
+    """Build the report of a finished or interrupted search."""
     pods = room.before.view.pods.objects
     missing_pods = [pods[position].key for position in room.wanted if position not in room.rows]
     simulation = room.stage.build_simulation()
@@ -55,11 +55,14 @@ def build_report(room: RoomMaking) -> MakeRoom:
         also_placed=_list_placed_pods(room, room.also_placed),
         missing=tuple(missing_pods),
         message=_find_first_message(simulation, missing_pods),
-        cause=_find_cause(simulation, missing_pods),
+        cause=_describe_missing_class(simulation, missing_pods),
         preempts=_find_preempted(room),
         commands=tuple(command for part in room.parts for command in _iter_commands(room, part)),
         pools=compare_pools(room.before.view, simulation.view) if room.parts else (),
         fragmented=tuple(iter_fragmented(room.searches[0])) if room.searches else (),
+        placed_first=_list_placed_pods(
+            room, {position: Row(int(room.before.view.node[position])) for position in room.placed_first}
+        ),
         held=tuple(HeldPods(reason, count) for reason, count in sorted(room.held.items(), key=lambda item: -item[1])),
         searched=_summarize_search(room),
         interrupted=room.interrupted,
@@ -68,13 +71,13 @@ def build_report(room: RoomMaking) -> MakeRoom:
 
 
 def _list_placed_pods(room: RoomMaking, rows: Mapping[Position, Row]) -> tuple[PlacedPod, ...]:
-    """List the pods with the names of their nodes."""
+    """List the pods in `rows`, which maps pods to the rows of their nodes, with the names of these nodes."""
     view = room.before.view
     return tuple(PlacedPod(view.pods.objects[position].key, view.nodes.names[row]) for position, row in rows.items())
 
 
 def _iter_moves(room: RoomMaking, part: PlanPart) -> Iterator[PodMove]:
-    """Yield the moves of a part, with alternative targets, budgets and lost data."""
+    """Yield the moves of one part of the plan in order, with alternative targets, PDBs and lost data."""
     view = room.before.view
     for (position, source, target, tied), targets in zip(part.moved, part.targets, strict=True):
         pod = view.pods.objects[position]
@@ -92,10 +95,11 @@ def _iter_moves(room: RoomMaking, part: PlanPart) -> Iterator[PodMove]:
 
 
 def _iter_commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:
-    """Yield the commands that carry out a part, in order.
+    """Yield the commands that carry out one part of the plan, in order.
 
-    Pods are evicted through the Eviction API, so that budgets hold. Emptied nodes are cordoned all the time, and other
-    nodes while pods leave them. Nodes that are cordoned before the plan stay cordoned.
+    Pods are evicted through the Eviction API, so that PDBs are respected. Emptied nodes are cordoned throughout, and
+    other nodes while pods leave them. In the end, all these nodes are uncordoned. Nodes that were already cordoned
+    before the plan stay cordoned.
     """
     nodes = room.before.view.nodes.objects
     pods = room.before.view.pods.objects
@@ -120,9 +124,10 @@ def _iter_commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:
 
 
 def _find_preempted(room: RoomMaking) -> tuple[str, ...]:
-    """Find the pods that kube-scheduler would preempt for the first pod that needs room.
+    """Return the keys of the pods that kube-scheduler would preempt for the first pod that needs room.
 
-    It does so before the plan can be carried out. No pods are returned if no search was needed.
+    kube-scheduler does so as soon as it tries the pod, before the plan can be carried out. The result is empty if all
+    pods fit without a search.
     """
     if not room.searches:
         return ()
@@ -132,8 +137,8 @@ def _find_preempted(room: RoomMaking) -> tuple[str, ...]:
     return tuple(pods[victim].key for victim in outcome.victims) if outcome else ()
 
 
-def _find_cause(simulation: Simulation, missing: Sequence[str]) -> str:
-    """Describe the missing StorageClass that the first unplaced pod names, or return an empty string."""
+def _describe_missing_class(simulation: Simulation, missing: Sequence[str]) -> str:
+    """Describe the missing StorageClass that the first of the `missing` pods needs, or return an empty string."""
     if not missing:
         return ""
     pods = simulation.view.pods
@@ -142,15 +147,15 @@ def _find_cause(simulation: Simulation, missing: Sequence[str]) -> str:
 
 
 def _find_first_message(simulation: Simulation, missing: Sequence[str]) -> str:
-    """Return kube-scheduler's message for the first pod that fits nowhere, or an empty string."""
+    """Return kube-scheduler's message for the first of the `missing` pods, which fit nowhere, or an empty string."""
     if not missing:
         return ""
     position = Position(simulation.view.pods.index[missing[0]])
-    return find_gate(simulation, position) or simulation.build_message(position)
+    return find_reason_not_tried(simulation, position) or simulation.build_message(position)
 
 
 def _summarize_search(room: RoomMaking) -> SearchedPlans | None:
-    """Summarize how much was searched. Return None if nothing had to be searched."""
+    """Summarize how many plans were tried and whether the search was complete, or return None if none was needed."""
     if not room.searches:
         return None
     last_search = room.searches[-1]
@@ -171,7 +176,7 @@ def iter_fragmented(search: PlanSearch) -> Iterator[FragmentedResource]:
 
 
 def _iter_fragmented_resources(search: PlanSearch) -> Iterator[FragmentedResource]:
-    """Yield resources that are free in total, but not on a single eligible node.
+    """Yield requested resources of which enough is free in total, but not on a single eligible node.
 
     Nodes at their pod limit are left out, because they take no pod. `explain` does not count their free resources
     either.
@@ -207,7 +212,10 @@ class _FreeDeviceCounts(NamedTuple):
 
 
 def _iter_fragmented_devices(search: PlanSearch) -> Iterator[FragmentedResource]:
-    """Yield requests that no node can satisfy by any alternative, although there are enough devices in total."""
+    """Yield device requests that no node can satisfy by any alternative, although enough devices are free in total.
+
+    Only nodes that would otherwise take the pod are considered. Nothing is yielded for a pod without device requests.
+    """
     cycle = search.stage.build_simulation().run_cycle(search.wanted)
     evaluation = cycle.pre_filter.find_state(DynamicResources)
     if evaluation is None or search.eligible_except_devices is None:
@@ -231,7 +239,7 @@ def _iter_fragmented_devices(search: PlanSearch) -> Iterator[FragmentedResource]
 
 
 def _count_free_devices(free_by_node: Sequence[FreeDevices]) -> _FreeDeviceCounts:
-    """Count the free devices on all nodes together, and on the node that has the most."""
+    """Count the free devices on all nodes together, and on the node that has the most. Shared devices count once."""
     counts = [len(free.devices) for free in free_by_node]
     all_devices = frozenset().union(*(free.devices for free in free_by_node))  # nodes may share devices
     nodes_with_devices = sum(count > 0 for count in counts)

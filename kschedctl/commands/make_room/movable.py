@@ -50,9 +50,10 @@ class MovablePods(NamedTuple):
 def find_movable_pods(
     simulation: Simulation, among: Bools, keep: Selector | None, spared: Collection[Position]
 ) -> MovablePods:
-    """Find the movable pods on the nodes in the mask `among` (N,), and count the reasons against the others.
+    """Find the movable pods on the nodes in the mask `among` (N,), and count the other pods by what holds them.
 
-    Pods that the selector `keep` matches are not movable, and `spared` pods are ignored.
+    Pods that the selector `keep` matches are not movable. `spared` pods are ignored: they are neither movable nor
+    counted.
     """
     view = simulation.view
     info_by_pod = view.pods.info
@@ -69,14 +70,15 @@ def find_movable_pods(
         if count:
             counts[reason] += count
 
+    # Ask the PodDisruptionBudgets about the remaining candidates.
     unheld_pods = np.flatnonzero(is_candidate & ~is_held)
-    budgeted = _find_budgeted(simulation)
+    budgeted = _find_budgeted_infos(simulation)
     is_denied = _find_denied_by_budgets(simulation, unheld_pods, budgeted, counts)
     return MovablePods(unheld_pods[~is_denied], dict(counts), *_compute_costs(view, budgeted))
 
 
 def _find_reasons_against_moving(view: Fork, keep: Selector | None) -> list[str]:
-    """Return, for each PodInfo, the reason why its pods may not be moved, or an empty string."""
+    """Return the reason why the pods of each PodInfo may not be moved, or an empty string, apart from their PDBs."""
 
     def find_reason(pod: Pod) -> str:
         """Return the reason for one pod."""
@@ -93,7 +95,10 @@ def _find_reasons_against_moving(view: Fork, keep: Selector | None) -> list[str]
 
 
 def find_reason_against_moving(pod: Pod) -> str:
-    """Return the reason why the pod may not be moved, apart from its budgets, or an empty string."""
+    """Return the reason why the pod may not be moved, or an empty string, judging by the pod object alone.
+
+    The reasons are worded for several pods. PDBs and the pod's Job are not considered.
+    """
     kind, annotations = find_owner(pod).kind, pod.metadata.annotations
     if pod.metadata.deletion_timestamp is not None:
         return "they are being deleted"
@@ -113,8 +118,8 @@ def has_scratch_data(pod: Pod) -> bool:
     return any(volume.empty_dir is not None and volume.empty_dir.medium != "Memory" for volume in pod.spec.volumes)
 
 
-def _find_budgeted(simulation: Simulation) -> Bools:
-    """Return the mask (T,) of PodInfos that some PodDisruptionBudget selects."""
+def _find_budgeted_infos(simulation: Simulation) -> Bools:
+    """Return the mask (T,) of PodInfos whose pods some PodDisruptionBudget selects."""
     budgeted = np.zeros(len(simulation.view.pods.infos), np.bool_)
     for budget in simulation.view.objects.of("PodDisruptionBudget"):
         budgeted |= simulation.budgets.find_selected_pods(get_budget_key(budget))
@@ -122,7 +127,10 @@ def _find_budgeted(simulation: Simulation) -> Bools:
 
 
 def _find_denied_by_budgets(simulation: Simulation, pods: Rows, budgeted: Bools, counts: Counter[str]) -> Bools:
-    """Return the mask (M,) of pods whose eviction a budget denies now, and count the reasons in `counts`."""
+    """Return the mask (M,) of the `pods` whose eviction a PDB denies now, and count the reasons in `counts`.
+
+    `budgeted` is the mask (T,) of PodInfos that some PDB selects.
+    """
     denied = np.zeros(len(pods), np.bool_)
     evictions = Evictions(simulation)
     for index in np.flatnonzero(budgeted[simulation.view.pods.info[pods]]).tolist():
@@ -139,7 +147,10 @@ MAX_SHARE = 10**6
 
 
 def _compute_costs(view: Fork, budgeted: Bools) -> tuple[Rows, Rows, Amounts]:
-    """Compute each pod's reluctance, priority and size (P,)."""
+    """Compute the reluctance, the priority and the size of each pod, (P,) each, as `MovablePods` describes them.
+
+    `budgeted` is the mask (T,) of PodInfos that some PDB selects.
+    """
     pods = view.pods
     stateful = pods.where(lambda info: find_owner(info.pod).kind == "StatefulSet" or has_scratch_data(info.pod))
     unwilling = pods.where(lambda info: info.pod.metadata.annotations.prefers_no_eviction is not None)

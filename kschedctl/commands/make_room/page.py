@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kschedctl.api.resource_names import format_for_sentence
-from kschedctl.commands.make_room.report import FragmentedResource, MakeRoom, PodMove
+from kschedctl.commands.make_room.report import FragmentedResource, MakeRoom, PlacedPod, PodMove
 from kschedctl.render.page import Bullets, Command, Marked, Page, Style, paragraph, section
 from kschedctl.render.sections import build_caveats, build_interruption_line, build_pools_before_and_after
 from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
-from kschedctl.text.counts import counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few
 
 
 def build_page(report: MakeRoom, style: Style) -> Page:
@@ -52,7 +54,7 @@ def build_moves_sections(report: MakeRoom, style: Style) -> Page:
 
 
 def _build_moves_table(report: MakeRoom, style: Style, title: str) -> Page:
-    """Build the table of moves."""
+    """Build the table of the report's moves in order, with a mark that each was replayed."""
     return build_struct_table(report.moves, style, {"target": _mark_replayed}, numbered="step", title=title, full=False)
 
 
@@ -62,36 +64,43 @@ def _mark_replayed(move: PodMove) -> Marked:
 
 
 def _build_commands_section(report: MakeRoom) -> Page:
-    """Build the section with the commands, if there are moves."""
+    """Build the section with the commands that carry out the moves, or nothing if there are no moves."""
     if not report.moves:
         return ()
     return section("Commands, each to run once the pod evicted before runs again", *map(Command, report.commands))
 
 
 def _build_preemption_warning(report: MakeRoom) -> Page:
-    """Build the warning that kube-scheduler preempts pods before the plan is carried out."""
+    """Build the warning that kube-scheduler preempts pods before the plan is carried out, or nothing if it does not."""
     if not report.preempts:
         return ()
-    pods = counted(len(report.preempts), "pod")
-    sentence = f"kube-scheduler itself preempts {pods} as soon as it tries this pod: {first_few(report.preempts)}"
-    return (paragraph(Marked("Preempts:", Tone.WARNING), sentence),)
+    return (paragraph(Marked("Preempts:", Tone.WARNING), report.preemption_sentence),)
 
 
 def _build_fragmentation_warnings(report: MakeRoom) -> Page:
     """Build a warning for each fragmented resource."""
     return tuple(
-        paragraph(Marked("Fragmented:", Tone.WARNING), _describe_fragmentation(resource))
+        paragraph(Marked("Fragmented:", Tone.WARNING), _describe_fragmentation(resource, report.placed_first))
         for resource in report.fragmented
     )
 
 
-def _describe_fragmentation(fragmented: FragmentedResource) -> str:
-    """Describe how much of a resource is free in total and on one node, and how much is requested."""
+def _describe_fragmentation(fragmented: FragmentedResource, placed_first: Sequence[PlacedPod]) -> str:
+    """Describe how much of a resource is free in total and on one node, and how much is requested.
+
+    Pods that are placed first are named, because `explain` does not subtract their requests from what is free.
+    """
     (requested, free, on_one), unit = format_for_sentence(
         fragmented.resource, fragmented.requested, fragmented.free, fragmented.on_one
     )
     nodes = counted(fragmented.nodes, "node")
-    return f"needs {requested} {unit}; {free} free on {nodes}, but at most {on_one} on one node"
+    after = ""
+    if placed_first:
+        pods = first_few([placed.pod for placed in placed_first])
+        count = len(placed_first)
+        others = f"{counted(count, 'other waiting pod')} {agreeing(count, 'has its node', 'have their nodes')}"
+        after = f", once {others}: {pods}"
+    return f"needs {requested} {unit}; {free} free on {nodes}, but at most {on_one} on one node{after}"
 
 
 def _build_missing_section(report: MakeRoom) -> Page:

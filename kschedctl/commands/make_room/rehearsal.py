@@ -75,7 +75,7 @@ class Rehearsal:
         return replace(self, view=view, cordoned=rows)
 
     def without_placement(self, position: Position) -> Rehearsal:
-        """Return a copy in which the pod waits for a node."""
+        """Return a copy in which the pod has left its node and waits for another."""
         stage = replace(self, view=self.view.fork())
         stage.build_simulation().remove([position])
         return stage
@@ -88,7 +88,7 @@ class Rehearsal:
         """Evict the pods one by one in the current state, each once the pod before has a node, and return the moves.
 
         Waiting pods are scheduled in between. The replay ends with the first pod that has no node, whose eviction is
-        denied, or whose replacement gets no node without preemption, so the moves are fewer than the pods.
+        denied, or whose replacement gets no node without preemption. There are then fewer moves than pods.
         """
         simulation = self.build_simulation()
         simulation.preemption = False
@@ -109,32 +109,34 @@ class Rehearsal:
         return moved
 
     def _place_replacement(self, simulation: Simulation, position: Position, source: Row) -> Outcome | None:
-        """Schedule the replacement of a pod that was evicted from a node.
+        """Schedule the replacement of a pod that was evicted from a node, and return the outcome.
 
-        A lingering pod is on its old node meanwhile, and its replacement may preempt other pods. If no replacement is
-        tried that way, or if it fits nowhere, one is tried once the pod is gone. The result is None if no replacement
-        is tried, or if it fits nowhere.
+        If the pod lingers, its replacement is tried while the pod still is on its node, and may then preempt other
+        pods. If no attempt is made that way, the replacement is tried once the pod is gone. The result is None if no
+        attempt is made at all.
         """
         terminating_position = self.lingering.get(position)
         if terminating_position is not None:
             self.view.assume(terminating_position, source)
         if self.waiting_first:
             self._schedule_waiting(simulation)
-        if not recreate_gone_pods(simulation, [position]):
-            outcome = None
-        elif terminating_position is None:
-            outcome = simulation.attempt(position)
-        else:
+        is_recreated = bool(recreate_gone_pods(simulation, [position]))
+        if terminating_position is None:
+            return simulation.attempt(position) if is_recreated else None
+
+        outcome = None
+        if is_recreated:
             simulation.preemption = True
             outcome = simulation.attempt(position)
             simulation.preemption = False
-        if terminating_position is not None:
-            self.view.forget(terminating_position)
-            outcome = outcome or simulation.attempt(position)
-        return outcome
+        self.view.forget(terminating_position)
+        return outcome or simulation.attempt(position)
 
     def _schedule_waiting(self, simulation: Simulation) -> None:
-        """Schedule waiting pods without preemption. Preemption by them is checked at the end of the plan."""
+        """Schedule the waiting pods that have no node yet, without preemption if it is off in the simulation.
+
+        Whether waiting pods would preempt is checked at the end of the plan.
+        """
         unplaced_pods = self._unplaced
         if unplaced_pods:
             simulation.schedule(unplaced_pods)
@@ -145,9 +147,9 @@ class Rehearsal:
         return [position for position in self.waiting if self.view.node[position] < 0]
 
     def place_waiting(self) -> dict[Position, Row] | None:
-        """Schedule the waiting pods. Return the node of each, or -1 if it has none.
+        """Schedule the waiting pods, and map each to the row of its node, or to -1 if it gets none.
 
-        Return None instead of the nodes if one of the pods would preempt others.
+        The result is None if one of the pods would preempt other pods.
         """
         outcomes = self.build_simulation().schedule(self._unplaced)
         if any(outcome.victims for outcome in outcomes):
@@ -164,15 +166,15 @@ class PlayedPlan(NamedTuple):
 
 
 def count_safe_moves(stage: Rehearsal, pod_set: Sequence[Position], emptied: frozenset[Row]) -> int:
-    """Return how many pods of one node can move, in this order, until a step is not safe.
+    """Return how many pods of one node can move in this order before a step is not safe.
 
-    The `emptied` nodes, which include that node, are cordoned.
+    The `emptied` nodes are cordoned meanwhile, and include the pods' node.
     """
     return len(stage.with_cordoned(emptied).move_pods(pod_set))
 
 
 def replay_plan(stage: Rehearsal, plan: Sequence[Position], emptied: frozenset[Row]) -> PlayedPlan | None:
-    """Replay a plan while the `emptied` nodes are cordoned. Return None if a step is not safe."""
+    """Replay a plan while the `emptied` nodes are cordoned, or return None if a step is not safe."""
     after = stage.with_cordoned(emptied)
     moved: list[PlayedMove] = []
     # Successive pods on the same node move while that node is cordoned.
@@ -200,9 +202,9 @@ class PlanCourse(NamedTuple):
 
 
 def add_terminating_pods(course: PlanCourse) -> PlanCourse | None:
-    """Return the course with evicted pods that still terminate when their replacements are tried.
+    """Return the course in a cluster where evicted pods still terminate when their replacements are tried.
 
-    Return None if that makes no difference for the plan.
+    The result is None if no evicted pod may linger in a way that matters to its replacement.
     """
     stage, view = course.stage, course.stage.view
     waiting_jobs = find_jobs_awaiting_termination(view.cluster)
@@ -236,7 +238,7 @@ def add_terminating_pods(course: PlanCourse) -> PlanCourse | None:
 
 
 def _may_linger(view: Fork, position: Position, waiting_jobs: ObjectNames) -> bool:
-    """Return whether the pod may terminate slowly while affinity or anti-affinity of its replacement counts it."""
+    """Return whether the pod may still terminate while its replacement, by affinity or anti-affinity, counts it."""
     info = view.pods.infos[view.pods.info[position]]
     if not terminates_beside_replacement(info.pod, waiting_jobs):
         return False

@@ -99,6 +99,8 @@ class MakeRoom(Report, frozen=True):
     pools: tuple[PoolChange, ...] = ()
     """Node pools before and after."""
     fragmented: tuple[FragmentedResource, ...] = ()
+    placed_first: tuple[PlacedPod, ...] = ()
+    """Other waiting pods that fit without moves. What is free is counted after they got these nodes."""
     held: tuple[HeldPods, ...] = ()
     """Pods that may not be moved."""
     searched: SearchedPlans | None = None
@@ -133,20 +135,32 @@ class MakeRoom(Report, frozen=True):
         return ("No room can be made:", subject, f"– no {moves} {self._pronoun} fit{doubt}")
 
     @property
+    def preemption_sentence(self) -> str:
+        """The sentence that kube-scheduler preempts pods before the plan is carried out, or "" if it preempts none."""
+        if not self.preempts:
+            return ""
+        pods = counted(len(self.preempts), "pod")
+        return f"kube-scheduler itself preempts {pods} as soon as it tries this pod: {first_few(self.preempts)}"
+
+    @property
     def _pronoun(self) -> str:
-        """The pronoun for the pods that do not fit."""
+        """The words for the pods that do not fit: "it" for a single pod, and "N of them" for several pods."""
         return "it" if len(self.pods) == 1 else f"{len(self.missing):,} of them"
 
     def to_short_fix(self) -> ShortFix:
         """Return all moves as a single fix without commands, because running only some of many would do harm."""
         nodes = tuple(dict.fromkeys(placed.node for placed in self.placed))
         moves = f"move {', '.join(f'{move.pod} from {move.source}' for move in self.moves)}"
-        evicts = ""
         costs: tuple[FixCost, ...] = ()
         if self.moves:
             evicts = f"evicts {counted(len(self.moves), 'pod')}"
-            costs = (FixCost(CostKind.EVICTS, evicts, len(self.moves)),)
-        return ShortFix(moves, "platform", but=evicts, nodes=nodes[:3], clears=len(self.placed), costs=costs)
+            losses = (f"{move.pod} loses {move.loses}" for move in self.moves if move.loses)
+            costs = (
+                FixCost(CostKind.EVICTS, evicts, len(self.moves)),
+                *(FixCost(CostKind.LOSES, loss) for loss in losses),
+            )
+        drawbacks = "; ".join(cost.text for cost in costs)
+        return ShortFix(moves, "platform", but=drawbacks, nodes=nodes[:3], clears=len(self.placed), costs=costs)
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the moves as one fix, and the pods that fit nowhere."""
@@ -155,6 +169,7 @@ class MakeRoom(Report, frozen=True):
             summary,
             subject=", ".join(self.pods),
             verdict="Fits" if self.fits else "NoPlan",
+            warnings=(self.preemption_sentence,) if self.preempts else (),
             fixes=(self.to_short_fix(),) if self.moves else (),
             pods=left,
             figures={"moves": len(self.moves), "missing": len(self.missing)},

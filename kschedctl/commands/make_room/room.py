@@ -117,6 +117,8 @@ class RoomMaking:
     """The pods for which room is made."""
     unplaced: list[Position]
     """Other pods that still wait."""
+    placed_first: Sequence[Position]
+    """Other waiting pods that fit without moves, and got their nodes before the search."""
     nodes: Bools
     """The mask (N,) of nodes that may be touched."""
     keep: Selector | None
@@ -145,7 +147,10 @@ class RoomMaking:
 
     @classmethod
     def start(cls, scheduler: Scheduler, wanted: Sequence[Position], wishes: RoomWishes, seed: int) -> RoomMaking:
-        """Schedule all other pods, and prepare the search. Raises UsageError and InputError for invalid wishes."""
+        """Schedule all waiting pods that are not wanted, and return the search that starts from this state.
+
+        Raises UsageError and InputError for invalid wishes, and KeyboardInterrupt if the user interrupts.
+        """
         keep = _parse_keep_selector(wishes.keep) if wishes.keep else None
         simulation = Simulation(scheduler, seed=seed)
         others = [position for position in find_pending(simulation) if position not in wanted]
@@ -163,6 +168,7 @@ class RoomMaking:
             simulation,
             wanted=wanted,
             unplaced=unplaced,
+            placed_first=[position for position in others if simulation.view.node[position] >= 0],
             nodes=nodes,
             keep=keep,
             wishes=wishes,
@@ -170,7 +176,10 @@ class RoomMaking:
         )
 
     def make_room(self) -> None:
-        """Let as many pods fit as possible, those that need no move first. Pods like one that failed are not tried."""
+        """Let as many pods fit as possible, pods that need no moves first.
+
+        A unit with a pod like one that did not fit is not tried. Ends early if the user interrupts.
+        """
         deadline = time.monotonic() + self.wishes.seconds
         for unit in self._list_units():
             self._adopt_if_it_works(unit, (), NO_NODES)
@@ -194,10 +203,13 @@ class RoomMaking:
         return [tuple(unit) for unit in units.values()]
 
     def _make_room_for(self, unit: Unit, deadline: float) -> bool:
-        """Let one more unit fit, with moves if necessary. Return whether it fits."""
+        """Let one more unit fit, with moves if necessary, adopt its plan, and return whether the unit fits.
+
+        No moves are searched if kube-scheduler does not try a pod of the unit at all, as for a gated pod.
+        """
         if self._adopt_if_it_works(unit, (), NO_NODES):
             return True
-        if any(find_gate(self.stage.build_simulation(), position) for position in unit):
+        if any(find_reason_not_tried(self.stage.build_simulation(), position) for position in unit):
             return False
 
         # Extend the plan member by member until the whole unit fits.
@@ -227,9 +239,9 @@ class RoomMaking:
     def _build_search(
         self, stage: Rehearsal, members: Unit, plan: Plan, emptied: frozenset[Row], deadline: float
     ) -> PlanSearch:
-        """Build the search for further moves that let the last member fit beside the others.
+        """Build the search for moves after `plan` that let the last member fit beside the other members.
 
-        Also sets `held` to the reasons that keep pods from moving, and adds the search to `searches`.
+        Also sets `held` to the numbers of pods that may not move, by reason, and adds the search to `searches`.
         """
         siblings = self._find_siblings(members[-1])
         spared = {*self.wanted, *plan, *siblings}
@@ -266,29 +278,35 @@ class RoomMaking:
         return search
 
     def accepts(self, draft: Draft) -> bool:
-        """Return whether the members fit after the draft's moves."""
+        """Return whether the draft's members fit after its moves.
+
+        The plan for a whole unit has to work with several seeds and queue orders, and that for some members only once.
+        """
         if draft.whole:
-            return self._works(draft.members, draft.moves, draft.emptied)
+            return bool(self._replay_in_all_ways(draft.members, draft.moves, draft.emptied))
         return self._place_members(draft.members, draft.moves, draft.emptied) is not None
 
     def adopt_all(self, plans: Sequence[AdoptedPlan]) -> None:
-        """Adopt plans that another process has found."""
+        """Adopt plans that another process has found, in order, so that this process has the same state."""
         for unit, plan, emptied in plans:
             self._adopt_if_it_works(unit, plan, emptied)
 
     def _get_last_pod_of_unit(self, members: Unit) -> Unit:
-        """Return the last pod, alone in a tuple, of the unit that contains the members."""
+        """Return the last pod of the unit that contains the members, as a tuple of one pod."""
         return next(unit[-1:] for unit in self._list_units() if members[0] in unit)
 
     def _find_siblings(self, position: Position) -> list[Position]:
-        """Find the pods of the same workload, which are never evicted for the pod."""
+        """Return all pods of the pod's workload, which are never evicted for the pod. A pod without one has none."""
         view = self.before.view
         owner = find_owner(view.pods.objects[position])
         has_same_owner = view.pods.where(lambda info: find_owner(info.pod) == owner) & (owner.kind != "Pod")
         return [Position(position) for position in np.flatnonzero(has_same_owner[view.pods.info]).tolist()]
 
     def _place_members(self, members: Unit, plan: Plan, emptied: frozenset[Row]) -> PlacedMembers | None:
-        """Place some members of a unit one by one after a plan. Return None if one of them fits nowhere."""
+        """Replay a plan, and place some members of a unit one by one after it, without waiting pods in between.
+
+        The result is None if a step of the plan is not safe or a member fits nowhere.
+        """
         replayed = replay_plan(self.stage, plan, emptied)
         if replayed is None:
             return None
@@ -303,15 +321,11 @@ class RoomMaking:
             simulation.bind(position, row, cycle.pre_filter.results)
         return PlacedMembers(replace(stage, nodes=stage.view.nodes.objects), row)
 
-    def _works(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> bool:
-        """Return whether the whole unit fits with a plan for all tried seeds and queue orders."""
-        return bool(self._replay_in_all_ways(unit, plan, emptied))
-
     def _replay_in_all_ways(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
-        """Replay a plan with several seeds and both queue orders.
+        """Replay a plan for a unit in all ways in which chance may decide, and return the replays.
 
-        Return no replays if one of them leaves out a pod. Replays with lingering pods come last. The latest result is
-        cached.
+        The list is empty if a pod of the unit does not fit in one of the replays. Replays with evicted pods that linger
+        come last. The latest result is cached.
         """
         key = unit, plan, emptied, len(self.adopted), len(self.unplaced)
         if key not in self.latest_replays:
@@ -319,9 +333,9 @@ class RoomMaking:
         return self.latest_replays[key]
 
     def _compute_replays(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
-        """Replay a plan, and again with evicted pods that linger while they terminate, if some may.
+        """Replay a plan in all ways, and do so again with evicted pods that linger while they terminate, if some may.
 
-        Return no replays if one of them leaves out a pod.
+        The list is empty if a pod of the unit does not fit in one of the replays.
         """
         course = PlanCourse(self.stage, unit, tuple(self.unplaced), plan)
         replays = self._replay_course(course, emptied)
@@ -336,9 +350,9 @@ class RoomMaking:
         return replays + lingering_replays
 
     def _replay_course(self, course: PlanCourse, emptied: frozenset[Row]) -> list[ReplayedPlan]:
-        """Replay a course with several seeds and both queue orders.
+        """Replay a course with several seeds, and with waiting pods tried after and before the replacements.
 
-        Return no replays if one of them leaves out a pod.
+        The list is empty if a pod of the unit does not fit in one of the replays.
         """
         replays = []
         queue_orders = (False, True) if course.plan else (False,)  # without moves, nothing wakes waiting pods
@@ -351,7 +365,10 @@ class RoomMaking:
         return replays
 
     def _adopt_if_it_works(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> bool:
-        """Adopt the plan if the unit fits with it, and return whether it does. The first replay decides the nodes."""
+        """Adopt the plan if the unit fits with it in all replays, and return whether it does.
+
+        The first replay decides the nodes of the pods, also of other waiting pods that now fit.
+        """
         replays = self._replay_in_all_ways(unit, plan, emptied)
         if not replays:
             return False
@@ -368,14 +385,17 @@ class RoomMaking:
 
 
 def _get_emptied_row(stage: Rehearsal, further_moves: Plan) -> Row:
-    """Return the node of the last moved pod, which takes the waiting pod and stays cordoned until then."""
+    """Return the row of the last moved pod's node, which stays cordoned until it takes the waiting pod."""
     return Row(int(stage.view.node[further_moves[-1]]))
 
 
 def _replay_course_once(
     course: PlanCourse, emptied: frozenset[Row], seed: int, *, waiting_first: bool
 ) -> ReplayedPlan | None:
-    """Replay a course once. Return None if a pod of the unit does not fit."""
+    """Replay a course once, or return None if a step is not safe, a pod would preempt, or one of the unit does not fit.
+
+    `waiting_first` says whether waiting pods are tried before the replacements.
+    """
     stage, unit, others, plan = course
     replayed = replay_plan(
         replace(stage, seed=seed, waiting=(*others, *unit), waiting_first=waiting_first), plan, emptied
@@ -389,14 +409,14 @@ def _replay_course_once(
     return ReplayedPlan(replace(after, seed=stage.seed, waiting=()), replayed.moves, rows)
 
 
-def find_gate(simulation: Simulation, position: Position) -> str:
-    """Return the reason why kube-scheduler does not try the pod at all, or an empty string."""
+def find_reason_not_tried(simulation: Simulation, position: Position) -> str:
+    """Return the reason why kube-scheduler does not try the pod at all, such as a scheduling gate, or ""."""
     outcome = simulation.find_outcome_without_cycle(position, simulation.framework(position))
     return outcome.message if outcome else ""
 
 
 def _parse_keep_selector(text: str) -> Selector:
-    """Parse the label selector of --keep. Raises InputError."""
+    """Parse the label selector of --keep. Raises InputError that names the option if the selector is invalid."""
     try:
         return parse_selector(text)
     except SelectorError as error:

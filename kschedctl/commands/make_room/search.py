@@ -56,9 +56,9 @@ class AcceptingNodes:
         self._nodes_by_info: dict[int, Bools | None] = {}
 
     def may_move(self, position: Position, row: Row) -> bool:
-        """Return whether a node other than that in the row may take the pod while that node is cordoned.
+        """Return whether another node may take the pod while the node in this row is cordoned.
 
-        The result is False only if every other node certainly rejects the pod.
+        The result is False only if every other node certainly rejects the pod. It is cached by PodInfo.
         """
         number = int(self.stage.view.pods.info[position])
         if number not in self._nodes_by_info:
@@ -67,9 +67,10 @@ class AcceptingNodes:
         return nodes is None or bool(nodes.sum() > nodes[row])
 
     def _find_nodes(self, position: Position) -> Bools | None:
-        """Return the mask (N,) of nodes that no plugin rejects by its node, its own pods or its resources alone.
+        """Return the mask (N,) of nodes that no plugin rejects for the pod because of the node or its own pods alone.
 
-        The result is None for a pod that may stay on a cordoned node, or that releases resources of other nodes.
+        The result is None, which means any node, for a pod that tolerates cordons, that releases resources of other
+        nodes when it leaves, for which a plugin fails, or which no profile serves.
         """
         framework = self._simulation.framework(position)
         if framework is None or releases_resources_on_exit(self._simulation, position):
@@ -126,7 +127,11 @@ class PlanSearch:
     """Like `eligible`, but ignoring which devices exist for the pod's claims."""
 
     def run(self, max_moves: int) -> Plan | None:
-        """Search for the shortest plan of at most `max_moves` moves. Return the cheapest of that length, or None."""
+        """Search for the shortest plans of at most `max_moves` moves, and return the cheapest of these, or None.
+
+        After the time limit, the best plan so far is returned. Raises KeyboardInterrupt if the user interrupts before
+        a plan was found.
+        """
         try:
             for moves in range(1, max_moves + 1):
                 self._search_plans_of_length(moves)
@@ -141,9 +146,9 @@ class PlanSearch:
         return self.best
 
     def _search_plans_of_length(self, moves: int) -> None:
-        """Judge the likely plans and then all sequences of moves of this length, and set `best` to the cheapest.
+        """Judge the likely plans and then all sequences of moves of this length, and set `best` to the cheapest plan.
 
-        Once there is a plan, only cheaper ones count, and the time for these is limited. Raises OutOfTimeError.
+        Once a plan was found, only cheaper plans are considered, for a limited time. Raises OutOfTimeError.
         """
         likely_plans = self._judge_plans(self._iter_likely_plans(self.stage, self.wanted, moves, (), frozenset()))
         all_plans = self._judge_plans(self._iter_all_sequences(moves))
@@ -159,7 +164,10 @@ class PlanSearch:
                 return
 
     def _judge_plans(self, plans: Iterator[Plan]) -> Iterator[tuple[Plan, bool]]:
-        """Yield plans with whether they work: the first plan alone, because it often works, then in batches."""
+        """Yield each plan that may beat the best plan, with whether it works. Raises OutOfTimeError.
+
+        The first plan is judged alone, because it often works, and the others in batches.
+        """
         batch_size = 1
         while batch := list(islice(plans, batch_size)):
             self._check_time()
@@ -178,7 +186,10 @@ class PlanSearch:
         return min(self._compute_cost((Position(position),)) for position in self.movable.pods.tolist())
 
     def _is_no_better(self, plan: Plan) -> bool:
-        """Return whether a plan, or any plan that begins with it, is not cheaper than the best plan, if any."""
+        """Return whether the plan, and therefore every plan that begins with it, is not cheaper than the best plan.
+
+        The result is False if there is no best plan yet.
+        """
         if self.best is None or not plan:
             return False
         return self._compute_cost(plan) >= self._compute_cost(self.best)
@@ -196,10 +207,10 @@ class PlanSearch:
         return self.helped is not None and not self.helped.any() and not self.depends_on_other_nodes
 
     def _iter_all_sequences(self, moves: int) -> Iterator[Plan]:
-        """Yield all sequences of `moves` movable pods if there are few of them, in addition to the likely plans.
+        """Yield all sequences of `moves` movable pods, which may help although they are not likely to.
 
-        Nothing is yielded if no sequence can help, because no node has enough pods without which the pod fits, and the
-        locations of other pods make no difference.
+        Nothing is yielded if there are more than MAX_SEQUENCES, or if no sequence can help: no node has enough pods
+        without which the pod fits, and it makes no difference where other pods are.
         """
         pods = [Position(position) for position in self.movable.pods.tolist()]
         if self._is_hopeless or not (self.may_have_sets or self.depends_on_other_nodes or self.lacks_held_resources):
@@ -212,9 +223,10 @@ class PlanSearch:
     def _iter_likely_plans(
         self, stage: Rehearsal, wanted: Position, moves: int, moved_before: Plan, spared: frozenset[Row]
     ) -> Iterator[Plan]:
-        """Yield plans of `moves` further moves after `moved_before` that may let a pod fit.
+        """Yield plans that let the pod `wanted` fit by `moves` further moves after the moves in `moved_before`.
 
-        The `spared` nodes are not emptied. Records on the first call what the pod's cycle shows.
+        They either empty a node of enough pods, or first move a pod on another node that keeps the pod away. No pods
+        leave the `spared` nodes. The first call also records what the pod's scheduling cycle shows.
         """
         cycle = self._run_cycle(stage, wanted)
         if cycle is None or not cycle.considered.any():
@@ -229,7 +241,7 @@ class PlanSearch:
         # Empty a node of enough pods, and use the remaining moves to make room for these.
         accepting_nodes = AcceptingNodes(stage)
         for set_size in range(moves, 0, -1):
-            for pod_set in sets.iter_sufficient(set_size):
+            for pod_set in sets.iter_sufficient_sets(set_size):
                 self._check_time()
                 self.may_have_sets = True
                 if self._is_no_better(pod_set):
@@ -243,7 +255,7 @@ class PlanSearch:
                 yield from self._iter_plans_after_move(stage, wanted, moves, (*moved_before, position), spared)
 
     def _record_first_cycle(self, cycle: Cycle, sets: SetsOnNodes) -> None:
-        """Record what the pod's first cycle shows about the nodes, and about what the pod lacks."""
+        """Record in attributes what the pod's first scheduling cycle shows about the nodes and about what it lacks."""
         self.helped = sets.promising
         self.eligible_except_devices = _find_eligible(cycle, ignored_plugin=DynamicResources.name)
         self.eligible = _find_eligible(cycle) | (self.eligible_except_devices & self.helped)
@@ -258,7 +270,11 @@ class PlanSearch:
         moved_before: Plan,
         spared: frozenset[Row],
     ) -> Iterator[Plan]:
-        """Yield plans that empty a node of a set of pods, with further moves that make room for these pods."""
+        """Yield plans that move a set of pods off their node, in each order that works.
+
+        Exactly `further_moves` moves of other pods make room for these pods first. Without further moves, at most one
+        plan is yielded. All nodes in `spared`, and the emptied node, are cordoned meanwhile.
+        """
         stage = accepting_nodes.stage
         row = Row(int(stage.view.node[pod_set[0]]))
         if not further_moves and not all(accepting_nodes.may_move(position, row) for position in pod_set):
@@ -272,11 +288,11 @@ class PlanSearch:
                     yield (*moved_before, *order)
                 return
             if further_moves:
-                yield from self._iter_plans_with_room_first(
+                yield from self._iter_plans_unblocking_move(
                     stage, order, further_moves, moved_before, emptied=emptied, safe_moves=safe_moves
                 )
 
-    def _iter_plans_with_room_first(
+    def _iter_plans_unblocking_move(
         self,
         stage: Rehearsal,
         order: Plan,
@@ -286,26 +302,31 @@ class PlanSearch:
         emptied: frozenset[Row],
         safe_moves: int,
     ) -> Iterator[Plan]:
-        """Yield plans that use all further moves to make room for the first pod of `order` that finds none.
+        """Yield plans that make room elsewhere for the first pod of `order` that cannot move yet, and then move it.
 
-        `safe_moves` pods before it find room.
+        The first `safe_moves` pods of `order` can move as it is, and do so first. All further moves make room for the
+        next pod. It is assumed that the pods after it can then move as well.
         """
-        replayed = replay_plan(stage, order[:safe_moves], emptied)
+        safe_pods, last_pods = order[:safe_moves], order[safe_moves:]
+        blocked_pod = last_pods[0]
+        replayed = replay_plan(stage, safe_pods, emptied)
         if replayed is None:
             return
-        moved_first = (*moved_before, *order[:safe_moves])
-        moved_last = order[safe_moves:]
-        stage_without_pod = replayed.stage.without_placement(order[safe_moves])
-        # The pods that move last are passed as moved before, so that the plans do not move them.
-        excluded = (*moved_first, *moved_last)
-        for plan in self._iter_likely_plans(stage_without_pod, order[safe_moves], further_moves, excluded, emptied):
-            inserted_moves = plan[len(excluded) :]
-            yield (*moved_first, *inserted_moves, *moved_last)
+        stage_without_pod = replayed.stage.without_placement(blocked_pod)
+        # The pods that move last are passed as moved before as well, so that they are not moved to make room.
+        given_moves = (*moved_before, *safe_pods, *last_pods)
+        for plan in self._iter_likely_plans(stage_without_pod, blocked_pod, further_moves, given_moves, emptied):
+            inserted_moves = plan[len(given_moves) :]
+            yield (*moved_before, *safe_pods, *inserted_moves, *last_pods)
 
     def _iter_plans_after_move(
         self, stage: Rehearsal, wanted: Position, moves: int, moved_before: Plan, spared: frozenset[Row]
     ) -> Iterator[Plan]:
-        """Yield plans that first move the last pod of `moved_before`, because verdicts on other nodes depend on it."""
+        """Yield plans that first move the last pod of `moved_before`, on whose place verdicts about other nodes depend.
+
+        `moves` counts this move. If it is the only move, the plan is yielded if the pod `wanted` then fits. Otherwise,
+        the likely plans for the remaining moves follow.
+        """
         self._check_time()
         replayed = replay_plan(stage, moved_before[-1:], spared)
         if replayed is None:
@@ -318,9 +339,10 @@ class PlanSearch:
                 yield moved_before
 
     def _find_counted_pods(self, view: Fork, cycle: Cycle, moved_before: Plan, held_elsewhere: Bools) -> list[Position]:
-        """Find movable pods that a rejecting plugin counts anywhere in the cluster, cheapest first.
+        """Return the movable pods on any node that make plugins reject nodes for the incoming pod, cheapest first.
 
-        Pods with PodInfos in the mask `held_elsewhere` (T,) are included, and those that moved before are not.
+        Pods that affinity or spreading counts are included, and pods whose PodInfos are in the mask `held_elsewhere`
+        (T,). Pods in `moved_before` are left out.
         """
         is_counted = held_elsewhere
         if _find_pod_dependent_rejecters(cycle) & COUNTING_PLUGINS:
@@ -352,7 +374,10 @@ class PlanSearch:
 
 
 def _find_eligible(cycle: Cycle, ignored_plugin: str = "") -> Bools:
-    """Return the mask (N,) of nodes that pass all plugins that look at nodes alone, except `ignored_plugin`."""
+    """Return the mask (N,) of nodes that pass all Filter plugins that read nothing but nodes.
+
+    `ignored_plugin`, if it is not empty, need not be passed.
+    """
     eligible = cycle.considered.copy()
     results = cycle.pre_filter.results
     for plugin in cycle.framework.plugins_at("filter"):
@@ -365,7 +390,7 @@ def _find_eligible(cycle: Cycle, ignored_plugin: str = "") -> Bools:
 
 
 def _find_pod_dependent_rejecters(cycle: Cycle) -> set[str]:
-    """Find the rejecting plugins whose answers depend on pods anywhere."""
+    """Return the names of the plugins that reject a node and whose verdicts depend on pods on any node."""
     verdicts, results = cycle.filter.verdicts, cycle.pre_filter.results
     return {
         plugin.name
@@ -377,7 +402,7 @@ def _find_pod_dependent_rejecters(cycle: Cycle) -> set[str]:
 
 
 def depends_on_other_nodes(cycle: Cycle) -> bool:
-    """Return whether a node is rejected because of pods on other nodes, or resources that these pods hold."""
+    """Return whether a node may be rejected because of pods on other nodes, or of resources that these pods hold."""
     return bool(_find_pod_dependent_rejecters(cycle) - NODE_LOCAL_PLUGINS)
 
 

@@ -32,9 +32,9 @@ from kschedctl.snapshot.delta import Delta
 
 
 class ReleasableHoldings:
-    """Resources that pods hold, and because of which plugins reject nodes for the incoming pod.
+    """Resources such as devices that pods hold, and for lack of which plugins reject nodes for the incoming pod.
 
-    The value is true if there are any.
+    The object is true if there are such resources.
     """
 
     def __init__(self, cycle: Cycle) -> None:
@@ -62,10 +62,10 @@ class ReleasableHoldings:
         return bool(self.plugins)
 
     def find_passing(self, leaving_pods: Rows, delta: Delta, among: Bools) -> Bools:
-        """Return the mask (N,) of nodes in the mask `among` where the pod fits once `leaving_pods` have left.
+        """Return the mask (N,) of nodes in the mask `among` where the incoming pod fits once `leaving_pods` have left.
 
-        `delta` takes the pods off their nodes. What they held for other nodes becomes free as well. No node passes if
-        a plugin fails.
+        `delta` takes the pods off their nodes, and what they hold in other objects is released during the judgment. No
+        node passes if a plugin fails.
         """
         original_objects = self._release_holdings(leaving_pods)
         try:
@@ -76,7 +76,7 @@ class ReleasableHoldings:
             self.view.objects.replace(original_objects)
 
     def _add_if_holding(self, plugin: ReservePlugin) -> None:
-        """Add a plugin and its holders if it holds something for a pod that is on a node."""
+        """Add the plugin to `plugins`, and its PodInfos to `holders`, if it holds something for a pod on a node."""
         pods, framework = self.view.pods, self.cycle.framework
         may_hold = pods.where(lambda info: plugin in find_reserve_plugins(framework, info.spec))
         bound = np.flatnonzero(may_hold[pods.info] & (self.view.node >= 0)).tolist()
@@ -90,7 +90,10 @@ class ReleasableHoldings:
         return {name: verdict for name, verdict in self.cycle.filter.verdicts.items() if name not in self.names}
 
     def _build_filtering(self) -> Filtering:
-        """Build the filters with the plugins' answers for the current objects. Raises PluginError if a plugin fails."""
+        """Build the filters, with PreFilter rerun for the holding plugins on the view's current objects.
+
+        Raises PluginError if a plugin fails.
+        """
         cycle = self.cycle
         rerun_plugins = [plugin for plugin in self.plugins if offers(plugin, PreFilterPlugin)]
         results = {plugin.name: plugin.pre_filter(cycle.info, self.view) for plugin in rerun_plugins}
@@ -98,7 +101,10 @@ class ReleasableHoldings:
         return Filtering.from_framework(cycle.framework, pre_filter, cycle.info, self.view)
 
     def _release_holdings(self, leaving_pods: Rows) -> Changes:
-        """Release what the pods hold in the view's objects. Return the changed objects as they were before, by kind."""
+        """Release what the pods hold in the view's objects, and return the changed objects as they were before.
+
+        The objects are grouped by kind, so that they can be put back.
+        """
         infos = self.view.pods.info[leaving_pods]
         pods = leaving_pods[self.holders[infos]].tolist()
         objects_before: dict[str, list[Struct]] = {}
@@ -115,7 +121,7 @@ class ReleasableHoldings:
 
 
 def releases_resources_on_exit(simulation: Simulation, position: Position) -> bool:
-    """Return whether the pod releases something when it leaves, such as devices, so that filters answer differently."""
+    """Return whether the pod, when it leaves, releases something in other objects, such as the devices of its claim."""
     framework = simulation.framework(position)
     if framework is None:
         return False
@@ -165,9 +171,9 @@ class SetsOnNodes:
         return among & self._find_fitting_nodes(self.pods, among)
 
     def _find_useful_pods(self) -> Bools:
-        """Return the mask (M,) of pods on promising nodes whose removal may help.
+        """Return the mask (M,) of the pods on promising nodes whose removal may help.
 
-        On a node that lacks only what pods hold, a pod that holds none of it is of no use.
+        On a node that only lacks resources that pods hold, the removal of a pod that holds none of them does not help.
         """
         node = self.view.node[self.pods]
         lacks_only_held = self.holdings.passes_others[node] & bool(self.holdings)
@@ -179,13 +185,16 @@ class SetsOnNodes:
         return self.holdings.holders[self.view.pods.info[self.pods]]
 
     def _find_held_elsewhere(self) -> Bools:
-        """Return the mask (T,) of PodInfos with pods that hold what a promising node without such pods lacks."""
-        infos = self.holdings.holders.copy()
-        if self.holdings:
-            has_holders = np.zeros(len(self.promising), np.bool_)
-            has_holders[self.view.node[self.pods[self._holding_pods]]] = True
-            infos &= bool((self.promising & ~has_holders).any())
-        return infos
+        """Return the mask (T,) of PodInfos whose pods hold what a promising node lacks that runs no such pods.
+
+        The mask is empty if every promising node runs pods that hold such resources.
+        """
+        if not self.holdings:
+            return self.holdings.holders.copy()
+        has_holders = np.zeros(len(self.promising), np.bool_)
+        has_holders[self.view.node[self.pods[self._holding_pods]]] = True
+        lacks_holders = self.promising & ~has_holders
+        return self.holdings.holders & bool(lacks_holders.any())
 
     def _find_fitting_nodes(self, leaving_pods: Rows, among: Bools) -> Bools:
         """Return the mask (N,) of nodes in the mask `among` where the pod fits once `leaving_pods` have left."""
@@ -196,7 +205,10 @@ class SetsOnNodes:
         return self.filtering.judge(delta, self.cycle.filter.verdicts, among).passing
 
     def _compute_costs(self, sets: Sets) -> tuple[Rows, Rows, Amounts]:
-        """Return the costs (S,) of sets, most important first: reluctance, highest priority, total size."""
+        """Return the highest reluctance, the highest priority and the total size of each set, (S,) each.
+
+        These are its costs, the most important first.
+        """
         movable = self.movable
         return (
             movable.reluctance[sets].max(axis=1),
@@ -204,8 +216,8 @@ class SetsOnNodes:
             movable.size[sets].sum(axis=1),
         )
 
-    def iter_sufficient(self, size: int) -> Iterator[tuple[Position, ...]]:
-        """Yield sets of the given size that are sufficient, cheapest first."""
+    def iter_sufficient_sets(self, size: int) -> Iterator[tuple[Position, ...]]:
+        """Yield the sets of `size` pods on one node without which the incoming pod fits there, the cheapest first."""
         sets = self._build_candidates(size)
         sets = sets[np.lexsort((sets[:, 0], *self._compute_costs(sets)[::-1]))]
         at_once = JUDGED_WITH_OBJECTS if self.holdings else JUDGED_AT_ONCE
@@ -215,7 +227,7 @@ class SetsOnNodes:
                 yield tuple(map(Position, chosen))
 
     def _find_sufficient(self, sets: Sets) -> Bools:
-        """Return the mask (S,) of sufficient sets. Each judgment covers one set per node."""
+        """Return the mask (S,) of sets without which the incoming pod fits. Each judgment covers one set per node."""
         # Number the sets of each node: in turn K, the K-th set of every node is judged.
         node = self.view.node[sets[:, 0]]
         order = np.argsort(node, kind="stable")
@@ -231,7 +243,7 @@ class SetsOnNodes:
         return sufficient
 
     def _build_candidates(self, size: int) -> Sets:
-        """Build the sets of distinct pods per node that free enough of what the pod requests, (S, size)."""
+        """Build the sets (S, size) of distinct pods on one node that free enough of the resources the node lacks."""
         columns, shortages = self._find_shortages()
         pods = self._select_distinct(self._select_large_enough(size, columns, shortages), size)
         requests = self._get_requests(pods, columns)
@@ -256,7 +268,11 @@ class SetsOnNodes:
         return self.view.requests[self.view.pods.info[pods]][:, columns]
 
     def _select_large_enough(self, size: int, columns: list[int], shortages: Amounts) -> Rows:
-        """Select the pods that free enough of each resource together with the largest other pods of their node."""
+        """Return the pods that may be in a sufficient set of this size.
+
+        They free enough of each resource in the columns if the rest of the set are as large as the node's largest pod.
+        `shortages` (N, C) are the amounts that nodes lack of these resources.
+        """
         node = self.view.node[self.pods]
         requests = self._get_requests(self.pods, columns)
         largest = np.zeros_like(shortages)
@@ -265,9 +281,9 @@ class SetsOnNodes:
         return self.pods[(most_freed >= shortages[node]).all(axis=1)]
 
     def _select_distinct(self, pods: Rows, size: int) -> Rows:
-        """Select distinct pods: of equal pods on a node, only as many as a set can contain.
+        """Return the pods without superfluous equal pods of a node, of which a set cannot contain more than `size`.
 
-        A node keeps at most MAX_PODS_PER_NODE pods. `truncated` is set if it has more.
+        At most MAX_PODS_PER_NODE pods of each node are returned. `truncated` is set if a node has more.
         """
         # Number equal pods of a node in their order.
         node = self.view.node[pods]
@@ -283,7 +299,10 @@ class SetsOnNodes:
         return pods[is_within_limit]
 
     def _find_shortages(self) -> tuple[list[int], Amounts]:
-        """Return the columns of the resources that nodes are short of for the pod, and by how much (N, C)."""
+        """Return the columns (C) of the resources for lack of which nodes are rejected, and the lacking amounts (N, C).
+
+        The amount is 0 for a node that has enough of a resource.
+        """
         verdict = self.cycle.filter.verdicts.get(NodeResourcesFit.name)
         rejections = verdict.rejections if verdict else ()
         columns: list[int] = []

@@ -17,7 +17,7 @@ from kschedctl.api.karpenter import NodePool
 from kschedctl.api.objects import Node
 from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.quantity import Quantity
-from kschedctl.api.resource_names import CPU, MEMORY, format_amount
+from kschedctl.api.resource_names import CPU, MEMORY, describe_amount
 from kschedctl.api.times import parse_microseconds
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, read_groups, read_options
@@ -95,7 +95,10 @@ def _report_pool(name: str, rows: Rows, view: Fork) -> PoolReport:
     nodes: Sequence[Node] = [view.nodes.objects[row] for row in rows.tolist()]
     free, allocatable = compute_free_resources(view)[rows], view.allocatable[rows]
     cpu, memory = view.resources[CPU], view.resources[MEMORY]
-    shapes = Counter(f"{int(a[cpu]) / 1000:g} cpu, {format_amount(MEMORY, int(a[memory]))}" for a in allocatable)
+    shapes = Counter(
+        f"{describe_amount(CPU, int(amounts[cpu]))}, {describe_amount(MEMORY, int(amounts[memory]))}"
+        for amounts in allocatable
+    )
     taints = set.intersection(*({str(taint) for taint in node.spec.taints} for node in nodes))
     return PoolReport(
         pool=name or NO_POOL,

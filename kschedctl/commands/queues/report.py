@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated
 
 from kschedctl.api.copying import replace
@@ -10,7 +11,7 @@ from kschedctl.reports.document import Document
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import Summary
 from kschedctl.reports.unknown import UnknownKind
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import counted, first_few
 
 
 class QuotaUsage(Document, frozen=True):
@@ -133,7 +134,15 @@ class KueueQueues(Report, frozen=True):
             "waiting": len(self.waiting),
             "wouldGetQuota": sum(bool(workload.flavors) for workload in self.waiting),
         }
-        return replace(summary, figures=figures, doubts=(*summary.doubts, *self.doubts, *self.problems))
+        return replace(
+            summary, figures=figures, warnings=tuple(self._iter_warnings()), doubts=(*summary.doubts, *self.problems)
+        )
+
+    def _iter_warnings(self) -> Iterator[str]:
+        """Yield a sentence for each waiting Workload for which Kueue would preempt others."""
+        for workload in self.waiting:
+            if workload.victims:
+                yield f"{workload.workload} would preempt {first_few(workload.victims)}"
 
     def build_csv_table(self) -> CsvTable:
         """Return the table of quotas."""

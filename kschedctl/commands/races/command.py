@@ -70,7 +70,7 @@ class RaceOptions:
     ] = None
     load: Annotated[
         float | None,
-        typer.Option("--load", metavar="SHARE", help="Share of all room that pods take.  [default: 1]"),
+        typer.Option("--load", metavar="SHARE", help="Share of the capacity that pods use.  [default: 1]"),
     ] = None
     duration: Annotated[
         str | None,

@@ -13,7 +13,7 @@ from kschedctl.reports.placements import PoolChange
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import counted, first_few
 
 
 class RebalancingStep(Document, frozen=True):
@@ -147,10 +147,13 @@ class Rebalancing(Report, frozen=True):
         verdict = "Quiet" if self.quiet else "NotQuiet"
         if self.loops:
             verdict = "Loops"
+        evicted_pods = tuple(dict.fromkeys(step.pod for step in self.steps))
         return replace(
             summary,
             subject=self.policy,
             verdict=verdict,
             pods=tuple(ShortPods(group.pods, group.names[0], group.plugin, group.why) for group in self.held),
+            victims=evicted_pods,
+            warnings=(f"evicts {first_few(evicted_pods)}",) if evicted_pods else (),
             figures={"evictions": len(self.steps), "again": self.again, "unsafe": self.unsafe},
         )

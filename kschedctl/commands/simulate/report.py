@@ -20,6 +20,7 @@ from kschedctl.reports.placements import (
     RetriedPods,
     UnplacedPods,
     Variation,
+    describe_evictions,
 )
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
@@ -197,6 +198,7 @@ class SimulationReport(Report, frozen=True):
                 *(entry.short_form for entry in self.waiting_elsewhere),
             ),
             victims=tuple(dict.fromkeys(evicted.pod for evicted in self.evicted)),
+            warnings=describe_evictions(self.evicted),
             figures={"placed": self.placed, "unplaced": self.unplaced, "evicted": self.evicted_pods},
         )
 

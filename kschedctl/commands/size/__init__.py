@@ -89,7 +89,10 @@ def size(
 def _apply_manifests(
     cluster: Cluster, manifests: Sequence[JsonObject | Struct], written: Mapping[Owner, JsonObject]
 ) -> tuple[Cluster, Sequence[NotCreated]]:
-    """Return the cluster with the manifests applied, and the pods that the API server would deny."""
+    """Return the cluster with the manifests applied, and the workloads with pods that the API server would deny.
+
+    `written` maps workloads to their manifests as written.
+    """
     if not manifests:
         return cluster, ()
     shared_cluster = prepare_simulation(cluster, manifests, documents=written)
@@ -99,7 +102,10 @@ def _apply_manifests(
 def _apply_scenario(
     cluster: Cluster, scenario: Scenario | JsonObject | None, read: FileReader, where: str
 ) -> tuple[Cluster, Sequence[NotCreated]]:
-    """Return the cluster after the steps of the scenario, and the pods that the API server would deny."""
+    """Return the cluster after the steps of the scenario, and the workloads with pods that the API server would deny.
+
+    `read` reads the files that the scenario names, and `where` is its name in error messages. Raises KschedctlError.
+    """
     if scenario is None:
         return cluster, ()
     steps = scenario if isinstance(scenario, Scenario) else load_scenario(scenario, where)
@@ -107,10 +113,10 @@ def _apply_scenario(
 
 
 def _validate_shapes(shapes: Sequence[NodeShape], wishes: SizingWishes, *, from_types: bool) -> None:
-    """Raise UsageError or InputError if the shapes cannot be used for these wishes.
+    """Raise UsageError if there are no shapes or too few zones for the wishes, and InputError for a negative price.
 
-    There must be a shape, prices must not be negative, and more than one zone is needed to survive a zone loss.
-    `from_types` says whether the shapes come from instance types.
+    More than one zone is needed to survive the loss of a zone. `from_types` says whether the shapes come from instance
+    types, for the error message.
     """
     if not shapes:
         if from_types:
@@ -134,7 +140,7 @@ Documents = Mapping[str, Sequence[JsonObject]]
 def apply_steps(
     cluster: Cluster, scenario: parts.Scenario, files: Documents, where: str = ""
 ) -> tuple[Cluster, list[NotCreated]]:
-    """Apply the steps of a scenario and return the cluster with the pods that the API server would deny.
+    """Apply the steps of a scenario, and return the cluster and the workloads with pods that the API server would deny.
 
     Nothing is scheduled between the steps, since all pods are placed anew afterwards. Raises KschedctlError that names
     the step.
@@ -149,9 +155,10 @@ def apply_steps(
 
 
 def _apply_step(run: ScenarioRun, name: str, part: parts.Part) -> Cluster:
-    """Apply one step and return the cluster. Raises UsageError for a step that launches nodes.
+    """Apply the step of this name to the run's cluster, and return the changed cluster.
 
-    Drained nodes are only cordoned, since all pods are placed again afterwards.
+    Drained nodes are only cordoned, since all pods are placed again afterwards. Raises UsageError for a step that
+    launches nodes.
     """
     cluster = run.settled.cluster
     match part:

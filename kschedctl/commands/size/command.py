@@ -72,7 +72,7 @@ class SizeOptions:
     ] = 60
 
     def parse_node_labels(self) -> dict[str, str]:
-        """Parse the values of --node-label. Raises UsageError."""
+        """Parse the values of --node-label, KEY=VALUE, into labels. Raises UsageError for a value of another form."""
         labels = {}
         for text in self.labels or ():
             key, equals, value = text.partition("=")
@@ -82,7 +82,7 @@ class SizeOptions:
         return labels
 
     def build_wishes(self) -> SizingWishes:
-        """Return the wishes that these options express."""
+        """Build the requirements for a set of nodes from these options."""
         return SizingWishes(self.by_nodes, self.keep_zone_loss, self.scale, self.seconds)
 
 
@@ -122,7 +122,7 @@ def size(
 
 
 def _read_input(source: Source) -> Application:
-    """Read one cluster and the manifests to apply to it. Raises KschedctlError."""
+    """Read one cluster and the manifests of -f to apply to it. Raises KschedctlError, also for several snapshots."""
     if not source.filename:
         return Application(source, load_cluster(source, live=SIZING_KINDS), [], {})
     if len(source.snapshot) > 1:

@@ -42,7 +42,10 @@ class FillLevels(NamedTuple):
     """The used share of the nodes of each shape, (S,); NaN for shapes without nodes."""
 
     def build_basis(self, program: PackingProgram, crowded: Bools) -> SetBasis:
-        """Return the basis of a set whose nodes get no fuller than these levels."""
+        """Build the basis of a set whose nodes get no fuller than these levels.
+
+        Of the crowded shapes, a mask (S,), only the needed one is used. Shapes without a level are not used.
+        """
         has_nodes = np.isfinite(self.shares)
         uncrowded = np.flatnonzero(has_nodes & ~crowded).tolist()
         shape_names = (*(program.names[shape] for shape in uncrowded), self.needed)
@@ -50,20 +53,21 @@ class FillLevels(NamedTuple):
         return SetBasis(program.with_fill_levels(usable_shares), shape_names)
 
     def update_from(self, later: FillLevels) -> FillLevels:
-        """Return the levels updated with those of a later replay that had fewer shapes."""
+        """Return the levels replaced by those of a later replay, for the shapes that have nodes in this replay."""
         return self._replace(shares=np.where(np.isfinite(later.shares), later.shares, self.shares))
 
 
 def find_crowded_shapes(program: PackingProgram, waiting: Iterable[str]) -> Bools:
-    """Return the crowded shapes, (S,): waiting pods need them, and other pods fill them without needing them.
+    """Return the mask (S,) of shapes that waiting pods need while pods that could run elsewhere fill them.
 
-    Return no shape if the waiting pods need several different choices of shapes, or can use most shapes.
+    `waiting` are the keys of the waiting pods. No shape is returned if the pods need different sets of shapes, none of
+    which contains the others, or if they can use most shapes.
     """
     no_shape = np.zeros(len(program.names), np.bool_)
     groups = sorted({program.group_of[key] for key in waiting})
     choices = np.unique(program.takes[groups], axis=0)
 
-    # The choices of shapes that contain no other choice.
+    # The choices of shapes that contain no other choice. Pods with a larger choice can use the needed shapes, too.
     smallest_choices = [choice for choice in choices if (choices <= choice).all(axis=1).sum() == 1]
     if len(smallest_choices) != 1:
         return no_shape
@@ -75,13 +79,13 @@ def find_crowded_shapes(program: PackingProgram, waiting: Iterable[str]) -> Bool
 
 
 def _find_dependent_groups(program: PackingProgram, waiting: Iterable[str], crowded: Bools) -> list[int]:
-    """Return the groups of the waiting pods that fit only on the crowded shapes."""
+    """Return the groups of those waiting pods that fit on no shape but the crowded ones, a mask (S,)."""
     groups = sorted({program.group_of[key] for key in waiting})
     return [group for group in groups if not program.takes[group][~crowded].any()]
 
 
-def add_one_of_each(program: PackingProgram, counts: Counts) -> dict[str, int]:
-    """Return the set with one more node of each undominated shape."""
+def add_one_node_of_each_shape(program: PackingProgram, counts: Counts) -> dict[str, int]:
+    """Return the set `counts` with one more node of each undominated shape."""
     extended_counts = dict(counts)
     for shape in np.flatnonzero(program.find_undominated(program.takes)).tolist():
         name = program.names[shape]
@@ -96,9 +100,10 @@ def measure_levels_when_full(
     outcomes: Sequence[Outcome],
     waiting: Sequence[str],
 ) -> list[FillLevels]:
-    """Measure the fill levels at the moment when each crowded shape gets full. Without crowded shapes there are none.
+    """Measure the fill levels of all shapes at the moment when each crowded shape gets full.
 
-    `rows_by_shape` are the rows of the nodes of each shape in the simulation.
+    `rows_by_shape` are the rows of the nodes of each shape in the simulation, and `waiting` the keys of the pods that
+    wait. The list is empty if no shape is crowded.
     """
     crowded = find_crowded_shapes(program, waiting)
     if not crowded.any():
@@ -146,9 +151,10 @@ class _NodeUsage:
         return used
 
     def count_until_full(self, rows: Rows, room: Rows) -> int:
-        """Return the number of placements after which half of the nodes have less than `room` left.
+        """Return the number of placements after which at least half of the nodes have less than `room` left.
 
-        Return the number of all pods if that never happens.
+        `rows` are the rows of the nodes, and `room` (C,) the amounts of cpu, memory and pods. If the nodes never get so
+        full, the number of all placements is returned.
         """
 
         def is_full(pod_count: int) -> bool:
@@ -161,9 +167,9 @@ class _NodeUsage:
         return bisect_left(range(len(self._row)), True, key=is_full)
 
     def measure_shares(self, pod_count: int) -> Table:
-        """Return the used share of the nodes of each shape (S,) after the first placements, NaN without nodes.
+        """Return the used share of the nodes of each shape (S,) after the first `pod_count` placements.
 
-        The share is the larger of the mean shares of cpu and memory.
+        It is the larger of the mean used shares of cpu and memory, or NaN for a shape without nodes.
         """
         shares = self._sum_used(pod_count, len(self._free)) / np.maximum(self._free, 1)
         shares_by_shape = np.full(self._shape_count, np.nan)

@@ -39,7 +39,10 @@ class TriedSet(NamedTuple):
 
 
 def try_set(search: SetSearch, task: SearchTask) -> TriedSet:
-    """Replay a set, and report whether all pods get a node, except those that no set takes. A late set is not tried."""
+    """Replay the task's set, and report whether all pods get a node, except the pods that no set takes.
+
+    If the time is up, the set is not replayed, and the answer is None.
+    """
     if task.is_late:
         return TriedSet(task.counts, None)
     return TriedSet(task.counts, search.sets.takes_all(task.counts, task.homeless))
@@ -69,7 +72,7 @@ class OptimalityCheck:
         return self.first_open == self._end
 
     def search(self) -> None:
-        """Search until no cheaper set is left, time is up, or too many sets are left and probes no longer help."""
+        """Replay cheaper sets until all are refuted, time is up, or too many are left and probes no longer help."""
         self._probe()
         while not self.has_refuted_all and self._end - len(self.refuted) <= MAX_REPLAYS:
             open_positions = (index for index in range(self.first_open, self._end) if index not in self.refuted)
@@ -77,18 +80,22 @@ class OptimalityCheck:
                 return
 
     def _probe(self) -> None:
-        """Look for a cheaper set in ever smaller steps from the best one, until no probe takes all pods."""
-        previous_end = None
-        while self._end and previous_end != self._end:
+        """Replay a few cheaper sets, and again below the cheapest that takes all pods, until none of them does.
+
+        Ends early if time is up.
+        """
+        has_found_cheaper_set = True
+        while self._end and has_found_cheaper_set:
             previous_end = self._end
             probes = {int(self._end * share) for share in PROBES}
             if not self._replay_positions(sorted(probes - self.refuted)):
                 return
+            has_found_cheaper_set = self._end < previous_end
 
     def _replay_positions(self, positions: Sequence[int]) -> bool:
-        """Replay the sets at these positions and record the results.
+        """Replay the sets at these positions, in ascending order, and record the results.
 
-        Return False if time was up before all were done.
+        Return whether all were replayed before time was up.
         """
         entries = [self.sets[index] for index in positions]
         results = list(self.replay_sets([counts for _, counts in entries]))
@@ -106,7 +113,11 @@ class OptimalityCheck:
 def enumerate_cheaper_sets(
     program: PackingProgram, cuts: Sequence[Cut], bound: float, cost_limit: float
 ) -> list[Counts] | None:
-    """Return all sets that cost less than `cost_limit` and satisfy the cuts, or None if there are too many."""
+    """Return all sets that cost less than `cost_limit` and satisfy the cuts, or None if there are too many.
+
+    `bound` is a lower bound on the cost of any set. Sets that are hardly cheaper than `cost_limit` are left out. The
+    sets are built shape by shape, the most expensive shape first.
+    """
     cost_limit -= NEGLIGIBLE_SHARE * cost_limit
     order = np.argsort(-program.costs, kind="stable")
     sets = np.zeros((1, len(order)), np.int64)
@@ -119,7 +130,7 @@ def enumerate_cheaper_sets(
         starts = np.repeat(np.cumsum(choices) - choices, choices)
         sets[:, shape] = np.arange(len(sets)) - starts
 
-        # Drop sets that cannot reach the bound or satisfy the cuts with cheaper shapes.
+        # Drop sets that cannot reach the bound or satisfy the cuts with the shapes that follow.
         remaining_budget = np.where(index < len(order) - 1, cost_limit - sets @ program.costs, 0.0)
         reaches_bound = sets @ program.costs + remaining_budget >= bound * (1 - ROUNDING_SHARE)
         sets = sets[reaches_bound & _can_satisfy_cuts(program, cuts, sets, remaining_budget, order[index + 1 :])]
@@ -134,7 +145,10 @@ def enumerate_cheaper_sets(
 def _can_satisfy_cuts(
     program: PackingProgram, cuts: Sequence[Cut], sets: Sets, budget: Table, remaining_shapes: Sets
 ) -> Bools:
-    """Return a mask (sets,) of sets that can still satisfy all cuts by spending `budget` on the remaining shapes."""
+    """Return a mask of the sets that can still satisfy all cuts if they spend their budgets on the remaining shapes.
+
+    `sets` has a row for each set, `budget` and the mask one value for each set.
+    """
     can_satisfy = np.ones(len(sets), np.bool_)
     for cut in cuts:
         added_worth = budget * (cut.worth[remaining_shapes] / program.costs[remaining_shapes]).max(initial=0.0)

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from kschedctl.commands.size.report import NodeSizing, SizingAlternative
-from kschedctl.render.page import Marked, Page, Style, paragraph
-from kschedctl.render.sections import build_caveats, build_interruption_line, build_pools_before_and_after
+from kschedctl.render.page import Marked, Page, Stack, Style, paragraph
+from kschedctl.render.sections import (
+    build_caveats,
+    build_interruption_line,
+    build_pools_before_and_after,
+    describe_message,
+)
 from kschedctl.render.tables import build_struct_table
 from kschedctl.render.unseen_pods import build_not_created_section
 from kschedctl.reports.columns import Tone
@@ -17,8 +22,10 @@ def build_page(report: NodeSizing, style: Style) -> Page:
     tone = Tone.GOOD if report.good and not report.undecided else Tone.WARNING
     remarks: Page = ()
     if report.shapes:
-        ties = "each set was replayed once: with another choice among equally good nodes, a pod may get none"
-        remarks = (paragraph(Marked(ties, Tone.FAINT)), paragraph(Marked(_describe_bound(report), Tone.FAINT)))
+        remarks = (
+            paragraph(Marked(report.choice_warning, Tone.FAINT)),
+            paragraph(Marked(_describe_bound(report), Tone.FAINT)),
+        )
     return (
         *build_interruption_line(report.interrupted, "the shapes so far"),
         paragraph(Marked(first, tone), *notes),
@@ -29,13 +36,18 @@ def build_page(report: NodeSizing, style: Style) -> Page:
         *build_struct_table(report.shapes, style, title="Nodes"),
         *remarks,
         *(_build_sets_table(report, style) if len(report.alternatives) > 1 else ()),
-        *build_struct_table(report.never, style, title="Without a node"),
+        *build_struct_table(
+            report.never,
+            style,
+            {"message": lambda pods: Stack(describe_message(pods.message, style))},
+            title="Without a node",
+        ),
         *build_pools_before_and_after(report.pools, style),
     )
 
 
 def _build_incomplete_note(report: NodeSizing) -> Page:
-    """Build a note if not all starting sets were searched to the end."""
+    """Build a note that there may be a better set, or nothing if all starting sets were searched to the end."""
     if report.complete:
         return ()
     note = "there may be a better set (--search-seconds)"
@@ -52,20 +64,23 @@ def _build_sets_table(report: NodeSizing, style: Style) -> Page:
 
 
 def _mark_replayed(alternative: SizingAlternative) -> Marked:
-    """Return the shapes of a set with a check mark."""
+    """Return the numbers of nodes of a set with the check mark of replayed sets."""
     return Marked(f"✓ {alternative.shapes}", Tone.GOOD)
 
 
 def _describe_bound(report: NodeSizing) -> str:
-    """Return a sentence on what the lower bound ignores, with a better bound from replays if there is one."""
+    """Describe what the lower bound ignores, how to get a better bound, and the bound that replays prove, if any."""
     text = "the lower bound ignores spreading, affinity, zones, and where kube-scheduler puts pods"
     if not report.solver:
         text += "; pip install 'kschedctl[solver]' for a better one"
-    return text + _describe_proven(report)
+    return text + _describe_proven_bound(report)
 
 
-def _describe_proven(report: NodeSizing) -> str:
-    """Return the cost below which replays exclude all sets as text, empty if all cheaper sets were replayed."""
+def _describe_proven_bound(report: NodeSizing) -> str:
+    """Describe the cost below which replays exclude all sets.
+
+    The text is empty if all cheaper sets were replayed, or if this cost is not above the lower bound.
+    """
     if report.cheapest or report.proven <= report.bound * (1 + 1e-9):
         return ""
     limit = f"of fewer than {report.proven:,.0f}" if report.price is None else f"for less than {report.proven:.4f}"

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kschedctl.api.arrays import Amounts, Bools
+from kschedctl.api.arrays import Bools
 from kschedctl.api.resource_names import CPU, MEMORY, PODS
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import HOSTNAME
@@ -45,7 +45,7 @@ class Cut(NamedTuple):
     """The worth that all nodes of a set must have together."""
 
     def is_satisfied(self, nodes: Table) -> Bools:
-        """Return which sets of shape (..., S) satisfy the cut, as an array of shape (...)."""
+        """Return a mask of the sets that satisfy the cut. The last axis of `nodes` counts nodes by shape, (..., S)."""
         is_enough: Bools = nodes @ self.worth >= self.minimum * (1 - ROUNDING_SHARE)
         return is_enough
 
@@ -88,20 +88,20 @@ class PackingProgram:
         return self.count_by_group(self.group_of)
 
     def count_by_group(self, keys: Iterable[str]) -> Table:
-        """Return how many of these pods are in each group, (G,)."""
+        """Return how many of the pods with these keys are in each group, (G,)."""
         groups = [self.group_of[key] for key in keys]
         return np.bincount(groups, minlength=len(self.requested)).astype(np.float64)
 
     def sum_requests(self, pods_by_group: Table) -> Table:
-        """Return what `pods_by_group` (G,) request together, (R,)."""
+        """Return the total requests (R,) of `pods_by_group` (G,), the numbers of pods of each group."""
         return np.asarray(pods_by_group @ self.requested.astype(np.float64))
 
     def compute_cost(self, counts: Counts) -> float:
-        """Return the cost of a set, with each node where it is cheapest."""
+        """Return the cost of a set if each node is bought in the zone where it is cheapest."""
         return float(sum(self.costs[self.names.index(name)] * number for name, number in counts.items()))
 
     def with_slack(self, slack: float) -> PackingProgram:
-        """Return a program whose nodes keep a share of cpu and memory free."""
+        """Return a program whose nodes keep the share `slack` of their cpu and memory free."""
         return self.with_fill_levels(np.full(len(self.names), 1 - slack))
 
     def with_fill_levels(self, shares: Table) -> PackingProgram:
@@ -111,13 +111,13 @@ class PackingProgram:
         return replace(self, offered=offered)
 
     def build_request_cuts(self) -> list[Cut]:
-        """Return a cut per resource: the nodes must offer what all placeable pods request."""
+        """Return a cut for each requested resource: a set must offer what all placeable pods request of it."""
         requested = self.sum_requests(np.where(self.takes.any(axis=1), self.pods, 0.0))
         resources = np.flatnonzero(requested).tolist()
         return [Cut(self.offered[:, resource].astype(np.float64), float(requested[resource])) for resource in resources]
 
     def restrict_to(self, takers_by_pod: Mapping[str, tuple[str, ...]]) -> PackingProgram:
-        """Return a program for the waiting pods, with the shapes that take each of them now."""
+        """Return a program for some waiting pods. `takers_by_pod` maps them to the shapes that take them now."""
         # Pods of a group that are taken by different shapes now form new groups.
         new_groups: dict[tuple[int, tuple[str, ...]], int] = {}
         group_of: dict[str, int] = {}
@@ -134,18 +134,18 @@ class PackingProgram:
         )
 
     def prefer_shapes(self, names: Iterable[str]) -> Bools:
-        """Return which shapes each group may use (G, S).
+        """Return a mask (G, S) of the shapes that each group may use.
 
-        These are the preferred ones that take it, otherwise all that take it.
+        A group may use the preferred shapes that take its pods or, if there are none, all shapes that take its pods.
         """
         preferred: Bools = self.takes & np.asarray(np.isin(self.names, list(names)))
         has_preferred = np.asarray(preferred.any(axis=1))
         return np.where(has_preferred[:, None], preferred, self.takes)
 
     def find_undominated(self, takes: Bools) -> Bools:
-        """Return which shapes are undominated, (S,).
+        """Return a mask (S,) of the undominated shapes, given which shapes each group may use, (G, S).
 
-        No other shape offers as much to as many groups for the same money.
+        A shape is dominated if another offers as much of each resource to as many groups for the same money or less.
         """
         is_undominated = np.ones(len(self.costs), np.bool_)
         for shape in np.argsort(-self.costs, kind="stable").tolist():
@@ -180,7 +180,10 @@ class PackingProgram:
         return measures
 
     def count_nodes_if_alone(self, pods_by_group: Table) -> npt.NDArray[np.int64]:
-        """Return the minimum number of nodes of each shape for its pods (G,) if no other shape takes any, (S,)."""
+        """Return the number of nodes (S,) that each shape needs at least if it takes all pods that it can take.
+
+        `pods_by_group` (G,) are the numbers of pods of each group.
+        """
         pods_on_shape = self.takes * pods_by_group[:, None]
         minimum = np.zeros(len(self.names))
         for measure in self.measures:
@@ -191,57 +194,60 @@ class PackingProgram:
         return np.maximum(needed, pods_on_shape.any(axis=0))
 
 
+class _GroupKey(NamedTuple):
+    """The properties in which all pods of a group are equal."""
+
+    requests: tuple[int, ...]
+    """The requested amounts, (R,)."""
+    takers: tuple[str, ...]
+    """The shapes that take the pods."""
+    exclusion_key: Hashable
+    """The key of pods that must run on different nodes, or None."""
+
+
 def build_program(
     view: Fork, row_by_shape: Mapping[str, int], costs: Mapping[str, float], takers: Mapping[str, tuple[str, ...]]
 ) -> PackingProgram:
-    """Build the program from the pods and the shapes that take each of them.
+    """Build the program from the pods in `takers`, which maps their keys to the shapes that take them.
 
-    `row_by_shape` gives the row of an empty node of each shape in `view`, `takers` the shapes for each pod.
+    `row_by_shape` gives the row of an empty node of each shape in `view`, and `costs` the cost of such a node.
     """
     names = tuple(row_by_shape)
     offered = np.maximum(view.allocatable - view.requested, 0)[list(row_by_shape.values())]
 
     # Group the pods by requests, takers and the key of pods that exclude each other.
-    groups: dict[Hashable, int] = {}
-    requested: list[Amounts] = []
-    takes: list[list[bool]] = []
-    apart: list[bool] = []
+    number_by_group: dict[_GroupKey, int] = {}
     group_of: dict[str, int] = {}
     exclusion_keys = list(_iter_exclusion_keys(view))
     for key, pod_takers in takers.items():
-        number = int(view.pods.info[view.pods.index[key]])
-        exclusion_key = exclusion_keys[number]
-        group_key = view.requests[number].tobytes(), pod_takers, exclusion_key
-        if group_key not in groups:
-            groups[group_key] = len(groups)
-            requested.append(view.requests[number])
-            takes.append([name in pod_takers for name in names])
-            apart.append(exclusion_key is not None)
-        group_of[key] = groups[group_key]
+        info_number = int(view.pods.info[view.pods.index[key]])
+        requests = tuple(view.requests[info_number].tolist())
+        group = _GroupKey(requests, pod_takers, exclusion_keys[info_number])
+        group_of[key] = number_by_group.setdefault(group, len(number_by_group))
 
-    amounts = np.array(requested, np.int64).reshape(len(groups), view.requests.shape[1])
-    amounts[:, view.resources[PODS]] = 1
-    fits = np.array(takes, np.bool_).reshape(len(groups), len(names))
+    # Turn the groups into arrays.
+    groups = list(number_by_group)
+    requested = np.array([group.requests for group in groups], np.int64).reshape(len(groups), view.requests.shape[1])
+    requested[:, view.resources[PODS]] = 1
+    takes = np.array([np.isin(names, group.takers) for group in groups], np.bool_).reshape(len(groups), len(names))
     # Takers include shapes that a pod may fit on only once other pods are there. The requests must fit all the same.
-    fits &= (amounts[:, None, :] <= offered[None, :, :]).all(axis=2)
-    positive_costs = np.array([max(costs[name], 1e-9) for name in names])
-    always_requested = [view.resources[name] for name in (CPU, MEMORY)]
+    takes &= (requested[:, None, :] <= offered[None, :, :]).all(axis=2)
     return PackingProgram(
         names,
-        positive_costs,
+        np.array([max(costs[name], 1e-9) for name in names]),  # costs are divisors
         offered=offered,
-        requested=amounts,
-        takes=fits,
-        apart=np.array(apart, np.bool_),
+        requested=requested,
+        takes=takes,
+        apart=np.array([group.exclusion_key is not None for group in groups], np.bool_),
         group_of=group_of,
-        always_requested=always_requested,
+        always_requested=[view.resources[name] for name in (CPU, MEMORY)],
     )
 
 
 def _iter_exclusion_keys(view: Fork) -> Iterator[Hashable]:
-    """Yield, for each PodInfo, a key shared by all pods that must run on different nodes, or None.
+    """Yield for each PodInfo a key that is equal for pods of which no two may share a node, or None for other pods.
 
-    Pods must run on different nodes because of host ports or because of anti-affinity to their own workload.
+    Pods exclude each other because of host ports or because of anti-affinity to their own workload.
     """
     for info in view.pods.infos:
         labels = {key: value for key, value in info.labels.items() if key not in PER_POD_LABELS}
@@ -267,7 +273,7 @@ def _repels_own_workload(info: PodInfo, labels: Mapping[str, str], view: Fork) -
 
 
 def format_counts(counts: Counts) -> str:
-    """Return a set of nodes as text, equal for equal sets."""
+    """Format a set of nodes, sorted by shape, so that equal sets have equal texts."""
     return ", ".join(f"{number} {name}" for name, number in sorted(counts.items()))
 
 
@@ -284,7 +290,7 @@ class PlainPacking:
     """The greedy packing of pods on nodes with numpy only."""
 
     def propose_starts(self, program: PackingProgram) -> StartingSets:
-        """Propose a set for each of the best main shapes, cheapest first."""
+        """Propose a set of mostly one shape for each undominated shape, and return the cheapest sets with bounds."""
         undominated = np.flatnonzero(program.find_undominated(program.takes)).tolist()
         proposed_sets = [self.pack(program, (program.names[shape],)) for shape in undominated]
         sets = {format_counts(counts): counts for counts in proposed_sets}
@@ -292,7 +298,10 @@ class PlainPacking:
         return StartingSets(cheapest, self._compute_bound(program), program.build_request_cuts())
 
     def pack(self, program: PackingProgram, preferred: Iterable[str]) -> Counts:
-        """Return nodes for the program's pods, of the preferred shapes if these take the pod."""
+        """Return a set of nodes for the program's pods, of the preferred shapes for pods that these shapes take.
+
+        Pods that no shape takes are left out.
+        """
         takes = program.prefer_shapes(preferred)
         has_pods = takes.any(axis=1) & (program.pods > 0)
 
@@ -317,7 +326,7 @@ class PlainPacking:
         return max(request_bound, self._compute_exclusive_cost(program, pods))
 
     def _compute_exclusive_cost(self, program: PackingProgram, pods: Table) -> float:
-        """Return the cost of the nodes for the pods that fit on only one shape."""
+        """Return the cost of the nodes that are needed for the pods (G,) that fit on only one shape."""
         is_exclusive = program.takes.sum(axis=1) == 1
         return float(program.count_nodes_if_alone(np.where(is_exclusive, pods, 0.0)) @ program.costs)
 
@@ -341,7 +350,7 @@ def compute_lower_bound(requested: Table, offered: Table, costs: Table) -> float
 
 
 def _iter_weights(resources: int) -> Iterable[Table]:
-    """Yield weights (R,) of the resources: each alone, and combinations of the first WEIGHTED_RESOURCES of them."""
+    """Yield weights (R,) for this number of resources: each resource alone, and combinations of the first few."""
     yield from np.eye(resources)
     combined = min(resources, WEIGHTED_RESOURCES)
     for levels in product(range(STEPS), repeat=combined):

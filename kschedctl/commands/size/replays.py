@@ -60,9 +60,9 @@ class NodeSets:
         }
 
     def build_cluster(self, counts: Counts, lost_zone: str = "", cluster: Cluster | None = None) -> Cluster:
-        """Return the cluster with the nodes of a set and their daemon pods.
+        """Build the cluster with the nodes of a set and their daemon pods, and with all pods to place.
 
-        `lost_zone` is a zone that is lost, "" for none. `cluster` replaces the cluster of all pods.
+        Nodes in `lost_zone` are left out, unless it is empty. If `cluster` is given, its pods are used instead.
         """
         nodes: list[Node] = []
         csi_nodes: list[CSINode] = []
@@ -82,21 +82,21 @@ class NodeSets:
         return add_pods(changed, daemon_pods)
 
     def find_pods_without_node(self, counts: Counts) -> WaitingPods:
-        """Return the pods left without a node on this set, or on this set after the loss of any one zone.
+        """Return the pods that this set leaves without a node, or leaves without one after the loss of any one zone.
 
-        Each pod comes with the shapes of which one more empty node would take it. Results are cached. Raises
-        KeyboardInterrupt if the user interrupts a replay.
+        Zones are lost only if the sets have to survive this. Each pod comes with the shapes of which one more empty
+        node would take it. Results are cached. Raises KeyboardInterrupt if the user interrupts a replay.
         """
-        key = freeze_counts(counts)
-        if key not in self._replayed:
+        frozen_counts = freeze_counts(counts)
+        if frozen_counts not in self._replayed:
             waiting: WaitingPods = {}
             for zone in self._list_losses(counts):
                 simulation, positions = self._place_all(counts, zone)
-                for key_of_pod, takers in self._iter_takers(simulation, positions, counts, zone):
-                    takers_after_other_losses = waiting.get(key_of_pod, ())
-                    waiting[key_of_pod] = tuple(dict.fromkeys((*takers_after_other_losses, *takers)))
-            self._replayed[key] = waiting
-        return self._replayed[key]
+                for pod_key, takers in self._iter_takers(simulation, positions, counts, zone):
+                    takers_after_other_losses = waiting.get(pod_key, ())
+                    waiting[pod_key] = tuple(dict.fromkeys((*takers_after_other_losses, *takers)))
+            self._replayed[frozen_counts] = waiting
+        return self._replayed[frozen_counts]
 
     def iter_replayed(self) -> Iterator[tuple[Counts, WaitingPods]]:
         """Yield the sets replayed so far with their waiting pods."""
@@ -104,19 +104,21 @@ class NodeSets:
             yield dict(frozen_counts), waiting
 
     def get_pools(self, counts: Counts, *, replay_if_needed: bool) -> dict[str, PoolState]:
-        """Return the pools of a set with all pods placed.
+        """Return the state of each pool of a set with all pods placed.
 
-        A set that this process has not replayed is replayed now if `replay_if_needed` is true; otherwise the result is
-        empty. Raises KeyboardInterrupt if the user interrupts.
+        If this process has not replayed the set yet, the set is replayed now if `replay_if_needed` is true, and
+        otherwise the result is empty. Raises KeyboardInterrupt if the user interrupts.
         """
         if freeze_counts(counts) not in self._pools and replay_if_needed:
             self._place_all(counts, "")
         return self._pools.get(freeze_counts(counts), {})
 
     def takes_all(self, counts: Counts, homeless: Set[str]) -> bool:
-        """Return whether all pods except `homeless` get a node of the set, also after the loss of any zone if required.
+        """Return whether all pods except the `homeless` get a node of the set.
 
-        Raises KeyboardInterrupt if the user interrupts.
+        If the sets have to survive it, this is also checked after the loss of each zone. Unlike in
+        `find_pods_without_node`, the first failing replay ends the check, and results are not cached. Raises
+        KeyboardInterrupt if the user interrupts.
         """
         waiting = self._replayed.get(freeze_counts(counts))
         if waiting is not None:
@@ -142,7 +144,10 @@ class NodeSets:
         return simulation, outcomes, rows
 
     def _place_all(self, counts: Counts, lost_zone: str) -> tuple[Simulation, list[Position]]:
-        """Replay a set and return the simulation with the pods that still wait."""
+        """Replay a set, and return the simulation with the positions of the pods that still wait.
+
+        Also records the unread kinds that the replay depends on and, if no zone is lost, the pools.
+        """
         simulation, outcomes = self._replay(counts, lost_zone)
         self.unknown = find_simulation_unknowns(simulation)
         if not lost_zone:
@@ -166,7 +171,10 @@ class NodeSets:
     def _iter_takers(
         self, simulation: Simulation, waiting: Sequence[Position], counts: Counts, lost_zone: str
     ) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Yield each waiting pod with the shapes of which one more empty node, in some zone, would take it now."""
+        """Yield the key of each waiting pod, with the shapes of which one more empty node would take the pod now.
+
+        The new node may be in any zone but the lost one.
+        """
         if not waiting:
             return
         view = simulation.view
@@ -193,9 +201,10 @@ class NodeSets:
             yield view.pods.objects[position].key, takers_by_info.get(number, ())
 
     def _iter_next_nodes(self, counts: Counts, lost_zone: str) -> Iterator[tuple[str, Node]]:
-        """Yield the next node of each shape in each zone, except in the lost zone.
+        """Yield each shape's name with the next node that could be added to the set in each of its zones.
 
-        A zone for which a shape has a part of its own is left out unless it is the shape's next zone in turn.
+        The lost zone is left out. So is a zone for which there is a part of the shape that is limited to the zone,
+        unless it is the shape's next zone in turn.
         """
         for name, shape in self.shapes.items():
             number = counts.get(name, 0)
@@ -208,7 +217,10 @@ class NodeSets:
                     yield name, node
 
     def explain_waiting(self, counts: Counts, keys: Iterable[str]) -> dict[str, str]:
-        """Return kube-scheduler's message for each of the pods that gets no node of the set."""
+        """Map those of the pods with these keys that get no node of the set to kube-scheduler's message.
+
+        If a pod only waits after the loss of a zone, its message names the first such zone.
+        """
         messages: dict[str, str] = {}
         for zone in self._list_losses(counts):
             prefix = f"after the loss of zone {zone}: " if zone else ""
@@ -217,7 +229,10 @@ class NodeSets:
         return {key: messages[key] for key in keys if key in messages}
 
     def _list_losses(self, counts: Counts) -> list[str]:
-        """Return the zones that may be lost, starting with "" for no loss."""
+        """Return the zones whose loss is replayed, starting with "" for no loss.
+
+        Without the requirement to survive zone losses, only "" is returned.
+        """
         if not self.zone_loss:
             return [""]
         used_shapes = [self.shapes[name] for name, number in counts.items() if number]
@@ -235,12 +250,15 @@ def compute_pools(view: Fork) -> dict[str, PoolState]:
 
 
 def freeze_counts(counts: Counts) -> FrozenCounts:
-    """Return a hashable form of a set that is equal for equal sets."""
+    """Return a hashable form of a set that is equal for equal sets, whatever their order and shapes without nodes."""
     return tuple(sorted((name, number) for name, number in counts.items() if number))
 
 
 def _schedule_all(cluster: Cluster) -> Replay:
-    """Schedule all pods in the queue's order without preemption. Raises KeyboardInterrupt if the user interrupts."""
+    """Schedule all pending pods in the queue's order, without preemption, and return the replay.
+
+    Raises KeyboardInterrupt if the user interrupts.
+    """
     simulation = Simulation(Scheduler(cluster))
     simulation.preemption = False
     outcomes = simulation.schedule(find_pending(simulation))
@@ -250,12 +268,12 @@ def _schedule_all(cluster: Cluster) -> Replay:
 
 
 def explain_unplaced(cluster: Cluster) -> dict[str, str]:
-    """Return kube-scheduler's message for each pod that gets no node."""
+    """Schedule all pending pods of the cluster, and map those without a node to kube-scheduler's message."""
     return _collect_messages(*_schedule_all(cluster))
 
 
 def _collect_messages(simulation: Simulation, outcomes: list[Outcome]) -> dict[str, str]:
-    """Return kube-scheduler's message, or the verdict, for each pod that still waits."""
+    """Map each pod that still waits to kube-scheduler's message or, if there is none, to the verdict."""
     pods = simulation.view.pods.objects
     waiting = get_waiting_outcomes(simulation, simulation.explain(outcomes))
     return {pods[outcome.position].key: outcome.message or outcome.verdict for outcome in waiting}

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec.structs import replace
 
-from kschedctl.reports.columns import Column, Tone
+from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 from kschedctl.reports.not_created import NotCreated, describe_not_created
 from kschedctl.reports.placements import PoolChange
@@ -47,7 +47,7 @@ class HomelessPods(Document, frozen=True):
     """Pods that got no node, and kube-scheduler's message for them."""
 
     pods: Annotated[tuple[str, ...], Column("pods", keep=True)]
-    message: Annotated[str, Column("message", tone=Tone.VERBATIM)]
+    message: Annotated[str, Column("why")]
 
 
 class NodeSizing(Report, frozen=True):
@@ -109,11 +109,14 @@ class NodeSizing(Report, frozen=True):
         return not (self.never or self.not_created) and (bool(self.nodes) or not self.pods)
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return how many nodes are needed, what they cost, and the lower bound."""
+        """Return how many nodes take the pods, their price, the lower bound, and the pods that get no node."""
         return (f"{self._describe_set()}{self._describe_exceptions()}{describe_doubt(self.unknown)}",)
 
     def _describe_set(self) -> str:
-        """Return the number of nodes, their price, and the lower bound, as text."""
+        """Describe the best set: its number of nodes, their price if it is known, and the lower bound.
+
+        The text also covers the cases that no set was found or no nodes are needed.
+        """
         taken_pods = counted(self.pods - self.homeless, "pod")
         if not self.nodes and self.pods > self.homeless:
             return f"No set of nodes was found for {taken_pods}"
@@ -130,7 +133,10 @@ class NodeSizing(Report, frozen=True):
         return f"{node_set}; at least {lower_bound} by requests{self._describe_gap()}"
 
     def _describe_gap(self) -> str:
-        """Return how far the best set is above the lower bound, in percent, as text; empty if it is hardly above."""
+        """Describe how far the best set is above the lower bound, and whether all cheaper sets were refuted.
+
+        The text is empty if the set is less than half a percent above the bound.
+        """
         cost = self.nodes if self.price is None else self.price
         gap = 100 * (cost / self.bound - 1) if self.bound else 0.0
         if gap < 0.5:
@@ -143,7 +149,10 @@ class NodeSizing(Report, frozen=True):
         return f" ({gap:.0f}% above that{refuted})"
 
     def _describe_exceptions(self) -> str:
-        """Return how many pods get no node and which are not created, as the end of a sentence, empty if none."""
+        """Describe how many pods get no node and which are not created, as the end of a sentence.
+
+        The text is empty if all pods get a node.
+        """
         text = ""
         if self.never:
             text += f"; {counted(self.homeless, 'pod')} {agreeing(self.homeless, 'gets', 'get')} no node"
@@ -151,10 +160,18 @@ class NodeSizing(Report, frozen=True):
             text += f"; not created: {describe_not_created(self.not_created)}"
         return text
 
+    @property
+    def choice_warning(self) -> str:
+        """The sentence that says that another choice of kube-scheduler may leave a pod without a node."""
+        return "each set was replayed once: if equally good nodes are chosen differently, a pod may get no node"
+
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the pods that got no node or were not created."""
         homeless_pods = tuple(ShortPods(len(group.pods), group.pods[0], "", group.message) for group in self.never)
         uncreated_workloads = tuple(workload.short_form for workload in self.not_created)
         return replace(
-            summary, pods=(*uncreated_workloads, *homeless_pods), figures={"nodes": self.nodes, "pods": self.pods}
+            summary,
+            warnings=(self.choice_warning,) if self.shapes else (),
+            pods=(*uncreated_workloads, *homeless_pods),
+            figures={"nodes": self.nodes, "pods": self.pods},
         )

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kschedctl.commands.size.fill_levels import (
     FillLevels,
     SetBasis,
-    add_one_of_each,
+    add_one_node_of_each_shape,
     find_crowded_shapes,
     measure_levels_when_full,
 )
@@ -83,16 +83,19 @@ class SetSearch:
     _probed_levels: FillLevels | None = None
 
     def pack_with_slack(self, basis: SetBasis, slack: float) -> Counts:
-        """Return the cheapest nodes of the basis's shapes that keep a share of cpu and memory free, cached."""
+        """Return the cheapest set of the basis's shapes whose nodes keep the share `slack` of cpu and memory free.
+
+        Sets are cached.
+        """
         if (basis, slack) not in self._packed:
             self._packed[basis, slack] = self.packing.pack(basis.program.with_slack(slack), basis.shape_names)
         return self._packed[basis, slack]
 
     def probe_fill_levels(self, counts: Counts, waiting: Sequence[str]) -> FillLevels | None:
-        """Return the fill levels from which the cheapest set follows, or None if no shape is crowded.
+        """Measure the fill levels that lead to the cheapest set, or return None if no shape is crowded.
 
-        The levels are measured on `counts`, on which the pods wait, and one more node of each shape. They are measured
-        once for all starting sets. Raises KeyboardInterrupt if the user interrupts.
+        The levels are measured on the set `counts`, on which the pods wait, with one more node of each shape. They are
+        measured once for all starting sets. Raises KeyboardInterrupt if the user interrupts.
         """
         if self._probed_levels is None:
             crowded = find_crowded_shapes(self.program, waiting)
@@ -101,20 +104,20 @@ class SetSearch:
                 """Return the cost of the cheapest set whose nodes get no fuller than the levels."""
                 return self.program.compute_cost(self.pack_with_slack(levels.build_basis(self.program, crowded), 0.0))
 
-            measured = self.measure_fill_levels(add_one_of_each(self.program, counts), waiting)
+            measured = self.measure_fill_levels(add_one_node_of_each_shape(self.program, counts), waiting)
             self._probed_levels = min(measured, key=compute_cost, default=None)
         return self._probed_levels
 
     def is_crowded(self, counts: Counts) -> bool:
-        """Return whether pods wait on a set because other pods take the room that they need.
+        """Return whether placeable pods wait on a set because other pods take the room that they need.
 
-        The result is False if zones may be lost. Raises KeyboardInterrupt if the user interrupts.
+        The result is always False if sets have to survive zone losses. Raises KeyboardInterrupt if the user interrupts.
         """
         placeable = [key for key, takers in self.sets.find_pods_without_node(counts).items() if takers]
         return bool(find_crowded_shapes(self.program, placeable).any()) and not self.sets.zone_loss
 
     def measure_fill_levels(self, counts: Counts, waiting: Sequence[str]) -> list[FillLevels]:
-        """Return how full the nodes of a set are when the needed nodes get full.
+        """Replay a set, and return the fill levels of all shapes when each shape that the waiting pods need gets full.
 
         Raises KeyboardInterrupt if the user interrupts.
         """
@@ -123,9 +126,9 @@ class SetSearch:
 
 
 def grow_set(search: SetSearch, task: SearchTask) -> SearchedSet:
-    """Add nodes until every placeable pod has one, then reduce the free share of the nodes.
+    """Add nodes to the task's set until every placeable pod has a node, then reduce the nodes' free capacity.
 
-    The result is incomplete, without homeless pods, if the time or the number of rounds does not suffice.
+    The result is incomplete and does not name the homeless pods if the time or MAX_ROUNDS rounds are not enough.
     """
     sets = search.sets
     growth = _Growth(search, task.counts)
@@ -174,18 +177,19 @@ class _Growth:
         """The number of waiting pods when crowding was relieved last."""
 
     def grow(self, takers_by_pod: Mapping[str, tuple[str, ...]], waiting_count: int) -> None:
-        """Grow the set by one step.
+        """Grow the set by one step: rebuild it if a shape is crowded, or add nodes otherwise.
 
-        `takers_by_pod` has, for waiting pods, the shapes of which one more node would take the pod. `waiting_count` is
-        the number of all waiting pods.
+        `takers_by_pod` maps the placeable waiting pods to the shapes of which one more node would take the pod.
+        `waiting_count` is the number of all waiting pods.
         """
         if not self._relieve_crowding(list(takers_by_pod)):
             self._add_nodes(takers_by_pod, waiting_count)
 
     def _relieve_crowding(self, waiting: Sequence[str]) -> bool:
-        """Build a set in which other pods take less of the needed room.
+        """Replace the set by one in which other pods take less of the room that the waiting pods need.
 
-        Return False, without a change of the set, if no shape is crowded or the last such set did not help.
+        Return whether the set was replaced. It stays if no shape is crowded, if the last replacement did not help, or
+        if sets have to survive zone losses.
         """
         search = self._search
         crowded = find_crowded_shapes(search.program, waiting)
@@ -211,7 +215,10 @@ class _Growth:
         return True
 
     def _add_nodes(self, takers_by_pod: Mapping[str, tuple[str, ...]], waiting_count: int) -> None:
-        """Add nodes for the waiting pods, or build the set with more slack if that is cheaper and worked before."""
+        """Add nodes for the waiting pods, or pack all pods anew with more slack, whichever is cheaper.
+
+        Nodes for the waiting pods are also added if more slack helped little before.
+        """
         compute_cost = self._search.program.compute_cost
         helped_little = 2 * waiting_count >= self._fewest_waiting
         has_slack = self._slack is not None
@@ -236,7 +243,11 @@ class _Growth:
             self._slack = SlackRange(lower, slack)
 
     def _add_for_waiting(self, takers_by_pod: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
-        """Return the set with nodes for the waiting pods, at least as many of a shape as the step size."""
+        """Return the set with nodes added for the waiting pods.
+
+        Of each needed shape, `_step` times as many nodes are added, but not more than the set has nodes unless more are
+        needed.
+        """
         search = self._search
         counts = dict(self.counts)
         max_added = sum(self.counts.values())
@@ -246,13 +257,14 @@ class _Growth:
         return counts
 
     def _pack_with_slack(self, slack: float) -> dict[str, int]:
-        """Return a set of the same shapes that keeps a share of cpu and memory free."""
+        """Return the cheapest set of the same shapes whose nodes keep the share `slack` of cpu and memory free."""
         return dict(self._search.pack_with_slack(self._basis, slack))
 
     def reduce_slack(self, task: SearchTask, waiting: Set[str]) -> Counts:
-        """Reduce the free share by bisection as long as the same pods get a node, and return the set.
+        """Reduce the nodes' free share of cpu and memory by bisection, and return the cheapest set that works.
 
-        A set without slack is returned as it is.
+        A set works if it leaves no pod without a node that is not in `waiting`. A set that was not packed with slack is
+        returned as it is.
         """
         lower, upper = self._slack or (0.0, 0.0)
         while upper - lower > FINEST_SLACK and not task.is_late:
@@ -269,8 +281,8 @@ class _Growth:
 def improve_set(search: SetSearch, task: SearchTask) -> SearchedSet:
     """Search for a cheaper set that takes as many pods, by replacing nodes of one shape with fewer or other nodes.
 
-    Nodes added to the starting set are removed first, then the most expensive ones. Each improvement is recorded in
-    `search.best` at once.
+    Nodes that were added to the starting set are removed first, then the most expensive nodes. The search ends if no
+    removal makes the set cheaper or the time is up. Each improvement is recorded in `search.best` at once.
     """
     counts = dict(task.counts)
     start = format_counts(task.counts)
@@ -295,9 +307,9 @@ def improve_set(search: SetSearch, task: SearchTask) -> SearchedSet:
 
 
 def _compute_max_removable(search: SetSearch, task: SearchTask, counts: Counts, name: str) -> int:
-    """Return how many nodes of a shape to remove at most: as many as the gap to the bound is worth.
+    """Return how many nodes of a shape to remove at once at most: as many as the gap to the lower bound is worth.
 
-    Of the nodes that were added to the starting set, at most half are removed.
+    If nodes of the shape were added to the starting set, at most half of the added nodes are removed.
     """
     gap = search.program.compute_cost(counts) - search.bound
     nodes_in_gap = ceil(gap / search.program.compute_cost({name: 1}))
@@ -308,7 +320,10 @@ def _compute_max_removable(search: SetSearch, task: SearchTask, counts: Counts, 
 
 
 def _build_removal_key(search: SetSearch, task: SearchTask, counts: Counts, name: str) -> tuple[float, float]:
-    """Return a sort key that is highest for added nodes, then for expensive ones."""
+    """Return the sort key of a shape, highest for the one to remove first.
+
+    The cost of the nodes that were added to the starting set decides, then the cost of one node.
+    """
     added = counts.get(name, 0) - (task.grown_from or {}).get(name, 0)
     cost = search.program.compute_cost({name: 1})
     return max(added, 0) * cost, cost
@@ -317,10 +332,10 @@ def _build_removal_key(search: SetSearch, task: SearchTask, counts: Counts, name
 def _replace_removed(
     search: SetSearch, counts: dict[str, int], cost_limit: float, homeless: Set[str]
 ) -> dict[str, int] | None:
-    """Return the set with nodes added for the waiting pods, or None if it does not get cheaper than `cost_limit`.
+    """Return the set `counts`, from which nodes were removed, with nodes added for the pods that now wait.
 
-    Also return None if more nodes do not help a waiting pod, or if each refill does not at least halve the waiting
-    pods.
+    Pods in `homeless` may wait. The result is None if the set does not get cheaper than `cost_limit`, if more nodes do
+    not help a waiting pod, if a refill does not at least halve the waiting pods, or after MAX_REFILLS refills.
     """
     program = search.program
     max_waiting = len(program.group_of)

@@ -45,7 +45,7 @@ class NodeShape:
     """The shape of which this one is the part in one zone."""
 
     def limit_to_zone(self, zone: str) -> NodeShape:
-        """Return the shape limited to one zone."""
+        """Return the part of this shape in one zone, as a shape with a name and price of its own."""
         return replace(
             self,
             name=f"{self.name}.{zone}",
@@ -55,7 +55,7 @@ class NodeShape:
         )
 
     def get_first_node_name(self, zone: str) -> str:
-        """Return the name of the first node in a zone."""
+        """Return the name of the first node that goes to this zone."""
         return self.get_node_name(self.zones.index(zone))
 
     @property
@@ -68,13 +68,13 @@ class NodeShape:
         return self.zones[number % len(self.zones)]
 
     def compute_price(self, nodes: int) -> float | None:
-        """Return the hourly price of this number of nodes, or None if a price is unknown."""
+        """Return the hourly price of the first nodes, which go to the zones in turn, or None if a price is unknown."""
         prices = [self.prices[self.get_zone(number)] for number in range(nodes)]
         known_prices = [price for price in prices if price is not None]
         return sum(known_prices) if len(known_prices) == len(prices) else None
 
     def iter_nodes(self, nodes: int) -> Iterator[Node]:
-        """Yield this number of nodes."""
+        """Yield this number of nodes, each with its name and zone in its labels."""
         for number in range(nodes):
             name = self.get_node_name(number)
             zone = self.get_zone(number)
@@ -89,23 +89,24 @@ class NodeShape:
         return f"{self.name}-{number + 1}"
 
     def iter_daemon_pods(self, nodes: int) -> Iterator[Pod]:
-        """Yield the daemon pods of this number of nodes."""
+        """Yield the pods that come with each of this number of nodes, bound to their nodes."""
         for node in map(self.get_node_name, range(nodes)):
             for index, pod in enumerate(self.daemons):
                 meta = replace(pod.metadata, name=f"{pod.metadata.name}-{node}-{index}", uid="")
                 yield replace(pod, metadata=meta, spec=replace(pod.spec, node_name=node))
 
     def iter_csi_nodes(self, nodes: int) -> Iterator[CSINode]:
-        """Yield the CSINodes, which have the volume limits, of this number of nodes."""
+        """Yield the CSINodes of this number of nodes, which hold their volume limits."""
         for node in map(self.get_node_name, range(nodes)):
             for csi_node in self.limits:
                 yield replace(csi_node, metadata=ObjectMeta(node))
 
 
 def build_pool_shapes(cluster: Cluster, label: str = "") -> list[NodeShape]:
-    """Build a shape for each kind of worker node in each pool.
+    """Build a shape for each kind of worker node in each pool, sorted by pool.
 
-    `label` is the node label that names pools; without it, the well-known labels of clouds and autoscalers do.
+    Nodes of one kind have the same taints and labels, apart from labels that differ by node or zone. `label` is the
+    node label that names pools. If it is empty, the well-known labels of clouds and autoscalers name them.
     """
     workers = [node for node in cluster.nodes if _is_worker(node)]
     individual_labels = _find_individual_labels(workers)
@@ -129,12 +130,15 @@ def build_pool_shapes(cluster: Cluster, label: str = "") -> list[NodeShape]:
 
 
 def _is_worker(node: Node) -> bool:
-    """Return whether the node takes pods and does not belong to the control plane."""
+    """Return whether the node is neither cordoned nor part of the control plane."""
     return not (node.spec.unschedulable or is_control_plane(node))
 
 
 def _find_individual_labels(nodes: Sequence[Node]) -> set[str]:
-    """Return the labels in which nodes of one kind differ: zones, and labels with a different value on every node."""
+    """Return the label keys in which nodes of one kind may differ.
+
+    These are the hostname, labels that name a zone, and labels with a different value on every node.
+    """
     values: dict[str, set[str]] = {}
     node_counts: Counter[str] = Counter()
     for node in nodes:
@@ -147,7 +151,10 @@ def _find_individual_labels(nodes: Sequence[Node]) -> set[str]:
 
 
 def _build_shape(cluster: Cluster, name: str, nodes: Sequence[Node]) -> NodeShape:
-    """Build the shape of a kind of nodes from its first node, with one model node per zone."""
+    """Build the shape of a kind of nodes, with the first node of each zone as a model.
+
+    The daemon pods and volume limits are those of the very first node. Prices are unknown.
+    """
     model = nodes[0]
     model_name = model.metadata.name
     pods_on_model = (pod for pod in cluster.pods if pod.spec.node_name == model_name and not pod.terminated)
@@ -163,7 +170,7 @@ def _build_shape(cluster: Cluster, name: str, nodes: Sequence[Node]) -> NodeShap
 def add_prices(shapes: Sequence[NodeShape], instance_types: Sequence[JsonObject]) -> list[NodeShape]:
     """Return the shapes with prices from a catalogue, by the instance type, zone and capacity type of their nodes.
 
-    Raises InputError.
+    A price is None if the catalogue does not have it. Raises InputError if the catalogue is invalid.
     """
     types_by_name = {instance_type.name: instance_type for instance_type in read_instance_types(instance_types).types}
 
@@ -178,7 +185,10 @@ def add_prices(shapes: Sequence[NodeShape], instance_types: Sequence[JsonObject]
 
 
 def scale_workloads(pods: Sequence[Pod], scale: float) -> Iterator[Pod]:
-    """Yield copies of pods so that each workload has `scale` times as many pods, rounded up."""
+    """Yield the additional pods with which each workload has `scale` times as many pods, rounded up.
+
+    They are copies of the workload's pods under new names.
+    """
     pods_by_owner: dict[object, list[Pod]] = {}
     for pod in pods:
         pods_by_owner.setdefault(find_owner(pod), []).append(pod)
@@ -191,14 +201,14 @@ def scale_workloads(pods: Sequence[Pod], scale: float) -> Iterator[Pod]:
 
 
 def has_claims(pod: Pod) -> bool:
-    """Return whether another pod like this one would need claims that nobody has created."""
+    """Return whether the pod uses volume or device claims, so that a copy of it would need claims of its own."""
     if pod.spec.resource_claims:
         return True
     return any(volume.persistent_volume_claim or volume.ephemeral for volume in pod.spec.volumes)
 
 
 def drop_pod_relations(pod: Pod) -> Pod:
-    """Return the pod without affinity to other pods and spread constraints."""
+    """Return the pod without pod affinity, pod anti-affinity and spread constraints."""
     affinity = pod.spec.affinity
     if affinity is not None:
         affinity = replace(affinity, pod_affinity=None, pod_anti_affinity=None)
@@ -214,9 +224,10 @@ Takers = dict[str, tuple[str, ...]]
 
 
 def find_places(view: Fork, shapes: Mapping[str, NodeShape]) -> Places:
-    """Return the places of the pending pods of a view that has an empty node of each shape in each zone.
+    """Map the key of each pending pod to the shapes and zones where it can run, judged without other pods.
 
-    A pod gets all places if it fits nowhere on its own but other pods may change that.
+    `view` has an empty node of each shape in each zone. A pod gets all places if it fits nowhere now but would without
+    its relations to other pods.
     """
     scheduler = Scheduler(view.cluster)
     place_by_node = _index_places(shapes)
@@ -231,7 +242,7 @@ def find_places(view: Fork, shapes: Mapping[str, NodeShape]) -> Places:
 
 
 def _index_places(shapes: Mapping[str, NodeShape]) -> dict[str, Place]:
-    """Return the place of the first node of each shape in each zone, by node name."""
+    """Map the name of the first node of each shape in each zone to this shape and zone."""
     return {
         shape.get_node_name(number): (name, zone)
         for name, shape in shapes.items()
@@ -240,9 +251,10 @@ def _index_places(shapes: Mapping[str, NodeShape]) -> dict[str, Place]:
 
 
 def _find_pod_places(scheduler: Scheduler, pod: Pod, place_by_node: Mapping[str, Place]) -> tuple[Place, ...]:
-    """Return the places where one pod can run, judged without other pods.
+    """Return the shapes and zones where one pod can run, judged without other pods.
 
-    All places are returned if the pod fits somewhere only without its relations to other pods.
+    All places are returned if the pod fits somewhere only without its relations to other pods. There are no places for
+    a gated pod, or for a pod that no profile serves.
     """
     framework = scheduler.framework(pod.spec.scheduler_name)
     if framework is None:
@@ -257,12 +269,13 @@ def _find_pod_places(scheduler: Scheduler, pod: Pod, place_by_node: Mapping[str,
 
 
 def split_by_zone(shapes: Mapping[str, NodeShape], places: Places) -> dict[str, NodeShape]:
-    """Return the shapes, with an additional shape for each zone in which some pod has to be.
+    """Return the shapes, with an additional part of a shape for each zone to which some pod is bound.
 
-    A pod may have to be in a zone because of its volume, for example. Nodes of the other shapes go to all zones in
-    turn.
+    A pod may be bound to a zone because of its volume, for example. A part has nodes in its zone only, whereas nodes of
+    a whole shape go to all its zones in turn.
     """
     all_zones = {name: frozenset(shape.zones) for name, shape in shapes.items()}
+    # Find the zones of each shape that matter to pods that can use only some of its zones.
     needed_zones: dict[str, set[str]] = {}
     for pod_places in frozenset(places.values()):
         zones_by_shape: dict[str, set[str]] = {}
@@ -281,7 +294,7 @@ def split_by_zone(shapes: Mapping[str, NodeShape], places: Places) -> dict[str, 
 
 
 def find_takers(places: Places, shapes: Mapping[str, NodeShape]) -> Takers:
-    """Return the shapes that take each pod, including shapes limited to one zone."""
+    """Map each pod to the names of the shapes with a node in one of its places, including parts in one zone."""
     shapes_by_place: dict[Place, list[str]] = {}
     for name, shape in shapes.items():
         for zone in shape.zones:

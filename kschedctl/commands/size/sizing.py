@@ -92,9 +92,11 @@ def size_cluster(
     workers: Workers = ONE_PROCESS,
     not_created: Sequence[NotCreated] = (),
 ) -> NodeSizing:
-    """Find nodes for all pods of the cluster. Pods of DaemonSets and static pods come with the nodes.
+    """Find the cheapest nodes of these shapes for all pods of the cluster.
 
-    `not_created` are pods of manifests that the API server would deny.
+    Pods of DaemonSets and static pods come with the nodes, and finished or terminating pods are left out. Workloads are
+    scaled as the wishes say, except for pods with claims. `not_created` are workloads with pods that the API server
+    would deny.
     """
     pods = [recreate_pod(pod) for pod in cluster.pods if _needs_node(pod)]
     additional_pods = scale_workloads([pod for pod in pods if not has_claims(pod)], wishes.scale)
@@ -108,7 +110,10 @@ def size_cluster(
 
 
 def _needs_node(pod: Pod) -> bool:
-    """Return whether the pod needs a node: it runs on or waits for one, and does not come with one."""
+    """Return whether the pod needs room on a node that is bought.
+
+    Finished and terminating pods do not, nor do pods of DaemonSets and static pods, which come with their node.
+    """
     is_leaving = pod.terminated or pod.metadata.deletion_timestamp is not None
     return not is_leaving and find_owner(pod).kind not in ON_EVERY_NODE
 
@@ -160,7 +165,10 @@ class _Sizing:
         return all(price is not None for shape in self.shapes.values() for price in shape.prices.values())
 
     def run(self, progress: Progress) -> None:
-        """Search for sets that take all placeable pods, then for cheaper ones."""
+        """Search for sets that take all placeable pods, and then for cheaper sets.
+
+        If the search ends before any set takes them all, the replayed set that takes the most pods is used.
+        """
         try:
             self._exclude_unplaceable_pods()
             if len(self.cluster.pods):
@@ -171,9 +179,9 @@ class _Sizing:
             self._use_fullest_set(self.search.sets)
 
     def _use_fullest_set(self, sets: NodeSets) -> None:
-        """Use the replayed set that takes the most pods, the cheapest of several. Do nothing if none was replayed.
+        """Add the replayed set that takes the most pods to `self.sets`, and the pods that it leaves out to `homeless`.
 
-        This set is the answer if no set takes all pods.
+        Of several such sets, the cheapest is used. Nothing is done if no set was replayed.
         """
         replayed_sets = [(self._build_set(counts), waiting) for counts, waiting in sets.iter_replayed()]
         if not replayed_sets:
@@ -183,9 +191,10 @@ class _Sizing:
         self.homeless |= dict.fromkeys(waiting, NOT_YET)
 
     def _exclude_unplaceable_pods(self) -> None:
-        """Find the shapes that take each pod, and exclude the pods that no shape takes.
+        """Find the shapes that take each pod, and remove the pods that no shape takes from the cluster.
 
-        Shapes are split into zones in which some pod has to be. Raises KeyboardInterrupt if the user interrupts.
+        Shapes are split by the zones to which some pod is bound. Removed pods are recorded in `homeless`, with
+        kube-scheduler's message. Raises KeyboardInterrupt if the user interrupts.
         """
         sets = NodeSets(self.cluster, self.shapes)
         places = find_places(self.view, self.shapes)
@@ -199,16 +208,17 @@ class _Sizing:
             self._remove_from_cluster(unplaceable, explain_unplaced(cluster_with_nodes))
 
     def _find_sets(self, progress: Progress) -> None:
-        """Propose sets, grow them until they take all pods, and make them cheaper.
+        """Propose starting sets, grow them until they take all pods, make them cheaper, and check all cheaper sets.
 
-        A set that needs no solver is replayed first, so that there is an answer early. Raises KeyboardInterrupt if the
-        user interrupts.
+        The first set that needs no solver is replayed before the solver runs, so that there is an answer early. Raises
+        KeyboardInterrupt if the user interrupts.
         """
         search = self.search = self._build_set_search()
         plain_starts = PlainPacking().propose_starts(search.program)
         self.bound = self.proven = plain_starts.bound
         crowded_names = [format_counts(counts) for counts in plain_starts.sets[:1] if search.is_crowded(counts)]
 
+        # Propose sets with the solver, if there is one.
         solver_starts = search.packing.propose_starts(search.program)
         self.bound = self.proven = search.bound = solver_starts.bound
         self.starts = len(solver_starts.sets)
@@ -222,22 +232,23 @@ class _Sizing:
             self._check_cheaper_sets(search, solver_starts.cuts, progress)
 
     def _build_set_search(self) -> SetSearch:
-        """Build the packing program and the state that all searches share."""
+        """Build the search with the packing program and the replays that all starting sets share."""
         costs = {name: self._get_cost_per_node(name) for name in self.shapes}
-        first_nodes = {
-            name: self.shapes[shape.base_name or name].get_first_node_name(shape.zones[0])
-            for name, shape in self.shapes.items()
-        }
-        rows = {name: self.view.nodes.index[node] for name, node in first_nodes.items()}
+        row_by_shape: dict[str, int] = {}
+        for name, shape in self.shapes.items():
+            # The view has nodes of whole shapes only, so that a part in one zone uses the whole shape's node there.
+            whole_shape = self.shapes[shape.base_name or name]
+            row_by_shape[name] = self.view.nodes.index[whole_shape.get_first_node_name(shape.zones[0])]
         sets = NodeSets(self.cluster, self.shapes, self.wishes.keep_zone_loss)
-        return SetSearch(sets, build_program(self.view, rows, costs, self.takers), self.packing)
+        return SetSearch(sets, build_program(self.view, row_by_shape, costs, self.takers), self.packing)
 
     def _grow_starts(
         self, search: SetSearch, starts: Sequence[Counts], done: Callable[[int], None]
     ) -> list[SearchedSet]:
-        """Grow the starting sets and return those that take the most pods, cheapest first.
+        """Grow the starting sets, and return the grown sets that take the most pods, the cheapest first.
 
-        The first start has unlimited time, the others have half of the search time.
+        They are added to `self.sets`, and the pods that they leave out to `homeless`. The first start has unlimited
+        time, the others have half of the search time.
         """
         half_time = self._deadline - self.wishes.seconds / 2
         tasks = [SearchTask(counts, half_time if index else NEVER) for index, counts in enumerate(starts)]
@@ -254,7 +265,7 @@ class _Sizing:
         return sorted(fullest, key=lambda result: search.program.compute_cost(result.counts))
 
     def _improve_sets(self, search: SetSearch, sets: Sequence[SearchedSet], done: Callable[[int], None]) -> None:
-        """Search for cheaper variants of the sets, best set first, and append them to `self.sets`."""
+        """Search for cheaper variants of the sets, in the given order, and append them to `self.sets`."""
         homeless = frozenset(self.homeless)
         tasks = [SearchTask(result.counts, self._deadline, homeless, result.grown_from) for result in sets]
         results = run_all(improve_set, search, tasks, self.workers, done)
@@ -265,7 +276,7 @@ class _Sizing:
         self.tried = sum(result.complete for result in results.completed)
 
     def _check_cheaper_sets(self, search: SetSearch, cuts: Sequence[Cut], progress: Progress) -> None:
-        """Replay all sets that might cost less than the best one, until time is up.
+        """Replay all sets that might cost less than the best set and satisfy the cuts, until time is up.
 
         Append the cheapest set that takes all pods to `self.sets`, and set `is_optimal`, `refuted` and `proven`. Do
         nothing if there are too many cheaper sets.
@@ -295,37 +306,42 @@ class _Sizing:
         self.proven = max(self.bound, proven)
 
     def _replay_sets(self, search: SetSearch, sets: Sequence[Counts], done: Callable[[int], None]) -> list[TriedSet]:
-        """Replay sets, and return for each set whether it takes all pods. Fewer are returned after an interrupt."""
+        """Replay sets, and return for each set whether it takes all placeable pods.
+
+        After an interruption, results for some of the sets are missing, and `interrupted` is set.
+        """
         tasks = [SearchTask(counts, self._deadline, frozenset(self.homeless)) for counts in sets]
         results = run_all(try_set, search, tasks, self.workers, done)
         self.interrupted = results.interrupted
         return results.completed
 
     def _remove_from_cluster(self, keys: Collection[str], messages: Mapping[str, str]) -> None:
-        """Remove pods that fit on no node from the cluster, and record kube-scheduler's messages about them."""
+        """Remove the pods with these keys, which no shape takes, from the cluster and from `takers`.
+
+        They are added to `homeless` with kube-scheduler's messages.
+        """
         self.homeless |= {key: messages[key] for key in messages if key in keys}
         remaining_pods = (pod for pod in self.cluster.pods if pod.key not in keys)
         self.cluster = replace(self.cluster, pods=PodTable.from_pods(remaining_pods))
         self.takers = {key: takers for key, takers in self.takers.items() if key not in keys}
 
     def _get_cost_per_node(self, name: str) -> float:
-        """Return the lowest price of a node of the shape, or 1.0 if nodes are counted."""
+        """Return the lowest price of a node of the shape, or 1.0 if nodes are counted instead of prices."""
         if not self.uses_prices:
             return 1.0
         return min(price for price in self.shapes[name].prices.values() if price is not None)
 
     def _build_set(self, counts: Counts) -> NodeSet:
-        """Return the node set with these numbers of nodes, and its cost."""
-        cost = float(sum(counts.values()))
-        if self.uses_prices:
-            prices = [self.shapes[name].compute_price(number) for name, number in counts.items()]
-            cost = sum(price or 0.0 for price in prices)
-        return NodeSet(dict(counts), cost)
+        """Build the node set with these numbers of nodes, whose cost is their price or their number."""
+        if not self.uses_prices:
+            return NodeSet(dict(counts), float(sum(counts.values())))
+        prices = [self.shapes[name].compute_price(number) for name, number in counts.items()]
+        return NodeSet(dict(counts), sum(price or 0.0 for price in prices))
 
     # -- the report --------------------------------------------------------------------------------------------------
 
     def build_report(self, doubts: tuple[str, ...], before: Mapping[str, PoolState]) -> NodeSizing:
-        """Build the report. `before` holds the cluster's current pools."""
+        """Build the report on the best set. `before` holds the state of the cluster's current pools."""
         sets = self._rank_sets()
         best = sets[0] if sets else NodeSet({}, 0.0)
         doubts = (*doubts, *find_exceeded_limits(self.cluster.karpenter_node_pools, self.shapes, best.counts))
@@ -337,7 +353,7 @@ class _Sizing:
             proven=self.proven,
             cheapest=self.is_optimal,
             refuted=self.refuted,
-            shapes=tuple(self._iter_shapes(best)),
+            shapes=tuple(self._iter_sized_shapes(best)),
             alternatives=tuple(map(self._build_alternative, sets)),
             pools=self._compare_pools(before, best.counts),
             never=tuple(_group_by_message(self.homeless)),
@@ -353,9 +369,10 @@ class _Sizing:
         )
 
     def _compare_pools(self, before: Mapping[str, PoolState], counts: Counts) -> tuple[PoolChange, ...]:
-        """Return the changes to the cluster's pools.
+        """Compare the cluster's current pools with the pools of a set.
 
-        Return () if they are unknown because another process replayed the set.
+        The result is empty if the cluster has no nodes, or if the pools of the set are unknown because the search was
+        interrupted and this process did not replay the set.
         """
         if not (before and counts and self.search):
             return ()
@@ -373,13 +390,16 @@ class _Sizing:
         return list(best_by_shapes.values())
 
     def _build_basis(self, doubtful: bool) -> ClusterBasis:
-        """Return what the replays depend on. `doubtful` says that doubts leave the answer undecided."""
+        """Build the fields of the report on what the replays depend on. If `doubtful`, the answer is undecided."""
         basis = build_cluster_basis(merge_unknown_kinds(self.unknown), Scheduler(self.view.cluster))
         basis["undecided"] = basis["undecided"] or doubtful
         return basis
 
-    def _iter_shapes(self, node_set: NodeSet) -> Iterator[SizedShape]:
-        """Yield the shapes of a set. The nodes of a shape's parts in single zones count as nodes of the shape."""
+    def _iter_sized_shapes(self, node_set: NodeSet) -> Iterator[SizedShape]:
+        """Yield the shapes of a set with their nodes, zones and price.
+
+        Nodes of a part of a shape in one zone count as nodes of the shape. The price is None if some price is unknown.
+        """
         for name, parts in _count_by_shape(node_set, self.shapes).items():
             zones: Counter[str] = Counter()
             for part, number in parts.items():
@@ -392,7 +412,7 @@ class _Sizing:
             yield SizedShape(name, node_count, dict(sorted(zones.items())), total_price, self.shapes[name].like)
 
     def _build_alternative(self, node_set: NodeSet) -> SizingAlternative:
-        """Build the report about one set, with the shares of cpu and memory that pods request."""
+        """Build the report about one set, with the percentages of its cpu and memory that the pods request."""
         assert self.search is not None
         program = self.search.program
         nodes = np.array([node_set.counts.get(name, 0) for name in program.names])
@@ -416,7 +436,7 @@ class _Sizing:
 
 
 def _count_by_shape(node_set: NodeSet, shapes: Mapping[str, NodeShape]) -> dict[str, dict[str, int]]:
-    """Return the number of nodes by shape and, within the shape, by part: the whole shape or a single zone."""
+    """Map each shape to the numbers of nodes of its parts: the whole shape, or the shape limited to one zone."""
     counts_by_shape: dict[str, dict[str, int]] = {}
     for name, number in node_set.counts.items():
         shape_counts = counts_by_shape.setdefault(shapes[name].base_name or name, {})
@@ -434,7 +454,10 @@ def _group_by_message(waiting: Mapping[str, str]) -> Iterator[HomelessPods]:
 
 
 def _iter_doubts(pods: Sequence[Pod], wishes: SizingWishes) -> Iterator[str]:
-    """Yield the reasons why the answer may be wrong: unknown claims of additional pods, and devices of new nodes."""
+    """Yield the reasons why the answer may be wrong, if there are any.
+
+    Pods with claims are not scaled, and the devices of new nodes are unknown.
+    """
     claiming_pods = sum(map(has_claims, pods)) if wishes.scale > 1 else 0
     pods_with_devices = sum(bool(pod.spec.resource_claims) for pod in pods)
     if claiming_pods:

@@ -65,10 +65,11 @@ def solve_mixed_program(
     seconds: float,
     gap: float = 0.0,
 ) -> MixedSolution | None:
-    """Minimize `objective` (V,) over variables from 0 to `upper_limits` (V,), subject to the constraints.
+    """Minimize the sum of `objective` (V,) times the variables, which range from 0 to `upper_limits` (V,).
 
-    Variables are integers where `is_integer` (V,) is 1. Return None if no solution exists or none was found within
-    `seconds`. `gap` is the allowed relative distance from the optimum.
+    The solution satisfies the constraints, and variables are integers where `is_integer` (V,) is 1. `gap` is the
+    allowed relative distance from the optimum. The result is None if no solution exists or none was found within
+    `seconds`.
     """
     optimize: Any = import_module("scipy.optimize")
     with suppress_stdout():
@@ -93,9 +94,9 @@ def build_upper_limits(rows: Any, limits: Any) -> Any:
 
 
 def compute_duals(costs: Table, columns: Table, demand: Table) -> Table | None:
-    """Return the dual prices (G,) of covering `demand` (G,) at the lowest cost, or None if that is impossible.
+    """Return the dual prices (G,) of covering `demand` (G,) at the lowest cost, or None if this is impossible.
 
-    `columns` (G, V) can be combined at `costs` (V,) each.
+    Each of the `columns` (G, V) covers some of each demand, and any multiple of it can be bought at its cost (V,).
     """
     optimize: Any = import_module("scipy.optimize")
     with suppress_stdout():
@@ -108,9 +109,9 @@ def compute_duals(costs: Table, columns: Table, demand: Table) -> Table | None:
 
 @contextmanager
 def suppress_stdout() -> Iterator[None]:
-    """Discard what C code writes to standard output.
+    """Discard what C code writes to standard output within the with-block.
 
-    Does nothing outside the main thread, since other threads may print.
+    Does nothing outside the main thread, since other threads may print, or if standard output is closed.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -134,7 +135,7 @@ def suppress_stdout() -> Iterator[None]:
 
 
 def _flush_c_stdout() -> None:
-    """Flush the buffers of C's standard output."""
+    """Flush the C library's buffers of standard output, if the platform has such a library."""
     with suppress(OSError, AttributeError, TypeError):  # on a platform without such a library
         ctypes.CDLL(None).fflush(None)
 
@@ -197,7 +198,10 @@ class SolvedPacking:
         return StartingSets(list(sets.values()), max(unlimited.bound, plain_starts.bound), (*plain_starts.cuts, *cuts))
 
     def pack(self, program: PackingProgram, preferred: Iterable[str]) -> Counts:
-        """Return nodes for the program's pods, of the preferred shapes if these take the pod."""
+        """Return the cheapest set for the program's pods, of the preferred shapes for pods that these shapes take.
+
+        If the solver finds no solution in time, the set of the greedy packing is returned.
+        """
         takes = program.prefer_shapes(preferred)
         solution = self._solve(program, takes)
         return solution.counts if solution else PlainPacking().pack(program, preferred)
@@ -210,10 +214,10 @@ class SolvedPacking:
         max_shapes: int = 0,
         cuts: Sequence[Cut] = (),
     ) -> Solution | None:
-        """Solve the program, or return None if some pods fit on no shape or time is up.
+        """Return the cheapest set for the program's placeable pods, or None if none was found in time.
 
-        `takes` limits the shapes that each group may use, `max_shapes` the number of shapes (0 is no limit). All sets
-        satisfy `cuts`.
+        `takes` (G, S) limits the shapes that each group may use, and `max_shapes` the number of different shapes, where
+        0 is no limit. The set satisfies the cuts. None is also returned if `takes` leaves no shape for some pods.
         """
         groups = np.flatnonzero((program.pods > 0) & program.takes.any(axis=1))
         if not len(groups):
@@ -282,14 +286,17 @@ class _MixedProgram:
             yield from self._iter_shape_limits(max_shapes)
 
     def _iter_cut_constraints(self, cuts: Sequence[Cut]) -> Any:
-        """Yield a constraint per cut: the nodes are worth enough together."""
+        """Yield a constraint for each cut: the nodes of the set must together be worth enough."""
         shapes, pairs = np.arange(len(self.shapes)), len(self.group)
         for cut in cuts:
             row = self._build_matrix(cut.worth[self.shapes] / cut.minimum, np.zeros(len(shapes)), pairs + shapes, 1)
             yield self._build_constraint(row, 1 - ROUNDING_SHARE, np.inf)
 
     def _iter_exclusion_constraints(self) -> Any:
-        """Yield a constraint per group and shape: at most one pod per node if pods of the group cannot share a node."""
+        """Yield the constraint that groups whose pods cannot share a node have at most one pod on each node.
+
+        It has a row for each pair of such a group and a shape. Nothing is yielded if there are no such groups.
+        """
         pairs = np.flatnonzero(self.program.apart[self.groups][self.group])
         if len(pairs):
             # The pods of the pair minus the nodes of its shape are at most 0.
@@ -300,7 +307,7 @@ class _MixedProgram:
             yield self._build_constraint(matrix, -np.inf, 0)
 
     def _iter_shape_limits(self, max_shapes: int) -> Any:
-        """Yield the constraints that limit the number of shapes of which nodes are bought."""
+        """Yield the constraints that nodes of at most `max_shapes` different shapes are bought."""
         pairs, shapes = len(self.group), len(self.shapes)
         rows, ones = np.arange(shapes), np.ones(shapes)
 
@@ -316,9 +323,10 @@ class _MixedProgram:
         yield self._build_constraint(used_shapes, 0, max_shapes)
 
     def _build_rows(self, rows: Indexes, row_count: int, values: Table, node_coefficient: float) -> Any:
-        """Build a row for each group or shape from values for the pods.
+        """Build a matrix with a row for each group or shape.
 
-        `node_coefficient` is the coefficient of each shape's nodes, 0 for none.
+        `rows` (V,) are the rows of the variables for pods, and `values` (V,) their coefficients. If `node_coefficient`
+        is not 0, there is a row for each shape, in which the number of the shape's nodes has this coefficient.
         """
         node_rows = np.arange(row_count if node_coefficient else 0)
         values = np.concatenate((values, np.full(len(node_rows), node_coefficient)))
@@ -326,12 +334,12 @@ class _MixedProgram:
         return self._build_matrix(values, np.concatenate((rows, node_rows)), columns, row_count)
 
     def _build_matrix(self, values: Table, rows: npt.NDArray[Any], columns: Indexes, row_count: int) -> Any:
-        """Build a sparse matrix with a column for each variable."""
+        """Build a sparse matrix with a column for each variable, from values at these rows and columns."""
         width = len(self.group) + 2 * len(self.shapes)
         return self.sparse.csr_array((values, (rows, columns)), shape=(row_count, width))
 
     def _build_constraint(self, matrix: Any, low: object, high: object) -> Any:
-        """Build the constraint that the matrix times the variables is between two limits."""
+        """Build the constraint that the matrix times the variables is between `low` and `high`."""
         return import_module("scipy.optimize").LinearConstraint(matrix, low, high)
 
 
@@ -348,7 +356,10 @@ SECONDS_PER_PATTERN = 1.0
 
 
 def find_cuts(program: PackingProgram, seconds: float) -> list[Cut]:
-    """Find a cut for each dual price of pods within the given time, or no cuts for a large program."""
+    """Find cuts by column generation within the given time, one for each set of dual prices of pods.
+
+    No cuts are returned if the program has no pods, or more than MAX_PAIRS pairs of groups and shapes.
+    """
     groups = np.flatnonzero((program.pods > 0) & program.takes.any(axis=1))
     is_undominated = program.find_undominated(program.takes[groups])
     if not len(groups) or len(groups) * int(is_undominated.sum()) > MAX_PAIRS:
@@ -363,7 +374,7 @@ def find_cuts(program: PackingProgram, seconds: float) -> list[Cut]:
 def _extend_to_all_shapes(program: PackingProgram, is_undominated: Bools, worth: Table) -> Table:
     """Extend the worth of the undominated shapes (K,) to all shapes (S,).
 
-    A dominated shape is worth at most as much as the shape that dominates it.
+    A dominated shape gets the smallest worth of the undominated shapes that dominate it, as it is worth no more.
     """
     all_worth = np.zeros(len(is_undominated))
     all_worth[is_undominated] = worth
@@ -398,12 +409,17 @@ class _PatternSearch:
         self.max_pods = np.where(program.apart[self.groups], 1.0, self.pods)
 
     def iter_cuts(self, deadline: float) -> Iterator[tuple[Table, float]]:
-        """Yield a cut for each round: the worth of the shapes (K,) and what a set must be worth at least."""
+        """Yield a cut for each round: the worth of the shapes (K,) and what a set must be worth at least.
+
+        The rounds end at the deadline, after MAX_ROUNDS rounds, or if no pattern improves the solution.
+        """
         self._add_single_group_patterns()
         for _ in range(MAX_ROUNDS):
             pod_prices = self._compute_pod_prices()
             if pod_prices is None:
                 return
+
+            # At these prices, a node of a shape is worth at most its most valuable pattern.
             best_patterns = [self._find_best_pattern(shape, pod_prices) for shape in range(len(self.shapes))]
             worth = np.array([upper_bound for _, upper_bound in best_patterns])
             yield worth, float(pod_prices @ self.pods)
@@ -420,7 +436,7 @@ class _PatternSearch:
                 return
 
     def _add_single_group_patterns(self) -> None:
-        """Add patterns of as many pods of one group as fit on a node of each shape."""
+        """Add a pattern for each group and shape that takes it: as many pods of the group as fit on a node."""
         for shape in range(len(self.shapes)):
             with np.errstate(divide="ignore", invalid="ignore"):
                 fitting = np.where(self.requested > 0, self.offered[shape] // self.requested, np.inf).min(axis=1)
@@ -429,7 +445,7 @@ class _PatternSearch:
                 self._add_pattern(np.eye(len(self.groups))[group] * number[group], shape)
 
     def _add_pattern(self, pattern: Table, shape: int) -> None:
-        """Add a pattern for a node of the shape."""
+        """Add a pattern (G,) for a node of the shape, given by its position in `shapes`."""
         self.patterns.append(pattern)
         self.costs.append(float(self.price[shape]))
 
@@ -438,7 +454,10 @@ class _PatternSearch:
         return compute_duals(np.array(self.costs), np.array(self.patterns).T, self.pods)
 
     def _find_best_pattern(self, shape: int, pod_prices: Table) -> tuple[Table, float]:
-        """Return the most valuable pattern (G,) for one shape, and an upper bound on the value of any pattern."""
+        """Return the most valuable pattern (G,) for one shape, and an upper bound on the value of any pattern.
+
+        `pod_prices` (G,) are the values of the pods. If the solver finds no pattern in time, the pattern is empty.
+        """
         groups = np.flatnonzero(self.takes[:, shape] & (pod_prices > TINY))
         pattern = np.zeros(len(self.groups))
         if not len(groups):

@@ -50,15 +50,15 @@ _ANY_TIME = "1970-01-01T00:00:00Z"
 def build_type_shapes(
     cluster: Cluster, instance_types: Sequence[JsonObject], node_labels: Mapping[str, str] = NO_LABELS
 ) -> list[NodeShape]:
-    """Build a shape for each instance type on sale, on demand if possible.
+    """Build a shape for each instance type on sale, at the prices of on-demand offerings if there are any.
 
-    If the cluster has NodePools, build one for each type that a pool may launch, with the pool's labels and taints.
+    If the cluster has NodePools, build a shape for each type that a pool may launch, with the pool's labels and taints.
     Nodes also get `node_labels`. Raises InputError.
     """
     catalog = read_instance_types(instance_types)
     launchable_types: list[_LaunchableType] = []
     if cluster.karpenter_node_pools:
-        for template in _build_templates(cluster, catalog):
+        for template in _build_pool_templates(cluster, catalog):
             launchable_types += _iter_launchable_types(template)
     else:
         for instance_type in catalog.types:
@@ -84,10 +84,10 @@ class _LaunchableType(NamedTuple):
     labels: Mapping[str, str] = NO_LABELS
     taints: tuple[Taint, ...] = ()
 
-    def list_offerings(self) -> list[Offering]:
-        """Return the available offerings, cheapest last.
+    def list_offerings_on_sale(self) -> list[Offering]:
+        """Return the available offerings that are not reserved, the cheapest last.
 
-        These are the offerings on demand if there are any, and none that are reserved.
+        If there are offerings on demand, only these are returned.
         """
         available = [
             offering for offering in self.offerings if offering.available and offering.capacity_type != RESERVED
@@ -96,22 +96,22 @@ class _LaunchableType(NamedTuple):
         return sorted(on_demand or available, key=lambda offering: -offering.price)
 
 
-def _build_templates(cluster: Cluster, catalog: InstanceTypeCatalog) -> Sequence[ClaimTemplate]:
-    """Return the templates of the NodePools that launch nodes."""
+def _build_pool_templates(cluster: Cluster, catalog: InstanceTypeCatalog) -> Sequence[ClaimTemplate]:
+    """Build the templates by which the cluster's NodePools launch nodes of the catalogue's instance types."""
     read_at = cluster.provenance.read_at if cluster.provenance else ""
     setting = KarpenterSetting.for_cluster(cluster, catalog, read_karpenter_options({}), read_at or _ANY_TIME)
     return setting.pools.templates
 
 
 def _iter_launchable_types(template: ClaimTemplate) -> Iterator[_LaunchableType]:
-    """Yield the instance types that a NodePool's template may launch."""
+    """Yield the instance types that a NodePool's template may launch, with the offerings that it allows."""
     columns = template.columns
     is_compatible = columns.find_matching_offerings(template.requirements)
     for index in np.flatnonzero(template.options).tolist():
         instance_type = columns.types[index]
         compatible_offerings = np.flatnonzero(is_compatible & (columns.type_of == index)).tolist()
         offerings = [columns.offerings[offering] for offering in compatible_offerings]
-        requirements = template.requirements.plus(instance_type.requirements)
+        requirements = template.requirements.combined_with(instance_type.requirements)
         name = f"{template.name}-{instance_type.name}"
         yield _LaunchableType(
             name,
@@ -126,11 +126,11 @@ def _iter_launchable_types(template: ClaimTemplate) -> Iterator[_LaunchableType]
 def _build_shape(
     cluster: Cluster, launched: _LaunchableType, node_labels: Mapping[str, str], zone_keys: Iterable[str]
 ) -> NodeShape | None:
-    """Build the shape of a launchable type, or return None if the type is not on sale.
+    """Build the shape of a launchable type, with a model node and a price per zone.
 
-    `zone_keys` are further labels that name the zone.
+    `zone_keys` are further labels that name the zone. The result is None if the type is not on sale.
     """
-    offerings = launched.list_offerings()
+    offerings = launched.list_offerings_on_sale()
     if not offerings:
         return None
     # The cheapest offering comes last, so that its price remains for the zone.
@@ -138,7 +138,7 @@ def _build_shape(
     prices: dict[str, float | None] = dict(sorted(price_by_zone.items()))
 
     fixed_labels = {
-        key: requirement.any()
+        key: requirement.choose_value()
         for key, requirement in launched.requirements.items()
         if not requirement.complement and len(requirement.values) == 1 and key != HOSTNAME
     }
@@ -157,7 +157,7 @@ def _build_shape(
 
 
 def _find_zone_labels(cluster: Cluster) -> set[str]:
-    """Return the labels that name the zone on every node that has them, such as those of CSI drivers."""
+    """Return the label keys whose values always equal the node's zone, such as the topology labels of CSI drivers."""
     labels_by_node = [node.metadata.labels for node in cluster.nodes]
     keys = {key for labels in labels_by_node for key in labels if "zone" in key.rpartition("/")[2]}
 
@@ -169,8 +169,8 @@ def _find_zone_labels(cluster: Cluster) -> set[str]:
 
 
 def find_exceeded_limits(pools: Iterable[NodePool], shapes: Mapping[str, NodeShape], counts: Counts) -> Iterator[str]:
-    """Yield a warning for each resource of a NodePool whose limit the set exceeds."""
-    # pool -> what its nodes have of each resource, in thousandths
+    """Yield a warning for each resource of a NodePool whose limit the set of nodes exceeds."""
+    # Sum up what the nodes of each pool have of each resource, in thousandths.
     used_by_pool: dict[str, Counter[str]] = {}
     for name, number in counts.items():
         model = next(iter(shapes[name].models.values()))
@@ -178,6 +178,7 @@ def find_exceeded_limits(pools: Iterable[NodePool], shapes: Mapping[str, NodeSha
         amounts[NODES] += 1000 * number
         for resource, amount in model.status.capacity.items():
             amounts[resource] += number * parse_milli_value(amount)
+
     for pool in pools:
         name = pool.metadata.name
         used = used_by_pool.get(name, Counter())

@@ -34,31 +34,46 @@ def _iter_summary_lines(report: VersionChanges) -> Iterator[Paragraph]:
 
 
 def _build_changes_table(changes: Sequence[VersionChange], title: str, for_gates: bool, style: Style) -> Page:
-    """Build a table of changes. Feature gates need fewer columns, and narrow pages stack plugin and behavior."""
-    since, behavior = Column("since", keep=True), Column("behavior")
-    before, after = Column("before"), Column("after", beneath="→")
+    """Build a table of changes. Feature gates have a state before and after; other changes are a sentence each."""
+    since = Column("since", keep=True)
     columns: tuple[Column, ...]
     if for_gates:
-        columns = (since, Column("gate", keep=True), before, after)
+        columns = (since, Column("gate", keep=True), Column("before"), Column("after", beneath="→"))
         build_row = _build_gate_row
     elif style.narrow:
-        columns = (since, behavior, before, after)
+        columns = (since, Column("plugin and change"))
         build_row = _build_narrow_row
     else:
-        columns = (since, Column("plugin", keep=True), behavior, before, after, Column("upstream"))
+        columns = (since, Column("plugin", keep=True), Column("change"), Column("upstream"))
         build_row = _build_wide_row
     return build_table(changes, columns, build_row, limit=None, title=title, full=for_gates or style.narrow)
 
 
 def _build_wide_row(change: VersionChange) -> Row:
     """Build the row of a change, with the plugin in its own column."""
-    return (Stack(change.since), change.where, change.what, change.before, change.after, _describe_basis(change))
+    return (Stack(change.since), change.where, _describe_change(change), _describe_basis(change))
 
 
 def _build_narrow_row(change: VersionChange) -> Row:
     """Build the row of a change, with the plugin stacked above."""
-    what = Stack((Marked(change.where, Tone.STRONG), change.what, _describe_basis(change)))
-    return (Stack(change.since), what, change.before, change.after)
+    what = Stack((Marked(change.where, Tone.STRONG), _describe_change(change), _describe_basis(change)))
+    return (Stack(change.since), what)
+
+
+def _describe_change(change: VersionChange) -> str:
+    """Describe what changed in one sentence, which names the behavior that starts, ends or is replaced."""
+    hint, in_queueing_hint, what_counts = change.what.partition("queueing hint: ")
+    if in_queueing_hint and not hint and (change.before, change.after) == ("no", "yes"):
+        return f"now, in the queueing hint: {what_counts}"
+    if (change.before, change.after) == ("no", "yes"):
+        return f"now: {change.what}"
+    if (change.before, change.after) == ("yes", "no"):
+        return f"no longer: {change.what}"
+    if change.before == "nothing":
+        return f"new: {change.what}: {change.after}"
+    if change.after == "nothing":
+        return f"{change.what}: no longer; before, {change.before}"
+    return f"{change.what}: now {change.after}; before, {change.before}"
 
 
 def _describe_basis(change: VersionChange) -> Marked:

@@ -82,7 +82,7 @@ def watch(
         MonitoringFile | None, typer.Option("--print", help="Print a file that sets up monitoring, and exit.")
     ] = None,
 ) -> Answer | int:
-    """Pending pods by cause, stuck ones, room left, what losses would do, and quotas, as metrics.
+    """Export metrics: pending pods by cause, stuck pods, free room, the effect of losses, and quotas.
 
     Prints the metrics once. With --metrics, it watches the cluster and serves metrics that follow its changes. All are
     gauges. See kschedctl help monitoring for alerts, a dashboard, and how to run it in the cluster.

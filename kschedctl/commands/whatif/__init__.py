@@ -29,7 +29,7 @@ from kschedctl.commands.whatif.comparison import (
     group_message_changes,
     iter_pod_changes,
 )
-from kschedctl.commands.whatif.report import StepReport, WhatIf
+from kschedctl.commands.whatif.report import PodChange, StepReport, WhatIf
 from kschedctl.commands.whatif.rescheduling import compare_replacements
 from kschedctl.errors import KschedctlError, UsageError
 from kschedctl.replay import edits as node_edits
@@ -121,7 +121,10 @@ class ScenarioRun:
     """Recreated pods that went through admission."""
 
     def run_steps(self, scenario: parts.Scenario, progress: Progress) -> None:
-        """Run the steps until the last one or an interruption. Raises KschedctlError that names the step."""
+        """Run the steps one after the other, until the last step or an interruption.
+
+        Raises KschedctlError that names the step.
+        """
         done = progress.begin("Steps", len(scenario.steps))
         try:
             for step in scenario.steps:
@@ -132,7 +135,10 @@ class ScenarioRun:
             self.settled = replace(self.settled, interrupted=True)
 
     def run_step(self, step: parts.Step) -> None:
-        """Run one step, and schedule the pending pods. Raises KschedctlError that names the step."""
+        """Run one step, schedule the pending pods, and add the step's report to `steps`.
+
+        Raises KschedctlError that names the step.
+        """
         name, part = get_step(step)
         try:
             effect = self._perform_step(name, part)
@@ -151,7 +157,7 @@ class ScenarioRun:
         self.steps.append(report)
 
     def _perform_step(self, name: str, step: parts.Part) -> StepEffect:
-        """Perform a step, and settle the cluster. Raises KschedctlError."""
+        """Perform the step of this name, settle the cluster, and return the immediate effect. Raises KschedctlError."""
         match step:
             case parts.ApplyManifests():
                 return self._apply_manifests(step)
@@ -162,7 +168,10 @@ class ScenarioRun:
         return StepEffect(edit.displaced_count, edit.notes)
 
     def build_edit(self, name: str, step: parts.Part) -> StepResult:
-        """Build the edit for a step, without pods that admission denies. Raises KschedctlError."""
+        """Build the edit of the cluster that a step makes, without new or replaced pods that admission denies.
+
+        The steps `apply` and `drain` are not edits. Raises KschedctlError.
+        """
         edit = EDITS[name](step, self.settled.cluster, self.read)
         if isinstance(step, parts.ScaleWorkload):
             self._drop_denied_scaled_pods(step, edit)
@@ -171,9 +180,10 @@ class ScenarioRun:
         return edit
 
     def _drop_denied_replacements(self, edit: StepResult) -> None:
-        """Drop replacements that admission denies from the edit, and charge the others to their quotas.
+        """Drop replacements that admission denies from the edit, and charge the other replacements to their quotas.
 
-        The replaced pods leave first, so that they no longer count.
+        The replaced pods leave first, so that they no longer count against the quotas. `not_created` and `admitted`
+        are extended.
         """
         leaving_pods = edit.find_leaving(self.settled.cluster)
         arriving_pods = edit.find_arriving(self.settled.cluster)
@@ -186,10 +196,12 @@ class ScenarioRun:
         edit.cluster = admissions.with_current_quotas(edit.cluster)
 
     def _drop_denied_scaled_pods(self, step: parts.ScaleWorkload, edit: StepResult) -> None:
-        """Drop denied new pods of a scaled workload from the edit, and charge the others to their quotas.
+        """Drop new pods of a scaled workload that admission denies from the edit, and charge the rest to their quotas.
 
-        After the first denied pod, the others are dropped as well.
+        All new pods after the first denied pod are dropped, since the controller stops there. `not_created` and
+        `admitted_namespaces` are extended.
         """
+        # Describe the edit as a change of the workload. An edit adds pods or removes pods, but not both.
         cluster = self.settled.cluster
         owner = Owner(step.kind, step.namespace, step.name)
         new_pods = {key: pod for key, pod in edit.changed_pods.items() if pod is not None}
@@ -198,6 +210,7 @@ class ScenarioRun:
         kept_pods = select_pods(cluster, lambda pod: find_owner(pod) == owner)[len(removed_pods) :]
         change = WorkloadChange(str(owner), kept=kept_pods, removed=removed_pods, new=list(new_pods.values()))
 
+        # Admission shortens `change.new` to the pods before the first denied one.
         admissions = Admissions(cluster, {})
         creation_failure = admissions.admit_more(owner, change)
         denied_keys = list(new_pods)[len(change.new) :]
@@ -209,7 +222,10 @@ class ScenarioRun:
         edit.cluster = admissions.with_current_quotas(edit.cluster)
 
     def _apply_manifests(self, step: parts.ApplyManifests) -> StepEffect:
-        """Apply manifests, roll out changed workloads, and settle the cluster. Raises KschedctlError."""
+        """Apply the step's manifests, roll out changed workloads, settle the cluster, and return the effect.
+
+        Raises UsageError if there are no manifests, and KschedctlError if they are invalid.
+        """
         located_manifests = list(scenario_steps.iter_manifests(step, self.read))
         if not located_manifests:
             raise UsageError("no manifests", hint="give files or manifests")
@@ -229,6 +245,7 @@ class ScenarioRun:
         simulation, rollouts, outcomes = carry_out_changes(shared, self.seed)
         self.not_created += find_not_created(shared, rollouts, self.seed)
 
+        # The cluster after the step, with what the new pods use of their quotas.
         self.settled = explain_settled(simulation, explain_with_victims(simulation, outcomes))
         if rollouts and rollouts[0].creation:
             admissions = rollouts[0].creation.admissions
@@ -239,7 +256,10 @@ class ScenarioRun:
         return StepEffect(displaced, [*shared.assumptions, *notes])
 
     def _drain_nodes(self, step: parts.SomeNodes) -> StepEffect:
-        """Drain nodes, and settle the cluster. Pods that cannot be evicted are named in notes."""
+        """Drain the step's nodes, settle the cluster, and return the effect, with a note for each unevictable pod.
+
+        Pods that are recreated pass admission, and denied pods are added to `not_created`.
+        """
         node_names = find_step_nodes(self.settled.cluster, step)
         scheduler = Scheduler(node_edits.cordon(self.settled.cluster, node_names), self.call_extender)
         simulation = Simulation(scheduler, seed=self.seed, sampling=self.sampling)
@@ -297,11 +317,11 @@ class Question:
         return any("kube_version" in settings for settings in self.settings.values())
 
     def build_clusters(self) -> list[Cluster]:
-        """Build the cluster under each of the settings, in their order."""
+        """Build a copy of the cluster for each of the scheduler settings, in their order."""
         return [replace(self.cluster, **settings) for settings in self.settings.values()]
 
     def list_version_changes(self) -> tuple[VersionChange, ...]:
-        """List the changes between the two versions."""
+        """List the changes between the two versions of kube-scheduler that are compared."""
         from kschedctl.commands.versions import compare_versions  # noqa: PLC0415 - all plugins, for few questions
 
         return compare_versions(*self.settings).changes
@@ -312,7 +332,7 @@ class Question:
 
 
 def build_configuration_settings(documents: Mapping[str, JsonObject]) -> Settings:
-    """Build the settings that compare scheduler configurations, given by display name."""
+    """Build the settings that compare scheduler configurations. `documents` maps display names to configurations."""
     return {name: {"configuration": document} for name, document in documents.items()}
 
 
@@ -396,9 +416,10 @@ def whatif(
 
 
 def _answer_for_seeds(question: Question, seed: int, runs: int, workers: Workers, progress: Progress) -> WhatIf:
-    """Answer the question once per seed. Return the first seed's report, with the spread over all seeds.
+    """Answer the question once per seed, beginning with `seed`, and return the first seed's report.
 
-    Raises KeyboardInterrupt if the user interrupts before any run has finished.
+    With several runs, the report also has the smallest and largest numbers of changes over all seeds. Raises
+    KeyboardInterrupt if the user interrupts before any run has finished.
     """
     if runs == 1:
         return answer_seed(question, seed, progress)
@@ -420,8 +441,9 @@ def _answer_for_seeds(question: Question, seed: int, runs: int, workers: Workers
 def answer_seed(question: Question, seed: int, progress: Progress = NO_PROGRESS) -> WhatIf:
     """Answer the question for one seed.
 
-    Without settings, the report compares the cluster before and after the scenario, otherwise the cluster after the
-    scenario under the first and under the second setting.
+    Without scheduler settings, the report compares the cluster before and after the scenario. With two settings, it
+    compares the cluster after the scenario under the first and under the second setting. If versions are compared, the
+    report also has changed messages and the version changes behind each difference.
     """
     if not question.settings:
         before = question.settle(question.cluster, seed)
@@ -441,9 +463,10 @@ def answer_seed(question: Question, seed: int, progress: Progress = NO_PROGRESS)
 def _add_messages_and_causes(
     question: Question, seed: int, report: WhatIf, before: SettledCluster, after: SettledCluster, *, progress: Progress
 ) -> WhatIf:
-    """Return the report with changed messages and, for the first seed, the version changes behind each difference.
+    """Return the report with changed messages of waiting pods and with the version changes that cause each difference.
 
-    Causes are not searched after an interruption or if extenders are called.
+    Causes are searched only for a seed whose newly pending pods are explained, and neither after an interruption nor if
+    extenders are called.
     """
     messages = find_changed_messages(before, after)
     causes_by_pod: dict[str, tuple[str, ...]] = {}
@@ -468,7 +491,7 @@ def _add_messages_and_causes(
 
 
 def _run_scenario(question: Question, seed: int, start: SettledCluster, progress: Progress) -> ScenarioRun:
-    """Run the question's scenario, starting from a settled cluster."""
+    """Run the question's scenario from a settled cluster, and return the run with the state after the last step."""
     run = ScenarioRun(
         start,
         question.files.__getitem__,
@@ -483,7 +506,7 @@ def _run_scenario(question: Question, seed: int, start: SettledCluster, progress
 
 
 def _find_owned_pod(cluster: Cluster, key: str) -> Pod | None:
-    """Return the pod with this key, or None if there is none or it has no owner that would recreate it."""
+    """Return the pod with this key, or None if it does not exist or has no owner that would recreate it."""
     namespace, _, name = key.partition("/")
     pod = cluster.pod(namespace, name)
     if pod is None or not pod.metadata.owner_references:
@@ -491,26 +514,61 @@ def _find_owned_pod(cluster: Cluster, key: str) -> Pod | None:
     return pod
 
 
-def _build_what_if(question: Question, seed: int, before: SettledCluster, run: ScenarioRun) -> WhatIf:
-    """Build the report on how the run changed the settled cluster `before`."""
-    after = run.settled
-    changes = tuple(iter_pod_changes(before, after))
-    schedulers = [Scheduler(shared.cluster, question.call_extender) for shared in (before, after)]
-    newly_pending = (change.pod for change in changes if change.change == "NewlyPending")
-    in_full = 0 if after.interrupted else question.in_full.get(seed, 0)
+class _CreatedPods(NamedTuple):
+    """The pods that a run creates or recreates, and which therefore pass admission."""
 
-    # Pods that the steps create or recreate, and which therefore pass admission.
-    created: list[str] = []
+    keys: list[str]
+    """Keys of the created pods, and of the workloads with pods that admission denies."""
+    not_created: list[NotCreated]
+    """The workloads with pods that admission denies."""
+    admitted_namespaces: dict[str, bool]
+    """Namespace of the pods -> whether all of admission is replayed for it."""
+
+
+def _collect_created_pods(
+    question: Question, changes: Sequence[PodChange], before: SettledCluster, run: ScenarioRun
+) -> _CreatedPods:
+    """Collect the pods that the run creates or recreates, and admit pods that moved without being admitted by a step.
+
+    If the scenario has no steps, pods differ only because of the scheduler settings, and none is created.
+    """
+    recreated_pods: list[Pod] = []
+    for change in changes:
+        pod = _find_owned_pod(before.cluster, change.pod) if change.change in CHANGES_WITH_REPLACEMENT else None
+        if pod is not None:
+            recreated_pods.append(pod)
+
+    keys: list[str] = []
     unchecked_pods: list[Pod] = []
-    replaced_keys = [change.pod for change in changes if change.change in CHANGES_WITH_REPLACEMENT]
-    recreated_pods = [pod for pod in (_find_owned_pod(before.cluster, key) for key in replaced_keys) if pod is not None]
     if question.scenario.steps:
-        created += [change.pod for change in changes if change.change in CHANGES_WITH_CREATION]
+        keys += [change.pod for change in changes if change.change in CHANGES_WITH_CREATION]
         unchecked_pods += [pod for pod in recreated_pods if pod.key not in run.admitted]
-    created += [failure.workload.partition(" ")[2] for failure in run.not_created]  # the name after the kind
-    not_created = [*run.not_created, *Admissions(after.cluster, {}).report_denied_replacements(unchecked_pods)]
+    keys += [_get_workload_key(failure) for failure in run.not_created]
+
+    denied_now = Admissions(run.settled.cluster, {}).report_denied_replacements(unchecked_pods)
     namespaces = {key.partition("/")[0] for key in (*run.admitted, *(pod.key for pod in recreated_pods))}
     admitted_namespaces = {**dict.fromkeys(namespaces, False), **run.admitted_namespaces}
+    return _CreatedPods(keys, [*run.not_created, *denied_now], admitted_namespaces)
+
+
+def _get_workload_key(failure: NotCreated) -> str:
+    """Return the key of the workload without its kind, such as `shop/web` of `Deployment shop/web`."""
+    _, _, key = failure.workload.partition(" ")
+    return key
+
+
+def _build_what_if(question: Question, seed: int, before: SettledCluster, run: ScenarioRun) -> WhatIf:
+    """Build the report on how the run changed the settled cluster `before`.
+
+    Some newly pending pods are explained node by node if the question asks for that for this seed.
+    """
+    after = run.settled
+    changes = tuple(iter_pod_changes(before, after))
+    created = _collect_created_pods(question, changes, before, run)
+    scheduler_before = Scheduler(before.cluster, question.call_extender)
+    scheduler_after = Scheduler(after.cluster, question.call_extender)
+    newly_pending = (change.pod for change in changes if change.change == "NewlyPending")
+    explained_kinds = 0 if after.interrupted else question.in_full.get(seed, 0)
 
     return WhatIf(
         name=question.scenario.name,
@@ -520,14 +578,15 @@ def _build_what_if(question: Question, seed: int, before: SettledCluster, run: S
         changes=changes,
         balance=tuple(compare_zones(before.cluster, after.cluster)),
         compared=tuple(question.settings),
-        explained=explain_pods_by_node(schedulers[1], newly_pending, in_full),
+        explained=explain_pods_by_node(scheduler_after, newly_pending, explained_kinds),
         search_start=describe_search_start(question.sampling, len(question.cluster.nodes), seed),
         interrupted=after.interrupted,
-        not_created=tuple(not_created),
+        not_created=tuple(created.not_created),
         **build_cluster_basis(
             merge_unknown_kinds((before.unknown, run.unknown)),
-            *schedulers,
-            created_pods=created,
-            replayed=admitted_namespaces,
+            scheduler_before,
+            scheduler_after,
+            created_pods=created.keys,
+            replayed=created.admitted_namespaces,
         ),
     )

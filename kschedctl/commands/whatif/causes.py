@@ -39,7 +39,10 @@ class CauseSearch:
     _replayed: dict[Names, FateByPod] = field(default_factory=dict)
 
     def explain_pod(self, pod: str) -> tuple[str, ...]:
-        """Return the fewest changes that have to be reverted so that the pod fares as before, or NOT_ATTRIBUTED."""
+        """Describe the fewest changes that have to be reverted so that the pod fares as before.
+
+        Return NOT_ATTRIBUTED if even all changes together do not explain the pod, or after too many replays.
+        """
         try:
             names = self._find_minimal_set(pod)
         except _TooManyReplaysError:
@@ -47,7 +50,10 @@ class CauseSearch:
         return tuple(self.changes[name] for name in self.changes if name in names) or NOT_ATTRIBUTED
 
     def _find_minimal_set(self, pod: str) -> Names:
-        """Find the minimal set of changes that explains the pod. It is empty if even all changes together do not."""
+        """Find a minimal set of changes that explains the pod, and remember it in `known_sets`.
+
+        The set is empty if even all changes together do not explain the pod.
+        """
         sufficient_sets = (names for names in self._iter_candidate_sets(pod) if self._explains(names, pod))
         sufficient_set = next(sufficient_sets, None)
         if not sufficient_set:
@@ -59,7 +65,7 @@ class CauseSearch:
         return minimal_set
 
     def _iter_candidate_sets(self, pod: str) -> Iterator[Names]:
-        """Yield sets of changes to try, the most likely first."""
+        """Yield sets of changes that may explain the pod: sets that explained other pods, a guess, and all changes."""
         yield from self.known_sets
         guess = self.guess_changes(pod)
         if guess:
@@ -67,14 +73,16 @@ class CauseSearch:
         yield frozenset(self.changes)
 
     def _minimize(self, pod: str, fixed: Names, names: Sequence[str], *, check_fixed: bool) -> list[str]:
-        """Return the fewest of `names` that explain the pod's fate together with `fixed` (QuickXplain).
+        """Return the fewest of `names` that explain the pod's fate together with `fixed`, by the QuickXplain algorithm.
 
-        All of `names` together with `fixed` must explain it. With `check_fixed`, `fixed` alone may do so.
+        All of `names` together with `fixed` have to explain the fate. If `check_fixed` is set, it is first checked
+        whether `fixed` explains it alone, and then no names are returned.
         """
         if check_fixed and self._explains(fixed, pod):
             return []
         if len(names) == 1:
             return list(names)
+        # Find what is needed of the second half with all of the first half, and then what is needed of the first half.
         half = len(names) // 2
         first, second = names[:half], names[half:]
         from_second = self._minimize(pod, fixed.union(first), second, check_fixed=True)
@@ -82,7 +90,10 @@ class CauseSearch:
         return from_first + from_second
 
     def _explains(self, names: Names, pod: str) -> bool:
-        """Return whether the pod fares as before if these changes are reverted. Raises _TooManyReplaysError."""
+        """Return whether the pod fares as under the first version if these changes are reverted.
+
+        Each set of changes is replayed once. Raises _TooManyReplaysError after MAX_REPLAYS replays.
+        """
         if names not in self._replayed:
             if len(self._replayed) == MAX_REPLAYS:
                 raise _TooManyReplaysError
@@ -102,17 +113,17 @@ class TwoVersions(NamedTuple):
     changes: tuple[VersionChange, ...]
 
     def build_mix(self, names: Names) -> Cluster:
-        """Build the cluster under the second version with some changes reverted to the first."""
+        """Build the cluster under the second version, with the named changes reverted to the first version."""
         return replace(self.second, version_mix=VersionMix(self.first.kube_version, names))
 
     def find_plugin_changes(self, plugins: Container[str]) -> Names:
-        """Return the changed rules of these plugins, by their names in a mix."""
+        """Return the names, as `build_mix` takes them, of the changed rules of these plugins."""
         return frozenset(
             _build_mix_name(change) for change in self.changes if change.sort == "rule" and change.where in plugins
         )
 
     def describe_changes(self) -> dict[str, str]:
-        """Describe all changes that may matter, by their names in a mix."""
+        """Map the name of each change that may matter, as `build_mix` takes it, to a description of the change."""
         gates = [FeatureGates(version.kube_version, version.feature_gates) for version in (self.first, self.second)]
         return {
             _build_mix_name(change): _describe_change(change) for change in self.changes if _is_relevant(change, gates)
@@ -143,7 +154,10 @@ def _describe_change(change: VersionChange) -> str:
 def find_causes_of_pods(
     pods: Collection[str], search: CauseSearch, advance: Callable[[int], None]
 ) -> dict[str, tuple[str, ...]]:
-    """Find the causes of each pod's different fate. After an interruption, the remaining pods are missing."""
+    """Find the causes of each pod's different fate, by pod. After an interruption, the remaining pods are missing.
+
+    `advance` is called with 1 for each pod.
+    """
     causes_by_pod: dict[str, tuple[str, ...]] = {}
     with suppress(KeyboardInterrupt):
         for pod in pods:

@@ -42,7 +42,7 @@ def iter_pod_changes(before: SettledCluster, after: SettledCluster) -> Iterator[
 
 
 def find_changed_messages(before: SettledCluster, after: SettledCluster) -> dict[str, tuple[str, str]]:
-    """Find pods that wait both before and after, with different messages. Return the old and the new message by pod."""
+    """Find the pods that wait both before and after with different messages. Map them to the old and new message."""
     changed_messages = {}
     for pod, old_message in sorted(before.waiting.items()):
         new_message = after.waiting.get(pod, old_message)
@@ -54,17 +54,23 @@ def find_changed_messages(before: SettledCluster, after: SettledCluster) -> dict
 def group_message_changes(
     messages: Mapping[str, tuple[str, str]], causes_by_pod: CausesByPod
 ) -> Iterator[MessageChange]:
-    """Yield message changes grouped by messages and causes, largest group first."""
-    groups: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    """Yield a message change for all pods with the same old message, new message and causes, the largest group first.
+
+    `messages` maps pods to their old and new messages.
+    """
+    pods_by_change: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for pod, (old_message, new_message) in messages.items():
-        group = old_message, new_message, causes_by_pod.get(pod, ())
-        groups.setdefault(group, []).append(pod)
-    for (old_message, new_message, causes), pods in sorted(groups.items(), key=lambda group: -len(group[1])):
-        yield MessageChange(old_message, new_message, tuple(pods), causes)
+        change = old_message, new_message, causes_by_pod.get(pod, ())
+        pods_by_change.setdefault(change, []).append(pod)
+    message_changes = [
+        MessageChange(old_message, new_message, tuple(pods), causes)
+        for (old_message, new_message, causes), pods in pods_by_change.items()
+    ]
+    yield from sorted(message_changes, key=lambda change: -len(change.pods))
 
 
 def collect_fates(settled: SettledCluster) -> dict[str, tuple[str, str]]:
-    """Return the fate of each pod, a pair of its node and, if it has no node, the scheduler's message."""
+    """Map the key of each pod to its fate: its node and, if the node is empty, the scheduler's message."""
     return {
         pod: (node, "" if node else settled.waiting.get(pod, ""))
         for pod, node in _map_pods_to_nodes(settled.cluster).items()
@@ -72,9 +78,9 @@ def collect_fates(settled: SettledCluster) -> dict[str, tuple[str, str]]:
 
 
 def _classify_change(source: str | None, target: str | None) -> str:
-    """Classify a pod's change of nodes. Return an empty string if there is no change.
+    """Return the kind of change of a pod that was on node `source` and is on node `target`, or "" if they are equal.
 
-    An empty node means that the pod waits, and None that there is no such pod.
+    An empty node means that the pod waits, and None that the pod does not exist.
     """
     if source == target:
         return ""
@@ -88,12 +94,12 @@ def _classify_change(source: str | None, target: str | None) -> str:
 
 
 def _map_pods_to_nodes(cluster: Cluster) -> dict[str, str]:
-    """Map the key of each pod to its node. A waiting pod has an empty node."""
+    """Map the key of each pod to the name of its node, which is empty for a waiting pod."""
     return dict(zip(cluster.pods.keys(), cluster.pods.node.texts(), strict=True))
 
 
 def compare_zones(before: Cluster, after: Cluster) -> Iterator[DomainBalance]:
-    """Yield how full each zone is before and after."""
+    """Yield the nodes, pods and requested shares of each zone before and after, sorted by zone."""
     old_view, new_view = Scheduler(before).view, Scheduler(after).view
     for zone in sorted({*old_view.nodes.label(ZONE).values, *new_view.nodes.label(ZONE).values}):
         old, new = _sum_up_zone(old_view, zone), _sum_up_zone(new_view, zone)
@@ -111,21 +117,22 @@ class _ZoneTotals(NamedTuple):
 
 
 def _sum_up_zone(view: Fork, zone: str) -> _ZoneTotals:
-    """Count the nodes and pods of a zone, and compute the requested shares of its resources."""
+    """Count the nodes and pods of a zone, which may not exist, and compute the requested shares of CPU and memory."""
     column = view.nodes.label(ZONE)
-    in_zone = np.zeros(len(view.nodes), np.bool_)
     if zone in column.values:
         in_zone = column.codes == column.values.index(zone)
-    bound = view.node[view.node >= 0]
+    else:
+        in_zone = np.zeros(len(view.nodes), np.bool_)
+    nodes_of_bound_pods = view.node[view.node >= 0]
     return _ZoneTotals(
-        int(in_zone.sum()),
-        int(in_zone[bound].sum()),
-        {name: _compute_requested_share(view, in_zone, name) for name in (CPU, MEMORY)},
+        nodes=int(in_zone.sum()),
+        pods=int(in_zone[nodes_of_bound_pods].sum()),
+        requested={name: _compute_requested_share(view, in_zone, name) for name in (CPU, MEMORY)},
     )
 
 
 def _compute_requested_share(view: Fork, in_zone: Bools, resource: str) -> float:
-    """Compute the requested share of a resource that the nodes in the mask (N,) offer, in percent."""
+    """Compute how much of a resource that the nodes in the mask (N,) offer is requested, in percent. 0 without any."""
     column = view.resources[resource]
     offered = int(view.allocatable[in_zone, column].sum())
     if not offered:

@@ -39,7 +39,7 @@ def find_sufficient_nodes(
     *,
     gone: bool,
 ) -> JsonObject | None:
-    """Find how many new nodes the step needs to leave no pod pending. Return the scenario with these nodes.
+    """Find how many new nodes the step needs to leave no pod pending, and return a scenario that adds them first.
 
     New nodes are modelled on nodes of the pools that lose nodes, and the fewest nodes are tried first. Return None if
     nothing that was tried helps, the answer depends on unread kinds, or the user interrupts.
@@ -54,7 +54,7 @@ def find_sufficient_nodes(
     """
     try:
         candidates = _choose_model_nodes(cluster, taken_nodes, gone)
-        model_nodes = [node for node in candidates if _accepts_all(cluster, node, unplaced)]
+        model_nodes = [node for node in candidates if _accepts_all_groups(cluster, node, unplaced)]
         counts = dict.fromkeys((1, len(taken_nodes), len(taken_nodes) + 1))  # without duplicates
         for count, like in islice(product(counts, model_nodes), MAX_TRIES):
             scenario = {"steps": [{"addNodes": {"like": like, "count": count}}, step]}
@@ -75,7 +75,7 @@ def find_sufficient_nodes(
 
 
 def leaves_no_pod_pending(report: WhatIf) -> bool:
-    """Return whether all pods are created and none of them becomes pending in any run."""
+    """Return whether the report's pods are all created and none of them becomes pending in any run."""
     if report.not_created or any(change.change == "NewlyPending" for change in report.changes):
         return False
     newly_pending = report.over_runs.get("NewlyPending")
@@ -83,7 +83,10 @@ def leaves_no_pod_pending(report: WhatIf) -> bool:
 
 
 def _choose_model_nodes(cluster: Cluster, taken_nodes: Sequence[str], gone: bool) -> list[str]:
-    """Choose a schedulable node from each pool that loses nodes, from at most MAX_MODELS pools."""
+    """Return the names of nodes to model new nodes on: a schedulable node of each pool that loses nodes.
+
+    At most MAX_MODELS pools are considered. With `gone`, the nodes that are taken away are no models.
+    """
     taken_names = frozenset(taken_nodes)
     pools = {find_pool(node) for node in cluster.nodes if node.metadata.name in taken_names}
     models: dict[str, str] = {}
@@ -94,9 +97,14 @@ def _choose_model_nodes(cluster: Cluster, taken_nodes: Sequence[str], gone: bool
     return list(models.values())[:MAX_MODELS]
 
 
-def _accepts_all(cluster: Cluster, model_node: str, unplaced: Sequence[UnplacedPods]) -> bool:
-    """Return whether an empty node like the model would take a pod of each group, without replaying the step."""
+def _accepts_all_groups(cluster: Cluster, model_node: str, unplaced: Sequence[UnplacedPods]) -> bool:
+    """Return whether one more node like the model would pass all filters for a pod of each group of unplaced pods.
+
+    This is a quick check before a replay, in which the step is not made and at most MAX_CHECKED_GROUPS groups count.
+    """
     edit = add_nodes(AddNodes(like=model_node, name=NEW), cluster, reject_file)
+
+    # Take the first pod of each group off its node.
     pods = []
     for group in unplaced[:MAX_CHECKED_GROUPS]:
         namespace, _, name = group.pods[0].partition("/")
@@ -105,6 +113,8 @@ def _accepts_all(cluster: Cluster, model_node: str, unplaced: Sequence[UnplacedP
             pods.append(recreate_pod(pod))
     pods_by_key = {(pod.metadata.namespace, pod.metadata.name): pod for pod in pods}
     scheduler = Scheduler(change_pods(edit.resulting_cluster, pods_by_key))
+
+    # Run a cycle for each of these pods, and look at the new node.
     row = scheduler.view.nodes.index[f"{NEW}-0"]
     for pod in map(scheduler.view.stored, pods):
         framework = scheduler.framework(pod.spec.scheduler_name)

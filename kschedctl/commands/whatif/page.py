@@ -70,7 +70,10 @@ def _iter_summary_lines(report: WhatIf) -> Iterator[Paragraph]:
 
 
 def _build_changes_section(changes: Sequence[PodChange], style: Style) -> Page:
-    """Build the section on pods that end up elsewhere, those that become pending first."""
+    """Build the sections on pods that end up elsewhere, or nothing if there are none.
+
+    First come the newly pending pods with their messages, then a table of all changes, and a plot of the moves.
+    """
     if not changes:
         return ()
     order = list(CHANGES)
@@ -81,12 +84,12 @@ def _build_changes_section(changes: Sequence[PodChange], style: Style) -> Page:
 
 
 def _mark_change(change: PodChange) -> Marked:
-    """Return the change in words and colored."""
+    """Return the kind of change in words, in the color that shows whether it is good or bad."""
     return Marked(CHANGES[change.change], TONES.get(change.change, Tone.PLAIN))
 
 
 def _build_messages_table(messages: Sequence[MessageChange], style: Style) -> Page:
-    """Build the table of pods that wait both before and after, but with another message."""
+    """Build the table of pods that wait both before and after, but with another message after the change."""
     return build_struct_table(
         messages,
         style,
@@ -103,12 +106,15 @@ def _build_old_message_cell(message: MessageChange) -> Stack:
 
 
 def _join_causes(changed: PodChange | PodsElsewhere) -> str:
-    """Join the causes of a difference."""
+    """Join the version changes that together cause a difference."""
     return TOGETHER.join(changed.because)
 
 
 def _build_replacement_section(replacement: Replacement | None, style: Style) -> Page:
-    """Build the section on running pods that would go to other nodes, largest groups first."""
+    """Build the section on running pods that would go to other nodes if recreated, with the largest groups first.
+
+    There is no section if running pods were not compared.
+    """
     if replacement is None:
         return ()
     pod_count = sum(len(group.pods) for group in replacement.elsewhere)
@@ -137,7 +143,7 @@ def _iter_rescored_lines(replacement: Replacement) -> Iterator[Paragraph]:
 
 
 def _build_newly_pending_section(changes: Sequence[PodChange], style: Style) -> Page:
-    """Build the section on pods that become pending, by workload and message."""
+    """Build the section on pods that become pending, grouped by workload and scheduler message."""
     groups: dict[tuple[str, str], list[str]] = {}
     for change in changes:
         if change.change == "NewlyPending":
@@ -150,7 +156,7 @@ def _build_newly_pending_section(changes: Sequence[PodChange], style: Style) -> 
 
 
 def _build_zones_section(balance: Sequence[DomainBalance], compared: Sequence[str]) -> Page:
-    """Build the section with the table of zones, before and after."""
+    """Build the section with a table and a plot of the zones before and after, or nothing if there are no zones."""
     if not balance:
         return ()
     resources = list(balance[0].requested)
@@ -163,7 +169,7 @@ def _build_zones_section(balance: Sequence[DomainBalance], compared: Sequence[st
 
 
 def _build_zone_row(domain: DomainBalance) -> tuple[Cell, ...]:
-    """Build the row of a zone."""
+    """Build the table row of a zone: its nodes, pods and requested shares, each before and after."""
     counts = [_format_pair(f"{before:,}", f"{after:,}") for before, after in (domain.nodes, domain.pods)]
     shares = [_format_pair(f"{before:.1f}%", f"{after:.1f}%") for before, after in domain.requested.values()]
     return (domain.domain, *counts, *shares)
@@ -184,7 +190,10 @@ def _build_moves_plot(changes: Sequence[PodChange]) -> tuple[Plot, ...]:
 
 
 def build_widgets(report: WhatIf) -> list[HtmlSection]:
-    """Build the HTML matrices of newly pending pods, for which `kschedctl explain` cannot be run."""
+    """Build the HTML matrices of nodes and plugins for newly pending pods.
+
+    The report has them because `kschedctl explain` cannot be run for pods of a hypothetical cluster.
+    """
     from kschedctl.commands.explain.html_widgets import build_matrices_of_explained  # noqa: PLC0415 - only for HTML
 
     pods = sum(change.change == "NewlyPending" for change in report.changes)

@@ -17,6 +17,7 @@ from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
+from kschedctl.text.counts import counted
 
 CHANGES = {
     "NewlyPending": "newly pending",
@@ -146,7 +147,7 @@ class WhatIf(Report, frozen=True):
     kind: str = "WhatIf"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the numbers of affected pods by change."""
+        """Return the verdict and the numbers of affected pods by change. Pods that are not created come first."""
         numbers = Counter(change.change for change in self.changes)
         counts = ", ".join(f"{numbers[kind]:,} {word}" for kind, word in CHANGES.items() if numbers[kind])
         doubt = describe_doubt(self.unknown)
@@ -163,8 +164,10 @@ class WhatIf(Report, frozen=True):
         """Return the summary with the newly pending pods."""
         newly_pending = (change for change in self.changes if change.change == "NewlyPending")
         before, after = self.pending
+        evictions = sum(step.evicted for step in self.steps)
         return replace(
             summary,
+            warnings=(f"{counted(evictions, 'pod')} preempted in the steps",) if evictions else (),
             subject=self.name,
             pods=tuple(ShortPods(1, change.pod, change.workload, change.message) for change in newly_pending),
             figures={"pendingBefore": before, "pendingAfter": after, "changes": len(self.changes)},

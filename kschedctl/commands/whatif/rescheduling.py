@@ -95,9 +95,10 @@ def compare_replacements(
     workers: Workers,
     progress: Progress,
 ) -> ReplacementResult:
-    """Find running pods whose best nodes differ between the clusters, and the version changes that cause this.
+    """Find running pods whose best nodes or scores differ between the clusters, and the version changes behind this.
 
-    Both clusters have the same objects. `version_changes` are the changes between their versions.
+    Both clusters have the same objects. `version_changes` are the changes between their kube-scheduler versions. Each
+    pod is judged as if it alone were recreated. If there are too many pods, some pods of each workload are compared.
     """
     pair = ClusterPair(before, after)
     view = pair.before.scheduler.view
@@ -136,7 +137,7 @@ class ChangeAttribution:
     _probes: dict[Names, _SchedulerProbe] = field(default_factory=dict)
 
     def group_elsewhere(self, pods: Sequence[PodElsewhere]) -> tuple[PodsElsewhere, ...]:
-        """Group the pods by workload, best nodes and causes."""
+        """Find the causes of the pods' other best nodes, and group the pods by workload, best nodes and causes."""
 
         def find_best_nodes(probe: _SchedulerProbe, position: Position) -> Nodes | None:
             """Return the pod's best nodes."""
@@ -153,7 +154,10 @@ class ChangeAttribution:
         )
 
     def group_rescored(self, pods: Sequence[PodRescored]) -> tuple[PodsRescored, ...]:
-        """Group the pods by workload and causes. The causes are searched once for equal pods."""
+        """Find the causes of the pods' other scores, and group the pods by workload and causes.
+
+        The causes are searched once for all pods with an equal PodInfo.
+        """
         first_by_kind = {pod.kind: pod for pod in reversed(pods)}  # the first pod of each kind remains
         scores_before = {pod.pod: pod.before for pod in first_by_kind.values()}
         causes_by_pod = self._find_causes(scores_before, _SchedulerProbe.digest_scores)
@@ -168,10 +172,11 @@ class ChangeAttribution:
     def _find_causes(
         self, before: Mapping[str, Hashable], probe_pod: Callable[[_SchedulerProbe, Position], Hashable]
     ) -> dict[str, tuple[str, ...]]:
-        """Find, for each pod, the version changes without which its answer would be the one in `before`.
+        """Find the version changes without which the result for each pod would be as in `before`, by pod.
 
-        `probe_pod` gets the answer for a pod from a probe. Return no causes if the search is skipped or extenders are
-        called. Sets `interrupted` if the user interrupts.
+        `before` maps pods to their results under the first scheduler, and `probe_pod` computes a pod's result with the
+        scheduler of a probe. No causes are returned if the search is skipped or extenders are called. `interrupted` is
+        set if the user interrupts.
         """
         if not before or self.skip_search or self.pair.before.call_extender is not None:
             return {}
@@ -202,13 +207,16 @@ class ChangeAttribution:
 
 
 def _find_recreatable_pods(view: Fork) -> list[Position]:
-    """Find the pods on nodes that a controller would recreate on any node."""
+    """Return the positions of the pods on nodes that a controller would recreate, and not only on the same node."""
     is_recreatable = view.pods.where(lambda info: is_recreated_elsewhere(info.pod))[view.pods.info]
     return [Position(position) for position in np.flatnonzero((view.node >= 0) & is_recreatable).tolist()]
 
 
 def _sample_workloads(view: Fork, running: Sequence[Position]) -> Sequence[Position]:
-    """Return all running pods or, if there are too many, the first of each workload, then the second, and so on."""
+    """Return all running pods or, if there are more than MAX_PODS, as many with a fair share of each workload.
+
+    The first pod of each workload is taken, then the second pod of each, and so on.
+    """
     if len(running) <= MAX_PODS:
         return running
     workloads: dict[str, list[Position]] = {}
@@ -219,32 +227,35 @@ def _sample_workloads(view: Fork, running: Sequence[Position]) -> Sequence[Posit
 
 
 def _compare_batch(pair: ClusterPair, positions: Sequence[Position]) -> BatchResult:
-    """Compare some pods under both schedulers. Equal pods should be adjacent."""
+    """Compare the best nodes of some pods under both schedulers and, if these are equal, the scores.
+
+    Scores are compared once for all pods with an equal PodInfo.
+    """
     first = pair.before.get_cached(_SchedulerProbe)
     second = pair.after.get_cached(_SchedulerProbe)
     elsewhere = []
     rescored = []
     unknown: set[Unknown] = set()
     failed = 0
-    equally_scored: set[int] = set()
-    scores: dict[int, ScoreDigest | None] = {}
+    first_scores: dict[int, ScoreDigest | None] = {}  # by the number of the PodInfo
+    has_equal_scores: dict[int, bool] = {}
     for position in positions:
         nodes_before = first.find_best_nodes(position, unknown)
         nodes_after = second.find_best_nodes(position, unknown)
-        pod = first.view.pods.objects[position]
-        kind = int(first.view.pods.info[position])
         if nodes_before is None or nodes_after is None:
             failed += 1
             continue
+        pod = first.view.pods.objects[position]
         if nodes_before != nodes_after:
             elsewhere.append(PodElsewhere(str(find_owner(pod)), pod.key, nodes_before, nodes_after))
             continue
-        if kind not in scores:
-            scores[kind] = first.digest_scores(position)
-            if scores[kind] == second.digest_scores(position):
-                equally_scored.add(kind)
-        if kind not in equally_scored:
-            rescored.append(PodRescored(str(find_owner(pod)), pod.key, kind, scores[kind]))
+
+        kind = int(first.view.pods.info[position])
+        if kind not in has_equal_scores:
+            first_scores[kind] = first.digest_scores(position)
+            has_equal_scores[kind] = first_scores[kind] == second.digest_scores(position)
+        if not has_equal_scores[kind]:
+            rescored.append(PodRescored(str(find_owner(pod)), pod.key, kind, first_scores[kind]))
     return BatchResult(tuple(elsewhere), tuple(rescored), failed, summarize_unknowns(unknown, AFFECTED))
 
 
@@ -257,10 +268,10 @@ class _SchedulerProbe:
         self.placements = Placements(self.view, 0, None)
 
     def find_best_nodes(self, position: Position, unknown: set[Unknown]) -> Nodes | None:
-        """Find the best nodes for the pod, sorted by name.
+        """Return the names of the equally good best nodes for the pod, sorted.
 
         The result is empty if no node fits or no profile serves the pod, and None if a plugin fails. Unread kinds that
-        it depends on are added to `unknown`.
+        the result depends on are added to `unknown`.
         """
         framework = self._find_framework(position, unknown)
         if framework is None:
@@ -277,7 +288,10 @@ class _SchedulerProbe:
         return tuple(sorted(self.view.nodes.names[row] for row in choice.tied.tolist()))
 
     def collect_plugin_answers(self, position: Position) -> Mapping[str, bytes]:
-        """Return the verdicts and scores of each plugin for the pod, as bytes to compare; none without a framework."""
+        """Map each plugin to its verdicts and scores for the pod, as bytes that can be compared.
+
+        The result is empty if no profile serves the pod.
+        """
         framework = self._find_framework(position, set())
         if framework is None:
             return {}
@@ -292,7 +306,10 @@ class _SchedulerProbe:
         return answers
 
     def digest_scores(self, position: Position) -> ScoreDigest | None:
-        """Return a digest of the nodes' scores relative to the best, or None if no node can be scored."""
+        """Return a digest of how far the score of each feasible node is below the best score.
+
+        The result is None if no node is feasible, a plugin fails, or no profile serves the pod.
+        """
         framework = self._find_framework(position, set())
         if framework is None:
             return None
@@ -309,7 +326,10 @@ class _SchedulerProbe:
         return sha256(rows.tobytes() + (scores - scores.max()).tobytes()).digest()
 
     def _find_framework(self, position: Position, unknown: set[Unknown]) -> Framework | None:
-        """Return the framework that serves the pod, or None, and add to `unknown` what this depends on."""
+        """Return the framework that serves the pod, or None if no profile does.
+
+        Unread kinds that the result depends on are added to `unknown`.
+        """
         info = self.placements.get_incoming_info(int(self.view.pods.info[position]))
         framework, unknowns = self.scheduler.find_framework_for(info, self.view)
         unknown.update(unknowns)
@@ -317,7 +337,7 @@ class _SchedulerProbe:
 
     @contextmanager
     def _without_pod(self, position: Position) -> Iterator[None]:
-        """Take the pod off its node within the block."""
+        """Take the pod off its node within the with-block, and put it back afterwards."""
         row = self.view.node[position]
         self.view.forget(position)
         try:

@@ -27,12 +27,15 @@ class ScenarioFile(NamedTuple):
     """The name of the scenario in messages."""
 
     def read(self, name: str) -> Iterable[JsonObject]:
-        """Read the documents of a file that the scenario names. Raises KschedctlError."""
+        """Read the documents of a file that the scenario names, relative to `folder`. Raises KschedctlError."""
         return read_objects(str(self.folder / name))
 
 
 def read_scenario(name: str) -> ScenarioFile:
-    """Read a scenario from a file, from standard input (`-`), or from inline JSON. Raises InputError."""
+    """Read a scenario from a file, from standard input (`-`), or from JSON on the command line.
+
+    Raises InputError if there is not exactly one document, or if it is not a valid scenario.
+    """
     is_inline = name.lstrip().startswith("{")
     where = INLINE_NAME if is_inline else name
     if is_inline:

@@ -15,7 +15,7 @@ from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.trials import is_resized
 from kschedctl.fixes.trial.tried_node import NodeRejection, TriedNode
-from kschedctl.fixes.ways.waiting import build_deletion_edits, detach_volumes, find_driver_users
+from kschedctl.fixes.ways.waiting import build_deletion_edits, find_driver_users, iter_detach_edits
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey, is_recreated_elsewhere
 from kschedctl.scheduler.engine.cycle import run_cycle
@@ -212,7 +212,7 @@ def _iter_move_fixes(tried: TriedNode, position: Position, allowed_nodes: Bools)
         (pod.key, new_node),
         f"move {pod.key} from {old_node} to {new_node}",
         by="operator",
-        edits=(ObjectEdit(ObjectKey.of(pod), _build_node_change(new_node)), *detach_volumes(view, pod)),
+        edits=(ObjectEdit(ObjectKey.of(pod), _build_node_change(new_node)), *iter_detach_edits(view, pod)),
         cost=MOVE,
         weakens=f"evicts {pod.key}{weakens}",
         price=price,

@@ -62,8 +62,9 @@ ANY_SOURCE = "the volume source (spec.csi, spec.nfs, …)"
 def iter_volume_creation_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield the fix that creates a volume for the claim within the node's reach. The user completes the manifest.
 
-    The volume has the name that the claim requests, if any. If a volume of that name exists, the claim is recreated as
-    well, unless its class provisions volumes. A claim that another change of the trial edits needs no such volume.
+    The volume has the name that the claim requests, if any. If a volume of that name exists, a volume of another name
+    is created and the claim is recreated for it, unless its class provisions volumes. No volume is created for a claim
+    that the trial already changes.
     """
     key = ObjectKey.of(claim)
     if key in tried.trial.edits:
@@ -74,7 +75,7 @@ def iter_volume_creation_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -
         yield _build_named_volume_fix(tried, claim, storage)
         return
 
-    name = _find_free_name(f"{claim.metadata.name}-volume", storage)
+    name = _find_free_volume_name(f"{claim.metadata.name}-volume", storage)
     volume = _build_volume(tried, claim, name, storage)
     bind, volume_edit = build_binding(claim, volume, storage)
     if not requested_name:
@@ -88,25 +89,28 @@ def iter_volume_creation_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -
 
 
 def _build_named_volume_fix(tried: TriedNode, claim: PersistentVolumeClaim, storage: Listers) -> Fix:
-    """Build the fix that creates the volume that the claim names, bound to the claim."""
+    """Build the fix that creates the volume that the claim names, bound to the claim.
+
+    The volume controller then binds the claim, or marks a lost claim as bound again.
+    """
     key = ObjectKey.of(claim)
     name = claim.spec.volume_name
     volume = _build_volume(tried, claim, name, storage)
     bound_volume = bind_volume(volume, claim)
-    edits: tuple[ObjectEdit, ...] = ()
+    claim_edits: tuple[ObjectEdit, ...] = ()
     if claim.status.phase == LOST:
-        edits = (ObjectEdit(key, _mark_bound),)
+        claim_edits = (ObjectEdit(key, _mark_bound),)
     elif BIND_COMPLETED not in claim.metadata.annotations:
-        edits = (ObjectEdit(key, lambda known: bind_claim(known, name)),)
+        claim_edits = (ObjectEdit(key, lambda known: bind_claim(known, name)),)
     volume_edit = ObjectEdit(ObjectKey.of(bound_volume), lambda _: bound_volume)
-    return _build_creation_fix(tried, claim, volume, (*edits, volume_edit))
+    return _build_creation_fix(tried, claim, volume, (*claim_edits, volume_edit))
 
 
 def build_provisioner_wait_fix(tried: TriedNode, claim: PersistentVolumeClaim) -> Fix:
-    """Build the fix that waits for the provisioner of the claim's class, assuming that it serves all nodes."""
+    """Build the fix that waits until the provisioner of the claim's class has made a volume near the tried node."""
     storage = get_listers(tried.cycle.view)
     provisioner = storage.classes[get_claim_class(claim)].provisioner
-    volume = _build_volume(tried, claim, _find_free_name(f"{claim.metadata.name}-volume", storage), storage)
+    volume = _build_volume(tried, claim, _find_free_volume_name(f"{claim.metadata.name}-volume", storage), storage)
     source = volume.spec.csi or CSIPersistentVolumeSource(provisioner, volume.metadata.name)
     volume = replace(volume, spec=replace(volume.spec, csi=source, local=None, host_path=None))
     bind, volume_edit = build_binding(claim, volume, storage)
@@ -123,7 +127,7 @@ def _mark_bound(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
 
 
 def _build_reset_and_bind_change(bind: ClaimChange | None) -> ClaimChange:
-    """Return a claim change that resets the claim and then binds it, if a binding is given."""
+    """Return a function that resets a claim as if it were new and then binds it, if `bind` is not None."""
     return lambda known: bind(reset_claim(known)) if bind else reset_claim(known)
 
 
@@ -134,7 +138,10 @@ def _build_creation_fix(
     edits: tuple[ObjectEdit, ...],
     deletion: Deletion | None = None,
 ) -> Fix:
-    """Build the fix that creates the volume, and recreates the claim if its deletion is given."""
+    """Build the fix that creates the volume for the claim, and recreates the claim if its deletion is planned.
+
+    The user has to complete the volume's manifest. The cost is higher if the claim's class provisions volumes itself.
+    """
     name = volume.metadata.name
     key_text = format_claim_key(claim)
     size = str(claim.spec.resources.requests.get("storage", "any size"))
@@ -183,7 +190,10 @@ def _has_provisioner(claim: PersistentVolumeClaim, storage: Listers) -> bool:
 
 
 def _build_volume(tried: TriedNode, claim: PersistentVolumeClaim, name: str, storage: Listers) -> PersistentVolume:
-    """Build a volume for the claim like the other volumes of its class, with their driver and node affinity."""
+    """Build a volume of this name for the claim, with the driver and node affinity of the other volumes of its class.
+
+    The first volume of the class is the model. Without one, the class's provisioner is the driver.
+    """
     spec = claim.spec
     class_name = get_claim_class(claim)
     class_volumes = storage.volumes_of_class.get(class_name, ClassVolumes())
@@ -208,9 +218,10 @@ def _build_volume(tried: TriedNode, claim: PersistentVolumeClaim, name: str, sto
 
 
 def _find_csi_driver(tried: TriedNode, claim: PersistentVolumeClaim, model_volume: PersistentVolume | None) -> str:
-    """Return the name of the CSI driver that serves a new volume, or "" if no CSI driver does.
+    """Return the name of the CSI driver that should serve a new volume for the claim, or "" if no CSI driver does.
 
-    It is the driver of the model volume or, without one, the provisioner of the class.
+    The driver of the model volume is used. If there is no model, the provisioner of the claim's class is used, if it is
+    a CSI driver.
     """
     if model_volume is not None:
         return model_volume.spec.csi.driver if model_volume.spec.csi else ""
@@ -222,10 +233,10 @@ def _find_csi_driver(tried: TriedNode, claim: PersistentVolumeClaim, model_volum
 def _build_affinity(
     tried: TriedNode, model_volume: PersistentVolume | None, topology_keys: tuple[str, ...]
 ) -> VolumeNodeAffinity | None:
-    """Build the node affinity of a new volume that the node can reach, or return None if no label decides.
+    """Build the node affinity of a new volume that the tried node can reach.
 
-    The affinity requires the node's values of some labels: those in the affinity of `model_volume` or, if that is None,
-    the driver's topology keys.
+    The affinity requires the node's values of the labels in the model volume's affinity or, without a model, of the
+    driver's topology keys. The result is None if the node has none of these labels, or no node is tried.
     """
     if tried.row is None:
         return None
@@ -240,21 +251,22 @@ def _build_affinity(
 
 
 def _describe_reach(volume: PersistentVolume) -> str:
-    """Describe the labels that a new volume's node affinity requires, or return "" if it has none."""
+    """Describe the labels that the new volume's node affinity requires, or return "" if it has no affinity."""
     affinity = volume.spec.node_affinity
     terms = affinity.required.node_selector_terms if affinity and affinity.required else ()
     labels = []
-    for expression in (expression for term in terms for expression in term.match_expressions):
-        first_value = expression.values[0] if expression.values else ""
-        labels.append(f"{expression.key}={first_value}")
+    for term in terms:
+        for expression in term.match_expressions:
+            first_value = expression.values[0] if expression.values else ""
+            labels.append(f"{expression.key}={first_value}")
     return ", ".join(labels)
 
 
 def _build_source(volume: PersistentVolume) -> tuple[JsonObject, str]:
-    """Build the volume source with its unknown field left empty, and return it with that field's path.
+    """Return the volume's source with its unknown field left empty, and the path of this field.
 
-    The API server rejects a volume without a source or with a required field that is empty, so nobody creates the
-    volume before the field is filled in.
+    The API server rejects a volume without a source or with an empty required field, so the volume cannot be created
+    before the user fills in the field.
     """
     spec = volume.spec
     if spec.csi is not None:
@@ -266,8 +278,8 @@ def _build_source(volume: PersistentVolume) -> tuple[JsonObject, str]:
     return {}, ANY_SOURCE
 
 
-def _find_free_name(prefix: str, storage: Listers) -> str:
-    """Return the first unused volume name with this prefix."""
+def _find_free_volume_name(prefix: str, storage: Listers) -> str:
+    """Return the first volume name that is not used yet among PREFIX, PREFIX-1, PREFIX-2 and so on."""
     names = (prefix, *(f"{prefix}-{number}" for number in range(1, len(storage.volumes) + 1)))
     return next(name for name in names if name not in storage.volumes)
 
@@ -281,9 +293,9 @@ unknown.
 
 
 def build_storage_fix(tried: TriedNode, claim: PersistentVolumeClaim, fact: NotEnoughStorage) -> Fix:
-    """Build the fix that enlarges the largest storage pool in the node's reach, or adds a pool for the node.
+    """Build the fix that enlarges the largest storage pool in the node's reach, or adds a pool if the node has none.
 
-    It has no commands, since storage is added outside of Kubernetes and its driver then publishes the capacity.
+    The fix has no commands, since storage is added outside of Kubernetes and its driver then publishes the capacity.
     """
     name = get_claim_class(claim)
     pools = get_listers(tried.cycle.view).pools_of_class.get(name, ())
@@ -297,11 +309,12 @@ def build_storage_fix(tried: TriedNode, claim: PersistentVolumeClaim, fact: NotE
 def iter_ignored_capacity_fixes(tried: TriedNode, fact: NotEnoughStorage) -> Iterator[Fix]:
     """Yield the fix that stops kube-scheduler from checking a driver's capacity, if that is 0 or unpublished.
 
-    A driver that publishes capacity only for other nodes may not run on this one, so there is no fix then. A capacity
+    A driver that publishes capacity only for other nodes may not run on this node, so there is no fix then. A capacity
     of 0 can also mean that the storage is used up. The fix is therefore no correction if volumes of the driver are
     local, that is, usable on the node but not on every node.
     """
-    if fact.largest or not fact.driver or (fact.largest is None and fact.pools):
+    publishes_only_elsewhere = fact.largest is None and bool(fact.pools)
+    if fact.largest or not fact.driver or publishes_only_elsewhere:
         return
     key = ObjectKey("CSIDriver", "", fact.driver)
     published = "publishes a capacity of 0" if fact.largest == 0 else "publishes no capacity"
@@ -325,7 +338,7 @@ def _disable_storage_capacity(driver: CSIDriver) -> CSIDriver:
 
 
 def _has_local_volumes(tried: TriedNode, driver: str) -> bool:
-    """Return whether the driver has a volume that the node reaches but not every node."""
+    """Return whether the driver has a volume that the tried node can reach but some other node cannot."""
     storage = get_listers(tried.cycle.view)
     node_count = len(tried.cycle.view.nodes)
     for volume in storage.volumes.values():
@@ -338,9 +351,9 @@ def _has_local_volumes(tried: TriedNode, driver: str) -> bool:
 
 
 def _build_enlargement_fix(class_name: str, pool: StoragePool, size: str, driver: str) -> Fix:
-    """Build the fix that raises a pool's capacity.
+    """Build the fix that raises the capacity of a storage pool to `size`.
 
-    `driver` is the pool's driver if it publishes a capacity of 0, which may be wrong, and otherwise empty.
+    `driver` is the name of the pool's driver if it publishes a capacity of 0, which may be wrong, and otherwise empty.
     """
     capacity = pool.capacity
     key = ObjectKey.of(capacity)
@@ -372,7 +385,10 @@ def _build_enlargement_fix(class_name: str, pool: StoragePool, size: str, driver
 def _build_new_pool_fix(
     tried: TriedNode, claim: PersistentVolumeClaim, pools: tuple[StoragePool, ...], size: str
 ) -> Fix:
-    """Build the fix that adds a pool for the node's topology, by the labels that the driver uses."""
+    """Build the fix that adds a storage pool for the domain of the node, given by the labels that the driver uses.
+
+    If the node has none of these labels, the pool is for the node's hostname.
+    """
     class_name = get_claim_class(claim)
     node = tried.cycle.view.nodes.objects[tried.known_row]
     namespace = pools[0].capacity.metadata.namespace if pools else NAMESPACE
@@ -402,7 +418,10 @@ def _build_new_pool_fix(
 
 
 def get_topology_keys(tried: TriedNode, class_name: str) -> tuple[str, ...]:
-    """Return the node labels by which the class's driver describes topology, according to the node's CSINode."""
+    """Return the label keys by which the class's driver describes topology, according to the node's CSINode.
+
+    The result is empty if no node is tried, or if the class or the driver's entry in the CSINode is missing.
+    """
     storage = get_listers(tried.cycle.view)
     if tried.row is None or class_name not in storage.classes:
         return ()

@@ -76,8 +76,8 @@ class LocatedRequirement(NamedTuple):
 def iter_node_affinity_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes for a node that the pod's nodeSelector or required node affinity rejects.
 
-    If nodeSelector labels are missing on the node, they are fixed first, and the required terms are left alone. If the
-    terms name nodes that cannot all be meant, and thereby no node, the field requirements are dropped.
+    If the node lacks labels of the nodeSelector, only these are fixed, and the required terms are left for later. If
+    PreFilter rejects all nodes because the terms name contradictory nodes, field requirements are dropped.
     """
     fact = rejection.fact
     if isinstance(fact, NodeAffinityUnmet):
@@ -93,7 +93,7 @@ def iter_node_affinity_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
 
 
 def find_missing_required_host(trial: RemedyTrial) -> str:
-    """Return the missing host that the required terms name and that has the pod's files, or an empty string."""
+    """Return the host that the required terms name if it is missing and had files of the pod, or an empty string."""
     for term in find_required_terms(trial.pod):
         for requirement in (*term.match_fields, *term.match_expressions):
             if requirement.operator == "In" and requirement.values:
@@ -104,22 +104,25 @@ def find_missing_required_host(trial: RemedyTrial) -> str:
 
 
 def _may_drop_terms(trial: RemedyTrial) -> bool:
-    """Return whether the required terms may be given up.
+    """Return whether the pod's required terms may be given up.
 
-    Those of DaemonSet pods and of pods with files on a missing host may not.
+    This is not so for DaemonSet pods, which belong on one node, and for pods that have files on a missing host.
     """
     return find_owner(trial.pod).kind != "DaemonSet" and not find_missing_required_host(trial)
 
 
 def _iter_field_removal_fixes(tried: TriedNode) -> Iterator[Fix]:
-    """Yield fixes that each drop a field requirement, for terms that together name no node."""
+    """Yield a fix for each field requirement of the pod's required terms that drops the requirement."""
     for number, term in enumerate(find_required_terms(tried.trial.pod)):
         for requirement in term.match_fields:
             yield _build_requirement_removal_fix(tried, LocatedRequirement(number, True, requirement))
 
 
 def _iter_term_fixes(tried: TriedNode, fact: NodeAffinityUnmet) -> Iterator[Fix]:
-    """Yield fixes for the first requirement in each term that the node does not meet."""
+    """Yield fixes for the first requirement in each term that the node does not meet.
+
+    They correct the label or add it to the node, allow the node's value, or drop the requirement.
+    """
     for number, unmet_requirements in enumerate(fact.terms):
         if unmet_requirements:
             unmet = unmet_requirements[0]
@@ -133,7 +136,10 @@ def _iter_term_fixes(tried: TriedNode, fact: NodeAffinityUnmet) -> Iterator[Fix]
 
 
 def _iter_label_fixes(tried: TriedNode, located: LocatedRequirement, unmet: Wanted) -> Iterator[Fix]:
-    """Yield fixes that correct the label of the requirement, or add the label to the node or remove it."""
+    """Yield fixes that correct the key of the requirement's label, or that add the label to the node or remove it.
+
+    The node's labels are changed only for the operators In, Exists and DoesNotExist.
+    """
     for similar_key in find_similar_keys(unmet.key, tried):
         text = f"require the label {similar_key} instead of {unmet.key}"
         edits = build_pod_edits(
@@ -151,9 +157,8 @@ def _iter_label_fixes(tried: TriedNode, located: LocatedRequirement, unmet: Want
         case "In" if unmet.values:
             yield from iter_role_label_fix(tried, unmet.key, unmet.values[0])
         case "Exists":
-            yield from iter_role_label_fix(
-                tried, unmet.key, next(iter(tried.cycle.view.nodes.label(unmet.key).values), "true")
-            )
+            existing_values = tried.cycle.view.nodes.label(unmet.key).values
+            yield from iter_role_label_fix(tried, unmet.key, next(iter(existing_values), "true"))
         case "DoesNotExist":
             yield from iter_role_label_removal_fix(tried, unmet.key)
 
@@ -161,7 +166,10 @@ def _iter_label_fixes(tried: TriedNode, located: LocatedRequirement, unmet: Want
 def _iter_allowed_value_fixes(
     tried: TriedNode, located: LocatedRequirement, unmet: Wanted, node_value: str
 ) -> Iterator[Fix]:
-    """Yield the fix that allows the node's value, instead of a misspelt value or in addition to the others."""
+    """Yield the fix that allows the node's value, instead of a misspelt value or in addition to the other values.
+
+    Nothing is yielded if no values of this operator accept the node.
+    """
     misspelt_value = _find_misspelt_value(tried, unmet, node_value)
     allowed = _compute_allowed_values(unmet, node_value, misspelt_value)
     if not allowed:
@@ -231,9 +239,9 @@ def _compute_allowed_values(unmet: Wanted, node_value: str, misspelt_value: str)
 
 
 def _describe_requirement_loss(requirement: SelectorRequirement) -> tuple[str, Price | None]:
-    """Return what the pod gives up without the requirement, and the price of that loss.
+    """Describe what the pod gives up without the requirement, and return the price of that loss.
 
-    The price is None unless one of the values has a price of its own.
+    The price is None, the usual price of the fix, unless the requirement names the platform of the pod's image.
     """
     if requirement.operator == "In":
         for value in requirement.values or ():
@@ -244,7 +252,7 @@ def _describe_requirement_loss(requirement: SelectorRequirement) -> tuple[str, P
 
 
 def _build_requirement_removal_fix(tried: TriedNode, located: LocatedRequirement) -> Fix:
-    """Build the fix that drops the requirement."""
+    """Build the fix that drops the requirement from its term of the pod's required node affinity."""
     edits = build_pod_edits(tried.trial.pod, _build_requirement_change(located, None))
     text = f"do not require nodes with {located.text}"
     target = (
@@ -261,7 +269,7 @@ def _build_requirement_removal_fix(tried: TriedNode, located: LocatedRequirement
 
 
 def _build_preferred_terms_fix(tried: TriedNode) -> Fix:
-    """Build the fix that turns the required terms into preferred ones."""
+    """Build the fix that turns the required terms into preferred terms. Terms with field requirements are dropped."""
 
     def change(pod: Pod) -> Pod:
         """Return the pod with preferred instead of required terms."""
@@ -270,13 +278,14 @@ def _build_preferred_terms_fix(tried: TriedNode) -> Fix:
         ]
         return _set_terms(pod, (), preferred_terms)
 
+    # The first requirement whose loss has a price of its own decides the price.
+    weakens: str = ANYWHERE
+    price: Price | None = None
+    for term in find_required_terms(tried.trial.pod):
+        for requirement in term.match_expressions:
+            if price is None:
+                weakens, price = _describe_requirement_loss(requirement)
     text = "prefer the nodes of its required node affinity instead of requiring them"
-    requirements = [
-        expression for term in find_required_terms(tried.trial.pod) for expression in term.match_expressions
-    ]
-    losses = [_describe_requirement_loss(requirement) for requirement in requirements]
-    priced_losses = [(loss, price) for loss, price in losses if price is not None]
-    weakens, price = priced_losses[0] if priced_losses else (ANYWHERE, None)
     edits = build_pod_edits(tried.trial.pod, change)
     return Fix(
         FixKind.SOFTEN_NODE_AFFINITY, "all", text, by="author", edits=edits, cost=SOFTEN, weakens=weakens, price=price
@@ -286,23 +295,28 @@ def _build_preferred_terms_fix(tried: TriedNode) -> Fix:
 def _build_requirement_change(
     located: LocatedRequirement, new_requirement: SelectorRequirement | None
 ) -> Callable[[Pod], Pod]:
-    """Return a pod change that replaces the requirement, or drops it if `new_requirement` is None.
+    """Return a function that replaces the requirement in a pod, or drops it if `new_requirement` is None.
 
-    If the term becomes empty, all terms are dropped, as an empty term would match no node.
+    If the term becomes empty, all terms are dropped, as an empty term would match no node. The pod stays as it is if it
+    does not have the requirement.
     """
-    part = "match_fields" if located.field else "match_expressions"
+    field_name = "match_fields" if located.field else "match_expressions"
 
     def change(pod: Pod) -> Pod:
         """Return the pod with the changed term."""
         terms = list(find_required_terms(pod))
         if located.term >= len(terms):
             return pod
-        requirements = list(getattr(terms[located.term], part))
+        requirements = list(getattr(terms[located.term], field_name))
         index = next((i for i, own in enumerate(requirements) if _are_equal(own, located.requirement)), None)
         if index is None:
             return pod
-        requirements[index : index + 1] = [] if new_requirement is None else [new_requirement]
-        changed_term = replace(terms[located.term], **{part: tuple(requirements)})
+        if new_requirement is None:
+            del requirements[index]
+        else:
+            requirements[index] = new_requirement
+
+        changed_term = replace(terms[located.term], **{field_name: tuple(requirements)})
         if not changed_term.match_expressions and not changed_term.match_fields:
             return _set_terms(pod, ())
         terms[located.term] = changed_term
@@ -312,19 +326,22 @@ def _build_requirement_change(
 
 
 def _are_equal(first: SelectorRequirement, second: SelectorRequirement) -> bool:
-    """Return whether the requirements are equal, where no values and empty values are the same."""
+    """Return whether the requirements are equal. Missing values (None) equal an empty list of values."""
     return (first.key, first.operator, first.values or ()) == (second.key, second.operator, second.values or ())
 
 
 def find_required_terms(pod: Pod) -> Terms:
-    """Return the pod's required node affinity terms."""
+    """Return the pod's required node affinity terms, or () if the pod has no required node affinity."""
     node_affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
     selector = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
     return selector.node_selector_terms if selector else ()
 
 
 def _set_terms(pod: Pod, terms: Terms, preferred: Sequence[PreferredSchedulingTerm] = ()) -> Pod:
-    """Return the pod with these required terms and, in addition to its own, these preferred terms."""
+    """Return the pod with its required node affinity terms replaced and preferred terms added.
+
+    Parts of the affinity that become empty are removed. The pod stays as it is if it has no node affinity.
+    """
     affinity = pod.spec.affinity
     if affinity is None or affinity.node_affinity is None:
         return pod

@@ -28,9 +28,10 @@ INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
 
 def iter_device_plugin_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield the fix that repairs the device plugin of a node that is marked as having devices and publishes none.
+    """Yield the fix that repairs the device plugin of a node that a label or taint marks as having the devices.
 
-    The node is assumed to have as many devices as nodes of its instance type publish, or else as many as are requested.
+    There is no fix unless the node publishes no devices of the requested kind. The node is assumed to have as many
+    devices as nodes of its instance type publish, or else as many as are requested.
     """
     fact = rejection.fact
     if not isinstance(fact, Insufficient) or fact.offered or not is_extended(fact.resource):
@@ -42,6 +43,7 @@ def iter_device_plugin_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
     if not mark or any(is_extended(other) and other.endswith(f"/{kind}") for other in node.status.allocatable):
         return  # the node has devices of another vendor
 
+    # Find how many devices the node should publish.
     types = nodes.label(INSTANCE_TYPE)
     column = tried.cycle.view.resources.get(resource)
     same_type = (types.codes == types.codes[tried.known_row]) & (types.codes >= 0)
@@ -72,7 +74,11 @@ def iter_device_plugin_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
 
 
 def iter_fewer_devices_fixes(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]:
-    """Yield fixes that lower a container's request for an extended resource to the number of free devices."""
+    """Yield fixes that lower a container's request for an extended resource to the number of free devices.
+
+    Only extended resources that a DeviceClass backs are lowered, for which the scheduler makes device requests. There
+    is no fix if no device is free, or if enough devices are free.
+    """
     spec = tried.trial.pod.spec
     container_places = [("init_containers", index) for index in range(len(spec.init_containers))]
     container_places += [("containers", index) for index in range(len(spec.containers))]
@@ -93,7 +99,10 @@ def iter_fewer_devices_fixes(tried: TriedNode, fact: DevicesUnfit) -> Iterator[F
 
 
 def _build_container_request_change(field: str, index: int, name: str, count: str) -> Callable[[Pod], Pod]:
-    """Return a pod change that sets a container's request, and its limit as well if one is set."""
+    """Return a function that sets a container's request for a resource, and its limit as well if the limit is set.
+
+    `field` and `index` locate the container in the pod's spec.
+    """
 
     def change(pod: Pod) -> Pod:
         """Return the pod with the new request."""
@@ -108,7 +117,10 @@ def _build_container_request_change(field: str, index: int, name: str, count: st
 
 
 def iter_device_class_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield fixes that offer the devices of a DeviceClass as an extended resource that no node offers."""
+    """Yield fixes that offer the devices of a DeviceClass as an extended resource that no node offers.
+
+    There is one fix for each of the first `MOST_CLASSES` classes that offer no extended resource yet.
+    """
     fact = rejection.fact
     if not isinstance(fact, Insufficient) or fact.largest or not is_dra_extended(fact.resource):
         return
@@ -138,7 +150,7 @@ def iter_device_class_fixes(tried: TriedNode, rejection: NodeRejection) -> Itera
 
 
 def _build_resource_name_change(resource: str) -> Callable[[DeviceClass], DeviceClass]:
-    """Return a DeviceClass change that offers its devices as the extended resource."""
+    """Return a function that makes a DeviceClass offer its devices as the extended resource."""
     return lambda known: replace(known, spec=replace(known.spec, extended_resource_name=resource))
 
 
@@ -183,7 +195,7 @@ MOST_REVERTED = 3
 
 
 def iter_resize_revert_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield fixes that each revert one of the largest deferred resizes on the node."""
+    """Yield fixes that each revert one of the largest resizes that the node's kubelet deferred for lack of room."""
     if tried.row is None or not isinstance(rejection.fact, Insufficient):
         return
     view, resource = tried.cycle.view, rejection.fact.resource
@@ -207,7 +219,10 @@ def iter_resize_revert_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
 
 
 def _render_resize_command(pod: Pod) -> str:
-    """Return the command that patches the pod's resources back to the allocated ones (kubectl 1.32 or later)."""
+    """Return the command that patches the pod's resources back to the allocated ones.
+
+    It contains only the containers that change, and needs kubectl 1.32 or later.
+    """
     reverted = revert_resize(pod)
     spec: dict[str, Json] = {}
     for field, name in (("containers", "containers"), ("init_containers", "initContainers")):
@@ -224,7 +239,7 @@ def _render_resize_command(pod: Pod) -> str:
 
 
 def _build_container_patch(container: Container) -> Json:
-    """Return the patch that sets a container's resources."""
+    """Return the patch that sets a container's requests and limits of CPU and memory."""
     return {"name": container.name, "resources": _build_resources_patch(container.resources)}
 
 

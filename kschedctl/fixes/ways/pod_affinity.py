@@ -44,8 +44,9 @@ SOFTENING_TEXTS = {
 def iter_affinity_term_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes for the pod's required affinity or anti-affinity terms that may cause the rejection.
 
-    For each term come fixes that correct it (affinity) or limit it to pods of the same revision (anti-affinity), then
-    the fix that turns it into a preference. If the node lacks the topology label, fixes that add it come last.
+    Each affinity term is corrected, each anti-affinity term is limited to pods of the same revision, and both are
+    turned into preferences. If the node lacks the topology label, fixes that add the label come last. There are no
+    fixes if the anti-affinity of other pods causes the rejection.
     """
     field = FIELD_BY_REASON.get(rejection.reason)
     if field is None:
@@ -88,7 +89,7 @@ def _iter_topology_key_fixes(tried: TriedNode, field: str, index: int, term: Pod
 
 
 def _iter_selection_fixes(tried: TriedNode, index: int, term: PodAffinityTerm) -> Iterator[Fix]:
-    """Yield fixes that correct the selector or namespaces of an affinity term that selects no pod."""
+    """Yield fixes that correct the selector or namespaces of the affinity term at this index, if it selects no pod."""
     pod = tried.trial.own
     for correction in iter_term_corrections(tried, index, term):
         edits = build_pod_edits(pod, _build_term_change("pod_affinity", index, correction.term))
@@ -105,11 +106,12 @@ def _build_softening_fix(pod: Pod, field: str, index: int, term: PodAffinityTerm
 
 
 def _iter_own_revision_fixes(tried: TriedNode, index: int, term: PodAffinityTerm) -> Iterator[Fix]:
-    """Yield the fix that limits an anti-affinity term to pods of the same revision.
+    """Yield the fix that limits an anti-affinity term to pods of the same revision, by matchLabelKeys.
 
-    During a rolling update, old replicas would keep new ones away otherwise. The fix adds the pod template hash to
-    matchLabelKeys. The scheduler reads only the selector, which the API server extends when the pod is created; if
-    admission is not replayed, the fix extends the selector itself.
+    Otherwise, old replicas would keep new ones away during a rolling update. Nothing is yielded for pods without a
+    template hash, or if the term is limited already. The scheduler reads only the term's selector, which the API server
+    extends by the match label keys when the pod is created. If admission is not replayed, the fix extends the selector
+    itself.
     """
     pod = tried.trial.own
     revision = pod.metadata.labels.get(TEMPLATE_HASH)
@@ -128,7 +130,7 @@ def _iter_own_revision_fixes(tried: TriedNode, index: int, term: PodAffinityTerm
 
 
 def _build_term_change(field: str, index: int, term: PodAffinityTerm) -> Callable[[Pod], Pod]:
-    """Return a change of a pod that replaces the required term at this index."""
+    """Return a function that replaces the pod's required term at this index, if the pod has so many terms."""
 
     def change(pod: Pod) -> Pod:
         """Return the pod with the new term."""
@@ -142,7 +144,7 @@ def _build_term_change(field: str, index: int, term: PodAffinityTerm) -> Callabl
 
 
 def _build_softening_change(field: str, term: PodAffinityTerm) -> Callable[[Pod], Pod]:
-    """Return a change of a pod that turns a required term into a preferred one."""
+    """Return a function that turns the required term of a pod into a preferred one, if the pod has the term."""
 
     def change(pod: Pod) -> Pod:
         """Return the pod with the preferred term."""
@@ -163,7 +165,7 @@ def _build_softening_change(field: str, term: PodAffinityTerm) -> Callable[[Pod]
 
 
 def _set_affinity_fields(pod: Pod, field: str, **fields: object) -> Pod:
-    """Return the pod with fields of its pod affinity or anti-affinity replaced."""
+    """Return the pod with fields of its pod affinity or anti-affinity replaced. `field` says which of the two."""
     affinity = pod.spec.affinity
     assert isinstance(affinity, Affinity)
     changed = replace(getattr(affinity, field), **fields)

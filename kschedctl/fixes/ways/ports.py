@@ -20,9 +20,9 @@ LAST_PORT = 65535
 
 
 def iter_host_port_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield fixes that use another host port, or no host port, for each port that is taken on the node.
+    """Yield fixes that use another host port, or no host port, for each of the pod's ports that is taken on the node.
 
-    With host networking, a port cannot be dropped.
+    With host networking, a port cannot be dropped, so there is no fix without a host port.
     """
     info = tried.cycle.info
     for port in dict.fromkeys(info.host_ports):
@@ -44,7 +44,7 @@ def _iter_held_ports(tried: TriedNode) -> Iterator[HostPort]:
 
 
 def _find_free_port(tried: TriedNode, port: HostPort) -> int:
-    """Return the next higher port that no pod of the cluster uses, or 0 if there is none."""
+    """Return the next higher port number that no pod of the cluster uses as a host port, or 0 if there is none."""
     base = tried.trial.scheduler.view
     taken_ports = {host_port.port for host_port in base.pods.host_ports}
     own_ports = {host_port.port for host_port in tried.cycle.info.host_ports}
@@ -53,14 +53,14 @@ def _find_free_port(tried: TriedNode, port: HostPort) -> int:
 
 
 def _build_port_fix(tried: TriedNode, port: HostPort, new_port: int) -> Fix:
-    """Build the fix that replaces the host port by a new one, or removes it if the new one is 0."""
+    """Build the fix that replaces the pod's host port by `new_port`, or removes the host port if `new_port` is 0."""
     host_network = tried.cycle.info.spec.host_network
 
     def change_container(container: Container) -> Container:
         """Return the container with the new host port."""
         ports = tuple(
             _set_host_port(container_port, new_port, host_network)
-            if _is_port(container_port, port, host_network)
+            if _is_host_port(container_port, port, host_network)
             else container_port
             for container_port in container.ports
         )
@@ -84,8 +84,8 @@ def _build_port_fix(tried: TriedNode, port: HostPort, new_port: int) -> Fix:
     return Fix(FixKind.OTHER_HOST_PORT, target, text, by="author", edits=edits, cost=OTHER_PORT)
 
 
-def _is_port(container_port: ContainerPort, port: HostPort, host_network: bool) -> bool:
-    """Return whether the container port is this host port.
+def _is_host_port(container_port: ContainerPort, port: HostPort, host_network: bool) -> bool:
+    """Return whether the container port uses this host port: the same address, protocol and number.
 
     With host networking, a container port without a host port counts as the host port.
     """

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from kschedctl.api.objects import Container, Pod, ResourceRequirements, Resources
 from kschedctl.api.pod_requests import is_sidecar
 from kschedctl.api.quantity import parse
-from kschedctl.api.resource_names import CPU, is_pod_level, is_scalar
+from kschedctl.api.resource_names import CPU, format_for_sentence, is_pod_level, is_scalar
 from kschedctl.fixes.trial.changes import Fix, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.guesses import is_plausible_machine_size
@@ -45,11 +45,14 @@ class PodRequest(NamedTuple):
 
 
 def iter_request_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield fixes that each lower one of the pod's requests until the pod fits, or that drop an extended resource."""
+    """Yield fixes that each lower one of the pod's requests for the insufficient resource until the pod fits.
+
+    For extended resources and huge pages, a fix that drops all requests for the resource follows.
+    """
     fact = rejection.fact
     if not isinstance(fact, Insufficient):
         return
-    pod_requests = _find_requests(tried, fact.resource)
+    pod_requests = _list_pod_requests(tried, fact.resource)
     if fact.free > 0:
         for request in pod_requests:
             new_amount = _find_largest_amount(tried, request, fact)
@@ -66,14 +69,17 @@ def iter_cpu_unit_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[
         return
     if is_plausible_machine_size(CPU, fact.requested, fact.largest):
         return
-    for request in _find_requests(tried, CPU):
+    for request in _list_pod_requests(tried, CPU):
         old_amount = str(request.resources.requests[CPU])
         if old_amount.isdecimal() and not is_plausible_machine_size(CPU, request.amount, fact.largest):
             yield _build_lowering_fix(tried, request, CPU, f"{old_amount}m")
 
 
-def _find_requests(tried: TriedNode, resource: str) -> list[PodRequest]:
-    """Return the pod-level request for the resource if it counts, or otherwise the containers' requests."""
+def _list_pod_requests(tried: TriedNode, resource: str) -> list[PodRequest]:
+    """Return the pod-level request for the resource if there is one, or the containers' requests otherwise.
+
+    Pod-level requests count only if the cluster has this feature and the resource can be requested at pod level.
+    """
     pod, pod_resources = tried.trial.pod, tried.trial.pod.spec.resources
     pod_level_counts = tried.cycle.view.settings.requests.pod_level and is_pod_level(resource)
     if pod_level_counts and pod_resources is not None and resource in pod_resources.requests:
@@ -95,10 +101,10 @@ def _parse_amount(quantity_text: str | float, resource: str) -> int:
 
 
 def _find_largest_amount(tried: TriedNode, request: PodRequest, fact: Insufficient) -> str:
-    """Return the largest amount for the request with which the pod fits, or an empty string if there is none.
+    """Return the largest amount for the request with which the pod fits, or an empty string if no amount is valid.
 
-    Only containers that run at the same time are considered. If the other containers alone request too much, all
-    requests are lowered by the same share.
+    Only containers that run at the same time are considered. If the other containers alone request too much, the amount
+    is lowered by the share by which all requests would have to be lowered.
     """
     pod = _keep_concurrent_containers(tried.trial.pod, request)
     requested_by_others = _sum_requests(tried, pod, request, fact.resource, new_amount="0")
@@ -116,7 +122,8 @@ def _find_largest_amount(tried: TriedNode, request: PodRequest, fact: Insufficie
 def _keep_concurrent_containers(pod: Pod, request: PodRequest) -> Pod:
     """Return the pod with only the containers that run at the same time as the request's container.
 
-    Init containers run one by one before the other containers, except for sidecars.
+    Init containers run one by one before the other containers, except for sidecars, which keep running. The pod stays
+    as it is for the request of a sidecar or of the pod as a whole.
     """
     spec = pod.spec
     sidecars = tuple(container for container in spec.init_containers if is_sidecar(container))
@@ -132,13 +139,13 @@ def _keep_concurrent_containers(pod: Pod, request: PodRequest) -> Pod:
 
 
 def _sum_requests(tried: TriedNode, pod: Pod, request: PodRequest, resource: str, new_amount: str = "") -> int:
-    """Return the pod's total request for the resource. `new_amount`, if given, replaces the amount of `request`."""
+    """Return the pod's total request for the resource. If `new_amount` is given, `request` first gets this amount."""
     changed = _set_request(pod, request, resource, new_amount) if new_amount else pod
     return PodInfo(changed, tried.cycle.view.settings.requests).incoming_requests.get(resource, 0)
 
 
 def _find_smallest_amount(tried: TriedNode, request: PodRequest, resource: str) -> int:
-    """Return the smallest valid amount, which for a pod-level request is the sum of its containers' requests."""
+    """Return the smallest valid amount for the request: 0, or the containers' total for a pod-level request."""
     if request.field:
         return 0
     options = tried.cycle.view.settings.requests._replace(use_status=False, pod_level=False, overhead=False)
@@ -172,12 +179,15 @@ def format_resource_amount(amount: int, resource: str, old_text: str) -> str:
 
 
 def _set_request(pod: Pod, request: PodRequest, resource: str, new_amount: str) -> Pod:
-    """Return the pod with a new amount for the request, and for its limit if both must be equal or lack a unit."""
+    """Return the pod with a new amount for the request.
+
+    The limit gets the same amount if limits of this resource must equal requests, or if it lacks the same unit.
+    """
 
     def set_amount(own: ResourceRequirements) -> ResourceRequirements:
         """Return the resources with the new amount."""
         limits: Resources = own.limits
-        lacks_same_unit = f"{limits.get(resource)}m" == new_amount  # the unit is corrected in the limit as well
+        lacks_same_unit = f"{limits.get(resource)}m" == new_amount
         if resource in limits and (not _can_overcommit(resource) or lacks_same_unit):
             limits = {**limits, resource: new_amount}
         return replace(own, requests={**own.requests, resource: new_amount}, limits=limits)
@@ -199,23 +209,46 @@ def _can_overcommit(resource: str) -> bool:
 
 
 def _build_lowering_fix(tried: TriedNode, request: PodRequest, resource: str, new_amount: str) -> Fix:
-    """Build the fix that lowers one request to a new amount."""
+    """Build the fix that lowers one request to a new amount.
+
+    A larger reduction costs more, and may have a higher price. Adding the forgotten unit "m" is a mere correction.
+    """
     old_amount = request.resources.requests[resource]
     remaining_share = _parse_amount(new_amount, resource) / request.amount
     place_text = f" in container {request.container_name}" if request.field else " for the pod as a whole"
-    text = f"request {new_amount} {resource} instead of {old_amount}{place_text}"
     edits = build_pod_edits(tried.trial.pod, lambda pod: _set_request(pod, request, resource, new_amount))
     target = (request.field, request.position, resource, new_amount)
     cost = LOWER + WHOLE * (1 - remaining_share)
     is_unit_added = new_amount == f"{old_amount}m"
+    if is_unit_added:
+        amounts_text = f"{new_amount} {resource} instead of {old_amount}"  # the unit is the point
+    else:
+        amounts_text = _describe_lowered_amount(resource, _parse_amount(new_amount, resource), request.amount)
+    text = f"request {amounts_text}{place_text}"
     price = Price.CORRECTION if is_unit_added else get_price_of_reduction(remaining_share)
     return Fix(
         FixKind.LOWER_REQUEST, target, text, by="author", edits=edits, cost=cost, variant_of=target[:-1], price=price
     )
 
 
+def _describe_lowered_amount(resource: str, new_amount: int, old_amount: int) -> str:
+    """Describe the new and the old amount in one unit. CPUs keep all digits, because the patch does so too.
+
+    >>> _describe_lowered_amount("cpu", 1000, 1500), _describe_lowered_amount("memory", 7299 << 20, 8 << 30)
+    ('1 CPU instead of 1.5', '7.13 GiB of memory instead of 8')
+    """
+    if resource == CPU:
+        unit = "CPU" if new_amount == 1000 else "CPUs"
+        return f"{new_amount / 1000:,.10g} {unit} instead of {old_amount / 1000:,.10g}"
+    (old_number, new_number), unit = format_for_sentence(resource, old_amount, new_amount)
+    return f"{new_number} {unit} instead of {old_number}"
+
+
 def get_price_of_reduction(share: float) -> Price | None:
-    """Return the price of reducing a request to this share, or None for the usual price."""
+    """Return the price of reducing a request to this share, or None for the usual price of lower requests.
+
+    A negligible reduction is a correction, and a reduction to less than half gives up a guarantee.
+    """
     if share >= 1 - NEGLIGIBLE_SHARE:
         return Price.CORRECTION
     if share < SUBSTANTIAL_SHARE:

@@ -30,7 +30,10 @@ SYSTEM_PREFIX = "system-"
 
 
 def iter_scheduler_name_fixes(tried: TriedNode) -> Iterator[Fix]:
-    """Yield fixes that set the pod's schedulerName to a profile of this scheduler, if it names no profile."""
+    """Yield fixes that set the pod's schedulerName to a profile of this scheduler, one for each profile.
+
+    Nothing is yielded if a profile already serves the pod.
+    """
     trial = tried.trial
     if trial.framework is not None or trial.cycle is not None:
         return
@@ -42,22 +45,20 @@ def iter_scheduler_name_fixes(tried: TriedNode) -> Iterator[Fix]:
 
 
 def _build_scheduler_name_change(scheduler_name: str) -> Callable[[Pod], Pod]:
-    """Return a pod change that sets the schedulerName."""
+    """Return a function that sets the schedulerName of a pod."""
     return lambda pod: replace(pod, spec=replace(pod.spec, scheduler_name=scheduler_name))
 
 
 def iter_priority_class_fixes(tried: TriedNode) -> Iterator[Fix]:
-    """Yield fixes that give the pod a higher PriorityClass, starting with the lowest.
+    """Yield fixes that give the pod a higher PriorityClass with which it may preempt, starting with the lowest class.
 
-    Classes of the system are left out. DaemonSet pods should take precedence over pods that can run on any node, so
-    their fixes are cheap, and a class is created if there is none above their own.
+    Classes whose names start with "system-" are left out. DaemonSet pods should take precedence over pods that can run
+    on any node, so their fixes are cheap, and a class is created if no higher class exists.
     """
     pod, cluster = tried.trial.pod, tried.cycle.view.cluster
-    never_preempts = pod.spec.preemption_policy == "Never"
     own_priority = pod.spec.priority or 0
-    is_agent = find_owner(pod).kind == "DaemonSet"
-    # If the pod never preempts, a class of the same priority that does also helps.
-    least_priority = own_priority if never_preempts else own_priority + 1
+    # If the pod never preempts, a class of the same priority whose pods preempt also helps.
+    least_priority = own_priority if pod.spec.preemption_policy == "Never" else own_priority + 1
     helpful_classes = [
         priority_class
         for priority_class in cluster.priority_classes
@@ -66,6 +67,8 @@ def iter_priority_class_fixes(tried: TriedNode) -> Iterator[Fix]:
         and not priority_class.metadata.name.startswith(SYSTEM_PREFIX)
     ]
     helpful_classes.sort(key=lambda priority_class: (priority_class.value, priority_class.metadata.name))
+
+    is_agent = find_owner(pod).kind == "DaemonSet"
     price, first_cost = (Price.NEIGHBOUR, RAISE_OF_AGENT) if is_agent else (None, RAISE)
     for rank, class_ in enumerate(helpful_classes):
         name = class_.metadata.name
@@ -94,7 +97,7 @@ def iter_priority_class_fixes(tried: TriedNode) -> Iterator[Fix]:
 
 
 def _build_agent_class_fix(pod: Pod, cluster: Cluster) -> Fix:
-    """Build the fix that creates a PriorityClass for node agents and gives it to the pod."""
+    """Build the fix that creates a PriorityClass for node agents, as DaemonSet pods are, and gives it to the pod."""
     new_class = PriorityClass(ObjectMeta(AGENT_CLASS_NAME), AGENT_CLASS_VALUE)
     new_cluster = replace(cluster, priority_classes=(*cluster.priority_classes, new_class))
 
@@ -130,10 +133,10 @@ QuotaField = Literal["max", "min"]
 
 
 def iter_elastic_quota_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield the fix that raises the ElasticQuota of the pod's namespace, if it has one.
+    """Yield the fix that raises the ElasticQuota of the pod's namespace, if there is one.
 
-    If the pod would exceed its max, max is raised. Otherwise, min is raised by the amounts by which the use of all
-    namespaces would exceed the sum of all mins.
+    If the namespace would exceed the quota's max with the pod, max is raised. Otherwise, min is raised by the amounts
+    by which the use of all namespaces would exceed the sum of all mins. Nothing is yielded if neither is exceeded.
     """
     use = find_quota_use(tried.cycle.view)
     quota = use.quotas.get(tried.trial.pod.metadata.namespace)
@@ -164,7 +167,7 @@ def iter_elastic_quota_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
 
 
 def _build_quota_fix(quota: Quota, field: QuotaField, new_amounts: Requests, old_amounts: Requests) -> Fix:
-    """Build the fix that raises amounts in the max or min of the ElasticQuota."""
+    """Build the fix that raises amounts in the ElasticQuota's `field`, max or min, from the old to the new amounts."""
     key = ObjectKey(KIND, quota.namespace, quota.name)
     amounts = {name: _format_exactly(name, amount) for name, amount in new_amounts.items()}
 

@@ -61,7 +61,10 @@ class UnmatchedTerm(NamedTuple):
 
 
 def iter_term_corrections(tried: TriedNode, index: int, term: PodAffinityTerm) -> Iterator[TermCorrection]:
-    """Yield corrections of the pod affinity term at this index, if it selects no pod."""
+    """Yield corrections of the pod affinity term at this index, if it selects no pod.
+
+    Labels of its selector that no pod has are replaced by similar ones, and then its namespaces are corrected.
+    """
     unmatched_term = _find_unmatched_term(tried, index, term)
     if unmatched_term is None:
         return
@@ -76,7 +79,10 @@ def iter_term_corrections(tried: TriedNode, index: int, term: PodAffinityTerm) -
 
 
 def iter_namespace_label_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield fixes that label namespaces with matching pods, so that a term's namespaceSelector selects them."""
+    """Yield fixes that label namespaces with matching pods, so that a term's namespaceSelector selects the namespaces.
+
+    Only required pod affinity terms that select no pod and have a namespaceSelector are considered.
+    """
     affinity = tried.trial.own.spec.affinity
     if affinity is None or affinity.pod_affinity is None:
         return
@@ -84,7 +90,7 @@ def iter_namespace_label_fixes(tried: TriedNode, rejection: NodeRejection) -> It
         unmatched_term = _find_unmatched_term(tried, index, term)
         if unmatched_term is None or term.namespace_selector is None:
             continue
-        labels = _find_selected_labels(term.namespace_selector)
+        labels = _choose_matching_labels(term.namespace_selector)
         if not labels:
             continue
         namespaces = {namespace.metadata.name: namespace for namespace in tried.cycle.view.cluster.namespaces}
@@ -94,7 +100,10 @@ def iter_namespace_label_fixes(tried: TriedNode, rejection: NodeRejection) -> It
 
 
 def _find_unmatched_term(tried: TriedNode, index: int, term: PodAffinityTerm) -> UnmatchedTerm | None:
-    """Return the pod's required affinity term at this index if it selects no pod, or None."""
+    """Return the pod's required affinity term at this index if it selects no pod, or None if it selects any.
+
+    None is also returned if the scheduler did not parse so many terms.
+    """
     parsed_terms, view = tried.cycle.info.required_affinity, tried.cycle.view
     if index >= len(parsed_terms):
         return None
@@ -106,7 +115,7 @@ def _find_unmatched_term(tried: TriedNode, index: int, term: PodAffinityTerm) ->
 
 
 def _collect_pod_labels(view: Fork, namespaces: frozenset[str]) -> LabelValues:
-    """Return the labels of the pods in these namespaces with all their values."""
+    """Map each label of the pods in these namespaces to all its values, cached by the namespaces."""
 
     def collect() -> dict[str, set[str]]:
         """Collect the labels from the pods of the namespaces."""
@@ -137,28 +146,34 @@ class SimilarSelector(NamedTuple):
 
 
 def _iter_similar_selectors(selector: LabelSelector, label_values: LabelValues) -> Iterator[SimilarSelector]:
-    """Yield selectors with one key or value replaced by a similar one that occurs."""
+    """Yield copies of the selector with one key or value replaced by a similar one that occurs in `label_values`."""
     yield from _iter_similar_match_labels(selector, label_values)
     yield from _iter_similar_match_expressions(selector, label_values)
 
 
 def _iter_similar_match_labels(selector: LabelSelector, label_values: LabelValues) -> Iterator[SimilarSelector]:
-    """Yield selectors with a key, a value or both of one of the matchLabels replaced by similar ones."""
+    """Yield copies of the selector with the key, the value or both of one matchLabels entry replaced by similar ones.
+
+    Only keys and values that occur in `label_values` are used.
+    """
     for key, value in selector.match_labels.items():
         other_labels = {k: v for k, v in selector.match_labels.items() if k != key}
+
+        # Similar keys, with the value if it occurs there, and similar values of the key.
         candidates: list[tuple[str, str]] = []
         for similar_key in _find_meant_words(key, label_values):
             values = label_values[similar_key]
             similar_values = [value] if value in values else _find_meant_words(value, values)
             candidates += [(similar_key, similar_value) for similar_value in similar_values]
         candidates += [(key, similar_value) for similar_value in _find_meant_words(value, label_values.get(key, ()))]
+
         for new_key, new_value in candidates:
             corrected = replace(selector, match_labels={**other_labels, new_key: new_value})
             yield SimilarSelector(f"{key}={value}", f"{new_key}={new_value}", corrected)
 
 
 def _iter_similar_match_expressions(selector: LabelSelector, label_values: LabelValues) -> Iterator[SimilarSelector]:
-    """Yield selectors with a value of one of the In requirements replaced by a similar one."""
+    """Yield copies of the selector with a value of one In requirement replaced by a similar one that occurs."""
     for index, requirement in enumerate(selector.match_expressions):
         if requirement.operator != "In" or not requirement.values:
             continue
@@ -173,14 +188,17 @@ def _iter_similar_match_expressions(selector: LabelSelector, label_values: Label
 
 
 def _find_meant_words(word: str, known: Collection[str]) -> list[str]:
-    """Return the known words that an unknown word probably means. Empty if the word is known."""
+    """Return the known words that an unknown word probably means, or an empty list if the word is known."""
     if word in known:
         return []
     return find_similar_words(word, known)
 
 
 def _iter_namespace_corrections(unmatched_term: UnmatchedTerm) -> Iterator[TermCorrection]:
-    """Yield corrections of a term's namespaces: similar names or labels, or namespaces with matching pods."""
+    """Yield corrections of the namespaces in which the term looks for pods.
+
+    They replace unknown names or labels of namespaces by similar ones, or add a namespace with matching pods.
+    """
     term, namespace_labels = unmatched_term.api_term, unmatched_term.view.namespace_labels
     for name in term.namespaces:
         for similar_name in _find_meant_words(name, namespace_labels):
@@ -202,8 +220,8 @@ def _iter_namespace_corrections(unmatched_term: UnmatchedTerm) -> Iterator[TermC
             yield TermCorrection(FixKind.OTHER_NAMESPACE, (name,), text, ELSEWHERE, wider)
 
 
-def _find_selected_labels(selector: LabelSelector) -> dict[str, str]:
-    """Return labels that make a namespace match the selector. Empty if an operator is not In."""
+def _choose_matching_labels(selector: LabelSelector) -> dict[str, str]:
+    """Return labels with which a namespace matches the selector, or {} if the selector uses operators other than In."""
     labels: dict[str, str] = {}
     for expression in selector.match_expressions:
         if expression.operator != "In" or not expression.values:
@@ -213,7 +231,7 @@ def _find_selected_labels(selector: LabelSelector) -> dict[str, str]:
 
 
 def _build_namespace_label_fix(namespace: Namespace, new_labels: dict[str, str]) -> Fix:
-    """Build the fix that adds labels to a namespace."""
+    """Build the fix that sets labels of a namespace."""
     name = namespace.metadata.name
 
     def change(known: Namespace) -> Namespace:

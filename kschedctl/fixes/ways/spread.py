@@ -58,17 +58,20 @@ def _find_hard_constraints(pod: Pod, key: str) -> list[tuple[int, TopologySpread
 
 
 def _find_label_values(tried: TriedNode, key: str) -> list[str]:
-    """Return a few values of the label that other nodes have, those of the least crowded domains first."""
+    """Return a few values of the label that other nodes have, the values of the least crowded domains first.
+
+    The values are in no particular order if no pods were counted by this label.
+    """
     column = tried.cycle.view.nodes.label(key)
     domain_counts = next((counts for counts in find_domain_counts(tried) if counts.column is column), None)
-    codes = list(range(column.size))
-    if domain_counts is not None:
-        codes = domain_counts.counts.argsort(kind="stable").tolist()
-    return [column.values[code] for code in codes[:MOST_DOMAINS]]
+    if domain_counts is None:
+        return list(column.values[:MOST_DOMAINS])
+    least_crowded_codes = domain_counts.counts.argsort(kind="stable")[:MOST_DOMAINS].tolist()
+    return [column.values[code] for code in least_crowded_codes]
 
 
-def _find_counts(tried: TriedNode, index: int) -> DomainCounts | None:
-    """Return the domain counts of the hard constraint at this index, or None."""
+def _get_domain_counts(tried: TriedNode, index: int) -> DomainCounts | None:
+    """Return the domain counts of the pod's hard constraint at this index, or None if PreFilter computed none."""
     earlier_constraints = tried.trial.pod.spec.topology_spread_constraints[:index]
     hard_index = sum(constraint.when_unsatisfiable == HARD for constraint in earlier_constraints)
     domain_counts = find_domain_counts(tried)  # one for each hard constraint
@@ -78,11 +81,12 @@ def _find_counts(tried: TriedNode, index: int) -> DomainCounts | None:
 def _iter_relaxation_fixes(
     tried: TriedNode, index: int, constraint: TopologySpreadConstraint, fact: TooSkewed
 ) -> Iterator[Fix]:
-    """Yield fixes that relax a constraint, if the pod would violate it on this node.
+    """Yield fixes that relax the constraint at this index, if the pod would violate it on the tried node.
 
-    Fixes that count other pods or domains come first, then those that allow a less even spread.
+    Fixes that count fewer pods or domains come first. Then fixes lower minDomains, allow a larger skew, or turn the
+    constraint into a preference.
     """
-    counts = _find_counts(tried, index)
+    counts = _get_domain_counts(tried, index)
     if counts is None:
         return
     skew = _compute_skew(tried, counts, tried.known_row)
@@ -108,7 +112,10 @@ def _iter_relaxation_fixes(
 def _iter_recount_fixes(
     tried: TriedNode, index: int, constraint: TopologySpreadConstraint, counts: DomainCounts
 ) -> Iterator[Fix]:
-    """Yield fixes after which the constraint counts only pods of the pod's revision or nodes that the pod can use."""
+    """Yield fixes after which the constraint counts only pods of the same revision, or only nodes that the pod can use.
+
+    Fixes that would set what the constraint already says are left out.
+    """
     key = constraint.topology_key
     if has_template_hash(tried.trial.pod) and TEMPLATE_HASH not in constraint.match_label_keys:
         text = f"spread across {key} only with pods of its own revision (matchLabelKeys: {TEMPLATE_HASH})"
@@ -128,15 +135,15 @@ def _iter_recount_fixes(
 
 
 def _is_emptiest_domain_tainted(tried: TriedNode, counts: DomainCounts) -> bool:
-    """Return whether the pod is kept off all nodes of the emptiest domains by lasting taints.
+    """Return whether lasting taints keep the pod off all nodes of the domains with the fewest counted pods.
 
-    Such domains should not count. A cordon or a fault is temporary, so its domain counts again later.
+    Such domains should not count. A cordon or a fault is temporary, so that domains with these count again later.
     """
     taint_sets, taint_set = tried.cycle.view.nodes.taint_sets
     tolerations = tried.cycle.info.spec.tolerations
     lasting_sets = [[taint for taint in taints if not _is_temporary(taint)] for taints in taint_sets]
     is_set_untolerated = [find_untolerated(taints, tolerations, HARD_EFFECTS) is not None for taints in lasting_sets]
-    is_untolerated = np.array(is_set_untolerated, np.bool_)[taint_set]
+    is_untolerated = np.array(is_set_untolerated, np.bool_)[taint_set]  # by node
 
     is_domain_emptiest = counts.exists & (counts.counts == counts.counts[counts.exists].min(initial=0))
     codes = counts.column.codes
@@ -150,13 +157,13 @@ def _is_temporary(taint: Taint) -> bool:
 
 
 def _compute_skew(tried: TriedNode, counts: DomainCounts, row: Row) -> int:
-    """Return the skew of the node's domain once the pod is in it, without nominated pods."""
+    """Return the skew of the domain of the node in this row once the pod is there. Nominated pods are not counted."""
     pod_counts, minimum = counts.compute_counts_and_minimum(None)
     return int(pod_counts[row] + counts.constraint.selects(tried.cycle.info) - minimum[row])
 
 
 def _build_soft_constraint_fix(tried: TriedNode, index: int, constraint: TopologySpreadConstraint) -> Fix:
-    """Build the fix that turns the constraint into a preference."""
+    """Build the fix that turns the constraint at this index into a preference, which cannot have minDomains."""
     key = constraint.topology_key
     text = f"prefer to spread across {key} instead of requiring it (whenUnsatisfiable: ScheduleAnyway)"
     loss_text = UNEVEN_TEXT.format(key=key)
@@ -173,7 +180,7 @@ def _build_soft_constraint_fix(tried: TriedNode, index: int, constraint: Topolog
 
 
 def _iter_topology_key_fixes(tried: TriedNode, index: int, constraint: TopologySpreadConstraint) -> Iterator[Fix]:
-    """Yield fixes that spread over another topology key, for a key that no node has."""
+    """Yield fixes that spread over another topology key, if no node has the label of the constraint's key."""
     for new_key, price in iter_other_topologies(constraint.topology_key, tried):
         text = f"spread across {new_key} instead of {constraint.topology_key}"
         yield _build_constraint_fix(
@@ -192,7 +199,7 @@ def _build_constraint_fix(
     price: Price | None = None,
     **fields: object,
 ) -> Fix:
-    """Build the fix that sets these fields of the constraint at an index."""
+    """Build the fix that sets the keyword arguments `fields` of the pod's constraint at this index."""
 
     def change(pod: Pod) -> Pod:
         """Return the pod with the changed constraint."""

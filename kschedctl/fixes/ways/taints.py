@@ -61,10 +61,10 @@ def _remove_cordon(node: Node) -> Node:
 
 
 def iter_taint_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield fixes for the first taint that the pod does not tolerate. Later taints are fixed in later trials.
+    """Yield fixes for the node's first taint that the pod does not tolerate. Later taints are fixed in later trials.
 
-    A cordon is lifted, nodes that were never initialized are initialized, and a condition reported by a taint is
-    repaired. Any other taint is tolerated or removed, see `_iter_tolerable_taint_fixes`.
+    A cordoned node is uncordoned, nodes are initialized if none ever was, and a node whose taint reports a condition is
+    repaired. Any other taint is tolerated or removed, as `_iter_tolerable_taint_fixes` says.
     """
     nodes = tried.cycle.view.nodes
     node = nodes.objects[tried.known_row]
@@ -84,24 +84,25 @@ def iter_taint_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix
 def _iter_tolerable_taint_fixes(tried: TriedNode, node: Node, taint: Taint) -> Iterator[Fix]:
     """Yield fixes for a taint that reserves the node: correct a toleration, add one, or remove the taint.
 
-    The taint of devices that the pod does not request is tolerated only if the pod chooses its nodes, and never
-    removed. Nor is a taint removed for a pod that chooses its nodes or has a toleration to correct.
+    A taint for devices is never removed, and is tolerated only if the pod requests the devices or selects its nodes by
+    labels. No taint is removed if the pod selects its nodes or has a toleration to correct. The taint of control planes
+    is only tolerated or removed if the pod selects its nodes or all nodes are control planes.
     """
     corrections = list(_iter_toleration_corrections(tried, taint))
     yield from corrections
     if taint.key in CONTROL_PLANE_TAINTS and not _may_run_on_control_planes(tried):
         return
-    requests_devices = _requests_devices(tried, node, taint)
-    chooses_nodes = _chooses_nodes(tried.trial.pod)
-    if requests_devices is not False or chooses_nodes:
+    requests_devices = _requests_tainted_devices(tried, node, taint)  # None if the taint is not for devices
+    selects_nodes = _selects_nodes(tried.trial.pod)
+    if requests_devices is not False or selects_nodes:
         yield _build_toleration_fix(tried, _generalize_effect(tried, taint), requests_devices)
-    if requests_devices is None and not corrections and not chooses_nodes:
+    if requests_devices is None and not corrections and not selects_nodes:
         yield _build_taint_removal_fix(node, taint)
 
 
 def _may_run_on_control_planes(tried: TriedNode) -> bool:
-    """Return whether the pod chooses its nodes, or all nodes are control planes, as in small clusters."""
-    if _chooses_nodes(tried.trial.pod):
+    """Return whether the pod selects its nodes, or all nodes are control planes, as in small clusters."""
+    if _selects_nodes(tried.trial.pod):
         return True
     taint_sets, taint_set = tried.cycle.view.nodes.taint_sets
     has_taint = [any(taint.key in CONTROL_PLANE_TAINTS for taint in taints) for taints in taint_sets]
@@ -109,10 +110,10 @@ def _may_run_on_control_planes(tried: TriedNode) -> bool:
 
 
 def _is_pool_chosen(tried: TriedNode, taint: Taint) -> bool:
-    """Return whether the pod selects nodes by a label and all selected nodes have the taint.
+    """Return whether the pod selects nodes by a label other than the hostname, and all selected nodes have the taint.
 
-    The toleration was probably forgotten then. A hostname does not count, since a single node may be tainted for a
-    reason of its own.
+    The toleration was probably forgotten then. The hostname does not count, since a single node may be tainted for
+    another reason.
     """
     view = tried.cycle.view
     keys = collect_node_selection_keys(tried.trial.pod.spec) - {HOSTNAME}
@@ -131,8 +132,11 @@ def _has_same_key_and_value(first: Taint, second: Taint) -> bool:
     return (first.key, first.value) == (second.key, second.value)
 
 
-def _requests_devices(tried: TriedNode, node: Node, taint: Taint) -> bool | None:
-    """Return whether the pod requests the node's devices, or None if the taint is not about devices."""
+def _requests_tainted_devices(tried: TriedNode, node: Node, taint: Taint) -> bool | None:
+    """Return whether the pod requests the devices for which the taint reserves the node.
+
+    The result is None if neither the node's extended resources nor a word in the taint suggest that it is for devices.
+    """
     offered_devices = {name for name in node.status.allocatable if is_extended(name)}
     if taint.key not in offered_devices and not DEVICE_WORD.search(f"{taint.key}={taint.value}"):
         return None
@@ -141,7 +145,7 @@ def _requests_devices(tried: TriedNode, node: Node, taint: Taint) -> bool | None
     return not offered_devices.isdisjoint(tried.cycle.info.incoming_requests)
 
 
-def _chooses_nodes(pod: Pod) -> bool:
+def _selects_nodes(pod: Pod) -> bool:
     """Return whether the pod has a nodeSelector or required node affinity."""
     if pod.spec.node_selector:
         return True
@@ -150,9 +154,9 @@ def _chooses_nodes(pod: Pod) -> bool:
 
 
 def _generalize_effect(tried: TriedNode, taint: Taint) -> Taint:
-    """Return the taint without its effect if the node has another taint with the same key and value.
+    """Return the taint without its effect if the node has the same taint with another hard effect as well.
 
-    One toleration then covers both.
+    A toleration of the result then covers both effects. Otherwise, the taint is returned as it is.
     """
     node = tried.cycle.view.nodes.objects[tried.known_row]
     hard_taints = [other for other in node.spec.taints if other.effect in HARD_EFFECTS]
@@ -161,7 +165,7 @@ def _generalize_effect(tried: TriedNode, taint: Taint) -> Taint:
 
 
 def _build_toleration_fix(tried: TriedNode, taint: Taint, requests_devices: bool | None) -> Fix:
-    """Build the fix that tolerates the taint, with any effect if the taint has none.
+    """Build the fix that adds a toleration of the taint, or of all effects if the taint has no effect.
 
     `requests_devices` says whether the pod requests the devices for which the node is reserved. It is None if the node
     is not reserved for devices.
@@ -175,11 +179,15 @@ def _build_toleration_fix(tried: TriedNode, taint: Taint, requests_devices: bool
 
     text = f"tolerate the taint {str(taint).removesuffix(':')}"
     weakens = ""
-    price = Price.CORRECTION if requests_devices or _is_pool_chosen(tried, taint) else None
+    price: Price | None
     if requests_devices is False:
         weakens, price = "it takes room from pods that request the devices of these nodes", Price.LOSS
     elif taint.key in CONTROL_PLANE_TAINTS:
         weakens, price = "the pod may run on control-plane nodes", Price.LOSS
+    elif requests_devices or _is_pool_chosen(tried, taint):
+        price = Price.CORRECTION
+    else:
+        price = None  # the usual price of a toleration
     return Fix(
         FixKind.TOLERATE,
         taint,
@@ -193,18 +201,22 @@ def _build_toleration_fix(tried: TriedNode, taint: Taint, requests_devices: bool
 
 
 def _iter_toleration_corrections(tried: TriedNode, taint: Taint) -> Iterator[Fix]:
-    """Yield corrections of tolerations that tolerate no taint of any node and probably mean this taint.
+    """Yield fixes that correct tolerations that tolerate no taint of any node and probably mean this taint.
 
-    A toleration of another value is corrected only if all nodes that the pod selects have the taint.
+    A toleration of another value is corrected only if all nodes that the pod selects have the taint. Tolerations that
+    compare numbers are left out.
     """
     pod_tolerations: Sequence[Toleration] = tried.cycle.info.spec.tolerations
-    known_taints = dict.fromkeys(taint for taints in tried.cycle.view.nodes.taint_sets[0] for taint in taints)
+    taint_sets, _ = tried.cycle.view.nodes.taint_sets
+    known_taints = dict.fromkeys(taint for taints in taint_sets for taint in taints)
     for index, toleration in enumerate(pod_tolerations):
         if toleration.operator in ("Gt", "Lt") or any(tolerates(toleration, other) for other in known_taints):
             continue
         likeness = _judge_likeness(toleration, taint, known_taints)
         if likeness is None or (likeness is Likeness.OTHER_VALUE and not _is_pool_chosen(tried, taint)):
             continue
+
+        # Build the toleration that was probably meant.
         effect = _generalize_effect(tried, taint).effect if toleration.effect else ""
         has_value = bool(taint.value) and (toleration.operator != "Exists" or likeness is Likeness.IN_KEY)
         if has_value:
@@ -315,25 +327,28 @@ def _build_taint_removal_fix(node: Node, taint: Taint) -> Fix:
 
 
 def reports_condition(taint: Taint) -> bool:
-    """Return whether the taint reports a condition of the node other than a cordon."""
+    """Return whether the taint reports a condition of the node, such as not-ready, or that it is still starting.
+
+    A cordon is not a condition.
+    """
     if taint.key == UNSCHEDULABLE_TAINT.key:
         return False
     return taint.key.startswith((SET_BY_KUBERNETES, BY_PROVIDERS)) or taint.key.endswith(STARTUP_SUFFIXES)
 
 
 def reports_fault(taint: Taint) -> bool:
-    """Return whether the taint reports a fault of the node, and not just that it is starting."""
+    """Return whether the taint reports a fault of the node, and not just that the node is starting."""
     return reports_condition(taint) and not taint.key.endswith(STARTUP_SUFFIXES)
 
 
 def remove_condition_taints(node: Node) -> Node:
-    """Return the node without the taints that report its condition."""
+    """Return the node without the taints that report a condition or that it is starting."""
     remaining_taints = tuple(taint for taint in node.spec.taints if not reports_condition(taint))
     return replace(node, spec=replace(node.spec, taints=remaining_taints))
 
 
 def build_node_repair_fix(tried: TriedNode, node: Node) -> Fix:
-    """Build the fix that waits for a starting node, or that makes a node ready again."""
+    """Build the fix that waits for a node if one of its taints says that it is starting, or that repairs the node."""
     name = node.metadata.name
     taints = [taint for taint in node.spec.taints if reports_condition(taint)]
     states = dict.fromkeys(taint.key.rpartition("/")[2] for taint in taints)
@@ -357,14 +372,14 @@ def build_node_repair_fix(tried: TriedNode, node: Node) -> Fix:
 
 
 def is_no_node_initialized(nodes: NodeColumns) -> bool:
-    """Return whether all nodes still have the taint that the cloud controller manager removes."""
+    """Return whether there are nodes and all still have the taint that the cloud controller manager removes."""
     taint_sets, taint_set = nodes.taint_sets
     has_taint = [any(taint.key == UNINITIALIZED for taint in taints) for taints in taint_sets]
     return bool(len(taint_set)) and bool(np.array(has_taint, np.bool_)[taint_set].all())
 
 
 def build_initialization_fix(nodes: NodeColumns) -> Fix:
-    """Build the fix that starts the cloud controller manager, which then initializes all nodes."""
+    """Build the fix that starts the cloud controller manager, which then removes its taint from all nodes."""
 
     def remove_taint(node: Node) -> Node:
         """Return the node without the taint."""

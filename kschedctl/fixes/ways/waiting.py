@@ -31,7 +31,10 @@ MOST_NAMED = 3
 
 
 def iter_termination_wait_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield the fix that waits for terminating pods that are on the node or cause the rejection, if there are any."""
+    """Yield the fix that waits until all terminating pods that are on the node or cause the rejection have left.
+
+    Nothing is yielded if there are no such pods or no particular node is tried.
+    """
     if tried.row is None:
         return
     pods = _find_terminating_pods(tried, rejection.fact)
@@ -57,7 +60,10 @@ def iter_termination_wait_fixes(tried: TriedNode, rejection: NodeRejection) -> I
 
 
 def _find_terminating_pods(tried: TriedNode, fact: AnyFact | None) -> list[Pod]:
-    """Return the terminating pods whose departure may resolve the rejection."""
+    """Return the terminating pods whose departure may resolve the rejection: on the node, or named by the fact.
+
+    The target pod itself is left out.
+    """
     view, target_key = tried.cycle.view, tried.trial.pod.key
     positions = dict.fromkeys(view.pods_on(tried.known_row))
     match fact:
@@ -70,7 +76,7 @@ def _find_terminating_pods(tried: TriedNode, fact: AnyFact | None) -> list[Pod]:
 
 
 def _group_by_namespace(keys: tuple[str, ...]) -> Iterator[list[str]]:
-    """Yield the keys of each namespace as a list."""
+    """Yield a list of pod keys for each namespace, in the order in which the namespaces appear."""
     namespaces = dict.fromkeys(key.partition("/")[0] for key in keys)
     for namespace in namespaces:
         yield [key for key in keys if key.startswith(f"{namespace}/")]
@@ -84,12 +90,16 @@ def _render_wait_command(keys: list[str]) -> str:
 
 
 def build_deletion_edits(view: Fork, pod: Pod) -> tuple[ObjectEdit, ...]:
-    """Return the edits that delete the pod, release its ResourceClaims, and detach its volumes."""
-    return (ObjectEdit(ObjectKey.of(pod), lambda _: None), *_release_claims(view, pod), *detach_volumes(view, pod))
+    """Return the edits that delete the pod, release its ResourceClaims, and detach volumes that only it uses."""
+    return (
+        ObjectEdit(ObjectKey.of(pod), lambda _: None),
+        *_iter_claim_release_edits(view, pod),
+        *iter_detach_edits(view, pod),
+    )
 
 
-def _release_claims(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
-    """Yield the edits that release the pod's ResourceClaims, and delete those generated for it."""
+def _iter_claim_release_edits(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
+    """Yield the edits that remove the pod's reservations of ResourceClaims, or delete claims that the pod owns."""
     user = {get_pod_user(pod)}
     for claim in release_claims(view.objects.of("ResourceClaim"), user):
         controller = find_controller(claim.metadata)
@@ -100,12 +110,15 @@ def _release_claims(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
 
 
 def _remove_reservation(claim: ResourceClaim, user: set[tuple[str, str]]) -> ResourceClaim:
-    """Return the claim without the pod's reservation."""
+    """Return the claim without the reservation of this user, or as it is if it has no such reservation."""
     return next(release_claims((claim,), user), claim)
 
 
-def detach_volumes(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
-    """Yield the edits that detach the pod's volumes that no other pod on the node uses."""
+def iter_detach_edits(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
+    """Yield the edits that delete the VolumeAttachments of the pod's volumes that no other pod on its node uses.
+
+    Nothing is yielded for a pod without a node.
+    """
     row = view.nodes.index.get(pod.spec.node_name)
     storage = get_listers(view)
     if row is None or not storage.attachments:
@@ -117,16 +130,18 @@ def detach_volumes(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
             own_volumes.update(volumes)
         else:
             other_volumes.update(volumes)
+
+    unshared_volumes = own_volumes - other_volumes
     for attachment in storage.attachments:
         volume = storage.volumes.get(attachment.spec.source.persistent_volume_name or "")
         if attachment.spec.node_name != pod.spec.node_name or volume is None or volume.spec.csi is None:
             continue
-        if AttachedVolume(attachment.spec.attacher, volume.spec.csi.volume_handle) in own_volumes - other_volumes:
+        if AttachedVolume(attachment.spec.attacher, volume.spec.csi.volume_handle) in unshared_volumes:
             yield ObjectEdit(ObjectKey.of(attachment), lambda _: None)
 
 
 def find_attached_volumes(view: Fork, position: Position) -> list[AttachedVolume]:
-    """Return the pod's CSI volumes and in-tree disks. Empty if they cannot be determined."""
+    """Return the CSI volumes and in-tree disks of the pod at this position, or [] if they cannot be determined."""
     info = view.pods.infos[view.pods.info[position]]
     if not info.spec.volumes:
         return []
@@ -138,7 +153,7 @@ def find_attached_volumes(view: Fork, position: Position) -> list[AttachedVolume
 
 
 def find_driver_users(view: Fork, row: Row, driver: str) -> list[Position]:
-    """Return the pods on the node with volumes of the driver, those with the fewest volumes first."""
+    """Return the positions of the node's pods that use volumes of the driver, pods with the fewest volumes first."""
     volume_counts = {
         position: len({volume for volume in find_attached_volumes(view, position) if volume.driver == driver})
         for position in view.pods_on(row)

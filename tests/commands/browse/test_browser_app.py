@@ -305,3 +305,37 @@ def test_the_newest_question_is_answered_however_fast_one_goes() -> None:
         assert said(browser).startswith(f"{browser.chosen_key}\nSchedulable")
 
     drive(demo(), steps)
+
+
+def test_colon_goes_where_k9s_goes() -> None:
+    async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
+        await write(browser, pilot, "colon", "ns shop")
+        assert {subject.name.split("/")[0] for subject in browser.pod_list.subjects} == {"shop"}
+        await write(browser, pilot, "colon", "ns all")
+        assert len(browser.pod_list.subjects) == 10
+        await write(browser, pilot, "colon", "no general-b")
+        assert browser.answer_pane.current_tab == "nodes"
+        assert browser.answer_pane.node_filter == "general-b"
+        await write(browser, pilot, "colon", "fixes")
+        assert browser.answer_pane.current_tab == "fixes"
+        await write(browser, pilot, "colon", "checkout")
+        assert Openable("pod", CHECKOUT) in browser.pod_list.subjects
+        assert len(browser.pod_list.subjects) < 10
+        await write(browser, pilot, "colon", "po")
+        assert len(browser.pod_list.subjects) == 10
+        await write(browser, pilot, "colon", "help")
+        assert isinstance(browser.screen, HelpScreen)
+
+    drive(demo(), steps)
+
+
+def test_d_describes_what_enter_opens() -> None:
+    async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
+        await write(browser, pilot, "slash", "general-b2")
+        await press(browser, pilot, "d")
+        assert "Would fit here, each by itself: 1 of 10 pending pods" in shown(browser)
+        await press(browser, pilot, "escape", "escape")
+        await press(browser, pilot, "d")
+        assert not browser.pod_list.has_focus
+
+    drive(demo(), steps)

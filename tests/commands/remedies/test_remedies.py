@@ -78,7 +78,7 @@ def test_why_a_kind_of_remedy_cannot_exist() -> None:
     )
     assert [each.summary for each in report.remedies] == [
         "Add a node like n1 (pool p), but with 64 CPUs",
-        "Request 31500m cpu instead of 64 in container c",
+        "Request 31.5 CPUs instead of 64 in container c",
     ]
 
 
@@ -234,7 +234,7 @@ def test_alternatives_are_told_once() -> None:
 def test_the_largest_request_that_fits_is_told_although_it_fits_fewer_nodes() -> None:
     documents = [node("n1", cpu="3"), node("n2", cpu="3"), node("n3", cpu="3010m"), pod("p", cpu="4")]
     (found,) = remedies(Cluster.from_objects(documents), "d/p", RemedyWishes(1, by="author")).remedies
-    assert (found.summary, found.opens) == ("Request 3010m cpu instead of 4 in container c", ("n3",))
+    assert (found.summary, found.opens) == ("Request 3.01 CPUs instead of 4 in container c", ("n3",))
 
 
 def test_nothing_is_said_of_classes_that_nobody_read() -> None:

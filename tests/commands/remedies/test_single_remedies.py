@@ -109,7 +109,7 @@ CASES: dict[str, tuple[str, Json, list[Json]]] = {
         [MARKED],
     ),
     "a request for the pod as a whole": (
-        "request 3 cpu instead of 6 for the pod as a whole",
+        "request 3 CPUs instead of 6 for the pod as a whole",
         asked(**POD_LEVEL),
         [node("n1"), WEB],
     ),

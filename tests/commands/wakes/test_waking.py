@@ -45,8 +45,8 @@ def test_the_words_have_the_figures_that_the_hints_need() -> None:
     waiting = pod("p", cpu="1500m", nodeSelector={"disktype": "ssd"})
     found = words(scheduler(node("n1", disktype="ssd"), node("n2"), waiting), "d/p")
     assert found["NodeAffinity"][0] == "a node is added with label disktype=ssd"
-    assert found["NodeResourcesFit"][0] == "any pod leaves a node (this one fits where 1500m cpu is free then)"
-    assert "a node that offers 1500m cpu is added" in found["NodeResourcesFit"]
+    assert found["NodeResourcesFit"][0] == "any pod leaves a node (this one then needs 1.5 CPUs on that node)"
+    assert "a node that offers 1.5 CPUs is added" in found["NodeResourcesFit"]
 
 
 def test_a_gate_and_a_claim_are_named() -> None:
@@ -98,8 +98,8 @@ def test_words_of_hints_before_1_32(version: str, of_affinity: list[str]) -> Non
     assert words(found, "d/p") == {
         "NodeAffinity": [f"a node with label disktype=ssd is added or changes{TAKES}"],
         "NodeResourcesFit": [
-            "any pod leaves a node (this one fits where 2 cpu is free then)",
-            f"a node that offers 2 cpu is added or changes{TAKES}",
+            "any pod leaves a node (this one then needs 2 CPUs on that node)",
+            f"a node that offers 2 CPUs is added or changes{TAKES}",
         ],
     }
     assert words(found, "d/q") == {"InterPodAffinity": of_affinity}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools
-from kschedctl.api.resource_names import PODS, format_amount
+from kschedctl.api.resource_names import PODS, format_for_sentence
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.analysis.facts import NODE_PLUGINS, ClusterFacts, PlacementResult, has_room, place_additional_pods
 from kschedctl.lint.analysis.placement import iter_host_ports, iter_pod_terms
@@ -79,8 +79,8 @@ def _describe_shortage(context: LintContext, requests: Amounts, eligible: Bools)
     excessive_columns = {name: c for name, c in requested_columns.items() if requests[c] > maximums[c]}
     parts = []
     for name, column in (excessive_columns or requested_columns).items():
-        requested, maximum = format_amount(name, int(requests[column])), format_amount(name, int(maximums[column]))
-        parts.append(f"{requested} {name} (a node has at most {maximum})")
+        (requested, maximum), unit = format_for_sentence(name, int(requests[column]), int(maximums[column]))
+        parts.append(f"{requested} {unit} (a node has at most {maximum})")
     nodes = counted(eligible.sum(), "usable node")
     return f"fits on none of {nodes}, even without movable pods: it requests {', '.join(parts)}"
 

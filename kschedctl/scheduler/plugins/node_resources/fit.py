@@ -20,7 +20,7 @@ from kschedctl.api.kube_version import VERIFIED, ByVersion, KubeVersion
 from kschedctl.api.objects import AnyGroup
 from kschedctl.api.pod_requests import is_resize_deferred, revert_resize
 from kschedctl.api.quantity import INT64_MAX
-from kschedctl.api.resource_names import format_amount, is_dra_extended
+from kschedctl.api.resource_names import is_dra_extended
 from kschedctl.scheduler.engine.pod_groups.placement import PodGroupAssignments
 from kschedctl.scheduler.framework import (
     Code,
@@ -83,7 +83,7 @@ from kschedctl.scheduler.plugins.node_resources import hints
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork, NodeView, get_whole_fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.text.counts import agreeing, counted
+from kschedctl.text.counts import counted
 
 
 class DeferredResize(Detail, frozen=True):
@@ -430,11 +430,10 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
         requests = {name: amount for name, amount in info.incoming_requests.items() if amount > 0}
-        amounts = [f"{format_amount(name, amount)} {name}" for name, amount in requests.items()]
+        amounts = [names.describe_amount(name, amount) for name, amount in requests.items()]
         demand = join_words(amounts) or "room for one more pod"
-        verb = agreeing(max(len(requests), 1), "is", "are")
         resources = join_words(list(requests), "or") or "pods"
-        yield WakeTrigger(POD, DELETE, f"any pod leaves a node (this one fits where {demand} {verb} free then)")
+        yield WakeTrigger(POD, DELETE, f"any pod leaves a node (this one then needs {demand} on that node)")
         less_requested = f"a pod on a node, or the pod itself, requests less {resources}"
         yield WakeTrigger(POD, ActionType.UPDATE_POD_SCALE_DOWN, less_requested)
         if treats_updated_nodes_as_new(gates):
