@@ -101,7 +101,7 @@ class Delta(msgspec.Struct, frozen=True):
         differing[self.node[to_compare][has_other_info | has_other_sign]] = True
         return differing
 
-    def then(self, later: Delta) -> Delta:
+    def followed_by(self, later: Delta) -> Delta:
         """Return these changes followed by later changes."""
         if not (self and later):
             return self or later

@@ -305,7 +305,10 @@ class Fork:
     # -- moving pods ---------------------------------------------------------------------------------------------
 
     def add_clones(self, position: Position, count: int) -> list[Position]:
-        """Add `count` copies of a pod, all under its name, and return their positions."""
+        """Add `count` copies of a pod without a node, and return their positions.
+
+        They share the pod's name, which `with_clone_name` makes distinct.
+        """
         first = len(self.pods)
         self.pods = self.pods.with_clones(position, count)
         self.node = np.append(self.node, np.full(count, -1, np.int32))

@@ -186,7 +186,7 @@ class NodeColumns(ABC):
         names: frozenset[str] = frozenset(),
         dtype: npt.DTypeLike = np.bool_,
     ) -> npt.NDArray[np.generic]:
-        """Return `function(labels, name)` for every node, computed once for nodes that agree in what it reads.
+        """Return `function(labels, name)` for every node, computed only once for nodes that it cannot tell apart.
 
         The function reads the labels of these `keys`, and distinguishes the nodes of these `names` from others.
         """
@@ -241,7 +241,7 @@ class ListedImages:
             for name in image.names:
                 self._numbers_by_name.setdefault(name, []).append(number)
 
-    def find(self, name: str) -> ImageState | None:
+    def find_image_state(self, name: str) -> ImageState | None:
         """Return the nodes that have the image of this name, or None if there are none.
 
         If a node lists the image several times, the first size counts.
@@ -284,7 +284,7 @@ class AllNodes(NodeColumns):
         """Return the nodes that have each of the images, or None for an image on no node."""
         for name in names:
             if name not in self._images:
-                self._images[name] = self._listed_images.find(name)
+                self._images[name] = self._listed_images.find_image_state(name)
         return [self._images[name] for name in names]
 
     @cached_property

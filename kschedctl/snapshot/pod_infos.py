@@ -233,7 +233,7 @@ class PodInfos:
 
     @cached_property
     def _distinct_demands(self) -> tuple[list[PodInfo], Ints]:
-        """The values of `demands` and `demand`."""
+        """The `demands`, and the index of each info's requests among them, (T,)."""
         index_by_digest: dict[bytes, int] = {}
         index_by_ids: dict[tuple[int, ...], int] = {}  # templates that share objects need no digest of their own
         infos: list[PodInfo] = []

@@ -43,7 +43,7 @@ class Demands:
 
     @cached_property
     def resources(self) -> dict[str, int]:
-        """Resource name -> column."""
+        """Resource name -> column. Native resources come first, then all resources of nodes and pods."""
         resource_names = dict.fromkeys((names.CPU, names.MEMORY, names.EPHEMERAL_STORAGE, names.PODS))
         for offer in self._offers:
             resource_names.update(dict.fromkeys(offer))
@@ -176,7 +176,10 @@ class Snapshot:
 
     @classmethod
     def from_cluster(cls, cluster: Cluster, settings: Settings = Settings()) -> Snapshot:
-        """Build the snapshot of a cluster."""
+        """Build the snapshot of a cluster, with the nodes in the scheduler's order.
+
+        It has the pods that have not terminated or, with `settings.ended`, only those that have.
+        """
         nodes = AllNodes(interleave_zones(map(default_node, cluster.nodes)))
         pod_table = cluster.pods.select_terminated() if settings.ended else cluster.pods.drop_terminated()
         pods = PodColumns.from_table(pod_table, lambda pod: settings.stored(pod, cluster), settings.requests)

@@ -165,7 +165,7 @@ class Arrivals:
         self.node[position] = -1
 
     def _extend_columns(self, pods: int) -> None:
-        """Extend the columns for pods that the snapshot does not have."""
+        """Add entries to the columns for pods that were created after the snapshot."""
         known_pods = len(self.node)
         if pods > known_pods:
             self.node = np.append(self.node, np.full(pods - known_pods, -1, np.int32))

@@ -78,7 +78,10 @@ def _validate_leader_election(election: LeaderElection) -> Iterator[str]:
 
 
 def _validate_profiles(profiles: tuple[KubeSchedulerProfile, ...], gates: FeatureGates) -> Iterator[str]:
-    """Yield the errors in profiles."""
+    """Yield the errors in profiles.
+
+    These are errors in names, percentages, plugins and arguments, and different QueueSort plugins.
+    """
     index_by_name: dict[str, int] = {}
     for i, profile in enumerate(profiles):
         path = f"profiles[{i}]"
@@ -116,7 +119,10 @@ def _format_removed_plugin(path: str, name: str) -> str:
 
 
 def _validate_plugin_config(path: str, profile: KubeSchedulerProfile, gates: FeatureGates) -> Iterator[str]:
-    """Yield the errors in pluginConfig of the profile at this path."""
+    """Yield the errors in pluginConfig of the profile at this path.
+
+    These are plugins that are listed twice or were removed, and invalid arguments.
+    """
     seen = set()
     for i, config in enumerate(profile.plugin_config):
         entry_path = f"{path}.pluginConfig[{i}]"

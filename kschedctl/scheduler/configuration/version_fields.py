@@ -83,7 +83,7 @@ class VersionedField(NamedTuple):
         first, default = self._find_first_minors()
         if default is None:
             return f"needs 1.{first} and {gate}" if gates.minor < first else ""
-        return _describe_gate(gate, gates.minor, first=first, default=default)
+        return _describe_gate_requirement(gate, gates.minor, first=first, default=default)
 
     def _is_gate_on(self, gates: FeatureGates) -> bool:
         """Return whether the gate is on: as configured, or by default if kube-scheduler does not have it."""
@@ -102,7 +102,7 @@ class VersionedField(NamedTuple):
         return first, first_by_default
 
 
-def _describe_gate(gate: str, minor: int, *, first: int, default: int) -> str:
+def _describe_gate_requirement(gate: str, minor: int, *, first: int, default: int) -> str:
     """Return what a minor version lacks for a gate that exists since `first` and is on by default since `default`."""
     if minor >= default:
         return f"needs {gate}, which is off"

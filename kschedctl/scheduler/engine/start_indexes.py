@@ -130,7 +130,7 @@ class EveryStart:
     @cached_property
     def _scorers(self) -> list[tuple[int, Scorer]]:
         """The weight and scorer of each plugin whose scores depend on the sampled nodes."""
-        return list(iter_scorers(self.cycle))
+        return list(iter_window_scorers(self.cycle))
 
     @cached_property
     def _independent_scores(self) -> Scores:
@@ -227,7 +227,7 @@ class DomainsScorer:
         return self._raw[sizes]
 
 
-def iter_scorers(cycle: Cycle) -> Iterator[tuple[int, Scorer]]:
+def iter_window_scorers(cycle: Cycle) -> Iterator[tuple[int, Scorer]]:
     """Yield the weight and a scorer of each plugin whose scores depend on the sampled nodes.
 
     Plugins with Peers.ALL are left out.
@@ -282,11 +282,14 @@ def _reduce_windows(reduction: np.ufunc, values: Scores, width: int) -> Scores:
 
     Each window is covered by two overlapping windows whose width is a power of two.
     """
+    # After each pass, each place has the reduction of twice as many values, from there on.
     count = len(values) - width + 1
     covered = 1
     while 2 * covered <= width:
         values = reduction(values[:-covered], values[covered:])
         covered *= 2
+
+    # Combine the first and the last `covered` values of each window.
     folded: Scores = reduction(values[:count], values[width - covered : width - covered + count])
     return folded
 

@@ -52,7 +52,7 @@ class QueuedPodGroups:
         groups = self._scheduler.view.pods.by_group.values() if self._is_enabled else ()
         return frozenset(Position(position) for positions in groups for position in positions.tolist())
 
-    def schedule(self, run: QueueReplay, popped: QueuedPod) -> None:
+    def schedule_group(self, run: QueueReplay, popped: QueuedPod) -> None:
         """Try the popped pod together with the waiting pods of its group or tree of groups, and submit the result.
 
         If the group is invalid, all pods fail without a cycle. In a valid group, pods that are being deleted are
@@ -78,9 +78,11 @@ class QueuedPodGroups:
         # Try them.
         attempt = _GroupAttempt(run, key, queued, tree)
         if error:
-            attempt.submit(attempt.build_failed_results(error), writes_condition=LIKE_ITS_PODS.at(release))
+            failed_results = attempt.build_failed_results(error)
+            attempt.apply_results(failed_results, writes_condition=LIKE_ITS_PODS.at(release))
         else:
-            attempt.submit(attempt.run_cycle(topology_aware=self.topology_aware, workload_aware=self.workload_aware))
+            results = attempt.run_cycle(topology_aware=self.topology_aware, workload_aware=self.workload_aware)
+            attempt.apply_results(results)
 
 
 def _sort_by_priority(pods: Iterable[QueuedPod]) -> list[QueuedPod]:
@@ -164,7 +166,7 @@ class _GroupAttempt:
             result = preempt_for_group(cycle, result)
         return {build_pod_group_key(self.key): result}
 
-    def submit(self, results: GroupResults, *, writes_condition: bool = True) -> None:
+    def apply_results(self, results: GroupResults, *, writes_condition: bool = True) -> None:
         """Apply the results: bind the placed pods, preempt victims, and put all other pods back.
 
         The effects are added to the run's record. With `writes_condition`, the result is written as a condition into

@@ -63,7 +63,7 @@ def collect_hints(
     """Return the queueing hint of each plugin that rejected the pod, by plugin name.
 
     Upstream stops at the first Queue, while all plugins are asked here. A hint function that fails counts as Queue.
-    `view` is as for HintFunction.
+    `view` is the state after the change, as HintFunction describes.
     """
     event = occurrence.event
     return {
@@ -118,7 +118,7 @@ def may_requeue(registrations: Registrations, info: PodInfo, occurrence: Occurre
     return any(_says_queue(hint, info, occurrence, view) for hint in hints if hint is not None)
 
 
-def concerns_pod(
+def does_event_concern_pod(
     registrations: Registrations, rejectors: Rejectors, info: PodInfo, occurrence: Occurrence, gating_plugin: str = ""
 ) -> bool:
     """Return whether an event concerns a rejected pod, so that the plugins that rejected it are asked for hints.
@@ -314,7 +314,7 @@ class QueuePlugins:
         """Return whether an event concerns the pod, so that the plugins that rejected it are asked."""
         info = self._info(pod.position)
         registrations = self._scheduler.get_registrations(info.spec.scheduler_name)
-        return concerns_pod(registrations, pod.rejectors, info, occurrence, pod.gating_plugin)
+        return does_event_concern_pod(registrations, pod.rejectors, info, occurrence, pod.gating_plugin)
 
     def choose_strategy(self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False) -> QueueingStrategy:
         """Return what to do with a pod after an event, which came while the pod was tried if `in_flight`."""

@@ -56,7 +56,7 @@ class QuotaVictims:
 
     @property
     def is_borrowing(self) -> bool:
-        """Return whether the pod's quota would use more than its min with the pod."""
+        """Whether the pod's quota would use more than its min with the pod."""
         quota = self.quota
         return quota is not None and quota.would_be_over_min(
             self.use.sum_namespace(quota.namespace), self.claim.same_quota

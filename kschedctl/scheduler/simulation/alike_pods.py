@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -50,6 +51,17 @@ GROUPING_THRESHOLD = 4
 """Number of identical pods from which nodes are ranked in groups."""
 
 
+class _ScorePlugins(NamedTuple):
+    """The Score plugins for pods like one example, by how often they have to be asked."""
+
+    uniform_sum: Scores
+    """The sum of the weighted scores that are equal on all nodes, (N,)."""
+    fixed: list[tuple[ScorePlugin, object, Scores]]
+    """Plugins whose raw scores (N,) never change, each with its state and its raw scores."""
+    changing: list[tuple[ScorePlugin, Prepare]]
+    """Plugins to ask for each pod, each with the function that prepares scoring."""
+
+
 class AlikePods:
     """Cached answers for pods identical to `info` in one profile. Arrays are (N,), one entry per node.
 
@@ -72,7 +84,7 @@ class AlikePods:
         lasting = {
             p.name
             for p in self._list_plugins("preFilter")
-            if _find_dependency(p, pre_filter.results.get(p.name)) is Reads.NODES
+            if _get_answer_reads(p, pre_filter.results.get(p.name)) is Reads.NODES
         }
         self.lasting_pre_filter = PreFilterOutcome(
             {name: result for name, result in pre_filter.results.items() if name in lasting}
@@ -88,12 +100,12 @@ class AlikePods:
             return
         rejecting = list_rejecting_plugins(self._list_plugins("preFilter"), self._list_plugins("filter"))
         self.changing_filters = [
-            a for a in rejecting if _find_dependency(a.plugin, pre_filter.results.get(a.plugin.name)) is Reads.PODS
+            a for a in rejecting if _get_answer_reads(a.plugin, pre_filter.results.get(a.plugin.name)) is Reads.PODS
         ]
-        base, self.fixed_scores, self.changing_scores = self._split_score_plugins()
-        never_fits = self._find_never_feasible(pre_filter)
-        is_uniform = not never_fits.any() and (base == base[:1]).all()
-        self.always = None if is_uniform else shared(np.where(never_fits, INFEASIBLE, base))
+        uniform_sum, self.fixed_scores, self.changing_scores = self._split_score_plugins()
+        never_fits = self._find_never_feasible_nodes(pre_filter)
+        is_uniform = not never_fits.any() and (uniform_sum == uniform_sum[:1]).all()
+        self.always = None if is_uniform else shared(np.where(never_fits, INFEASIBLE, uniform_sum))
 
     def find_best_rows(
         self, info: PodInfo, sampling: Sampling | None = None, nominated: Delta = NO_CHANGE
@@ -217,7 +229,7 @@ class AlikePods:
         if ranking:
             ranking.update()
         if ranking and not nominated:
-            rejected |= ranking.find_filtered_out()
+            rejected |= ranking.find_rows_rejected_by_filters()
         elif answers and not nominated:
             fitting = (~rejected).nonzero()[0]
             rejected[fitting] = answers.find_rejected(fitting)
@@ -239,7 +251,7 @@ class AlikePods:
         elif answers:
             total = local.take(rows) + answers.score_rows(rows, np.ones(len(rows), np.int64))
         else:
-            total = self._sum_scores(local, rows)
+            total = self._sum_scores_of_all_plugins(local, rows)
         if self.claims:
             self.claims.add_scores(total, info, rows)
         return rows, total
@@ -286,7 +298,7 @@ class AlikePods:
             return np.sort(sampling.search(rejected, np.flatnonzero(self.allowed), terms).feasible)
         return (~rejected).nonzero()[0] if rejected.any() else self.view.nodes.rows
 
-    def _sum_scores(self, local: Scores, rows: Rows) -> Scores:
+    def _sum_scores_of_all_plugins(self, local: Scores, rows: Rows) -> Scores:
         """Return the scores of the rows: their local scores plus the weighted scores of all other Score plugins."""
         total = local.copy() if rows is self.view.nodes.rows else local.take(rows)
         for plugin, state, raw in self.fixed_scores:
@@ -308,7 +320,7 @@ class AlikePods:
         """Yield the Filter plugins whose verdict about such pods never changes."""
         for plugin in self._list_plugins("filter"):
             result = pre_filter.results.get(plugin.name)
-            if offers(plugin, FilterPlugin) and _find_dependency(plugin, result) is Reads.NODES:
+            if offers(plugin, FilterPlugin) and _get_answer_reads(plugin, result) is Reads.NODES:
                 yield plugin
 
     @cached_property
@@ -320,7 +332,7 @@ class AlikePods:
                 allowed &= mask_named_rows(result.node_names, self.view)
         return allowed
 
-    def _find_never_feasible(self, pre_filter: PreFilterOutcome) -> Bools:
+    def _find_never_feasible_nodes(self, pre_filter: PreFilterOutcome) -> Bools:
         """Return a mask (N,) of the nodes that plugins reject no matter which pods run there."""
         rejected = ~self.allowed
         filtering = Filtering.from_framework(self.framework, self.lasting_pre_filter, self.info, self.view)
@@ -335,32 +347,30 @@ class AlikePods:
 
     # -- scores --------------------------------------------------------------------------------------------------
 
-    def _split_score_plugins(
-        self,
-    ) -> tuple[Scores, list[tuple[ScorePlugin, object, Scores]], list[tuple[ScorePlugin, Prepare]]]:
-        """Return the sum of uniform scores, the plugins with fixed raw scores, and the plugins to ask for each pod.
+    def _split_score_plugins(self) -> _ScorePlugins:
+        """Split the Score plugins by how often they have to be asked about such pods.
 
         Plugins that read only a node's own row are left out, since `local` has their scores. Raises PluginError if a
         plugin fails.
         """
         prepares = map_score_preparations(self.framework)
-        everywhere = self.view.nodes.rows
-        base = np.zeros(len(everywhere), np.int64)
+        all_rows = self.view.nodes.rows
+        uniform_sum = np.zeros(len(all_rows), np.int64)
         fixed = []
         changing = []
         for plugin in self._list_plugins("score"):
             if get_reads(plugin) is Reads.OWN_ROW or not offers(plugin, ScorePlugin):
                 continue
-            pre_score = prepares[plugin.name](self.info, self.view, everywhere)
-            if _find_dependency(plugin, pre_score) is Reads.PODS:
+            pre_score = prepares[plugin.name](self.info, self.view, all_rows)
+            if _get_answer_reads(plugin, pre_score) is Reads.PODS:
                 changing.append((plugin, prepares[plugin.name]))
             elif not pre_score.skip:
-                raw = plugin.score(self.info, self.view, pre_score.state, everywhere)
+                raw = plugin.score(self.info, self.view, pre_score.state, all_rows)
                 if (raw == raw[:1]).all():  # scores that are equal everywhere are so for any set of nodes
-                    base += self._get_weight(plugin) * plugin.normalize(pre_score.state, raw)
+                    uniform_sum += self._get_weight(plugin) * plugin.normalize(pre_score.state, raw)
                 else:
                     fixed.append((plugin, pre_score.state, self._share_column(raw)))
-        return base, fixed, changing
+        return _ScorePlugins(uniform_sum, fixed, changing)
 
     def _get_weight(self, plugin: Plugin) -> int:
         """Return the weight of a Score plugin in the profile."""
@@ -368,7 +378,7 @@ class AlikePods:
         return weight
 
 
-def _find_dependency(plugin: Plugin, result: PreFilterResult | PreScoreResult | None) -> Reads:
+def _get_answer_reads(plugin: Plugin, result: PreFilterResult | PreScoreResult | None) -> Reads:
     """Return what a plugin's answer about such pods depends on.
 
     A result may narrow the plugin's declaration from all pods to nodes, but never to a node's own row.

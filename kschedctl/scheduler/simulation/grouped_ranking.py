@@ -152,7 +152,7 @@ class GroupedRanking:
         return ranking if len(ranking.groups) <= ranking.max_groups else None
 
     def _build_groups(self) -> RankedGroups:
-        """Group the nodes so that no plugin and no rejection of the pod distinguishes the nodes of a group now."""
+        """Group the nodes so that neither a plugin nor a rejection of the pod distinguishes the nodes of a group."""
         consulted = self.consulted
         local = consulted.local.scores if consulted.always is None else consulted.local.scores + consulted.always
         distinctions = [distinction for verdicts in self.verdicts for distinction in verdicts.distinctions]
@@ -249,7 +249,7 @@ class GroupedRanking:
         rejected = self.answers.find_rejected(rows)
         return rejected | self.rejections.rejected(rows) if self.rejections else rejected
 
-    def find_filtered_out(self) -> Bools:
+    def find_rows_rejected_by_filters(self) -> Bools:
         """Return a mask (N,) of the rows that the filters reject, judging one example of each group.
 
         A row that is infeasible by its local score may be False.
@@ -260,7 +260,10 @@ class GroupedRanking:
         return by_group.take(groups.group)
 
     def score_rows(self, rows: Rows) -> Scores | int:
-        """Return what the score plugins add to the local scores if only these rows are scored, (F,) or 0."""
+        """Return what the score plugins add to the local scores, (F,), if only these rows are scored.
+
+        Without such plugins, return 0 for all rows.
+        """
         if not (self.scores or self.consulted.fixed):
             return 0
         groups = self.groups

@@ -96,9 +96,9 @@ class LocalScores:
     def bring_up_to_date(self, tied: Rows | TiedRows, alone: bool = True) -> None:
         """Bring the scores up to date after moves.
 
-        Scores of a node after the next such pods are computed ahead. `tied` are the nodes that were best when the
-        latest such pod was placed, so the next one may go there. With `alone`, pods on other nodes do not matter to
-        such pods.
+        If such a pod came to a node, the scores of nodes that the next such pods may get are computed ahead. `tied` are
+        the nodes that were best when the latest such pod was placed, so the next one may go there. With `alone`, pods
+        on other nodes do not matter to such pods, so that it pays to compute more scores ahead.
         """
         trail = self.view.trail
         previously_seen = self.seen
@@ -164,7 +164,7 @@ class LocalScores:
         return Crowded(nominated, has_nominations, rejected, len(self.view.trail))
 
     def _update_crowded_rows(self, crowded: Crowded) -> None:
-        """Update the crowded nodes after several moves."""
+        """Judge the nodes on which pods moved again, after several moves."""
         rows = np.flatnonzero(crowded.has_nominations & (self.view.touched > crowded.seen))
         if len(rows):
             crowded.rejected[rows] = self._find_rejected(crowded.nominated.restrict_to(rows), OwnRows(self.view, rows))
@@ -173,7 +173,8 @@ class LocalScores:
     def _update_crowded_row(self, crowded: Crowded, row: int, number: int, sign: int) -> None:
         """Update the crowded nodes after one pod came to a row (`sign` 1) or left it (-1).
 
-        Answers for the next such pods are taken from those computed ahead, or computed ahead if there are none.
+        The answer that was computed ahead is used. If there is none, or the pod is of another kind, answers are
+        computed ahead again.
         """
         if not crowded.has_nominations[row]:
             return

@@ -149,7 +149,7 @@ class QueuedPods:
         if self.view.gang_history:
             self.view.gang_history.record_move()
 
-    def take_group(self, group: AnyGroupKey) -> list[Position]:
+    def take_group_members(self, group: AnyGroupKey) -> list[Position]:
         """Take the waiting pods of a group out of the queue, count them as tried, and return them."""
         members = self._group_members[group]
         for member in members:
@@ -354,14 +354,14 @@ class _SharedQueuePlugins(QueuePlugins):
         """Events by their ids. Keeping the events alive keeps their ids unique."""
 
     def build_arrival_event(self, position: Position) -> Occurrence:
-        """Return the event that a pod like this one was placed on a node."""
+        """Return the event that a pod like this one was placed on a node. Identical pods share it."""
         number = int(self._view.pods.info[position])
         if number not in self._arrivals:
             self._arrivals[number] = Occurrence(ADDED, ChangedObject(POD, None, self._build_placed_pod(position)))
         return self._arrivals[number]
 
     def build_departure_event(self, position: Position) -> Occurrence:
-        """Return the event that a pod like this one left a node."""
+        """Return the event that a pod like this one left a node. Identical pods share it."""
         number = int(self._view.pods.info[position])
         if number not in self._departures:
             self._departures[number] = Occurrence(DELETED, ChangedObject(POD, self._build_placed_pod(position), None))
@@ -398,7 +398,10 @@ class _SharedQueuePlugins(QueuePlugins):
         return sorted(woken)
 
     def _find_listening_infos(self, info_numbers: Set[int], event: ClusterEvent) -> Set[int]:
-        """Return all checked PodInfos to which such events may matter. Each of `info_numbers` is checked only once."""
+        """Return the numbers of all PodInfos, checked so far, to which such events may matter.
+
+        Each of `info_numbers` is checked only once.
+        """
         listeners = self._listeners.setdefault(event, _Listeners())
         for number in info_numbers - listeners.checked:
             if not self._do_all_hints_skip(number, event):
@@ -438,7 +441,10 @@ class _SharedQueuePlugins(QueuePlugins):
         return _reaches_priority(occurrence, pod.priority)
 
     def choose_strategy(self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False) -> QueueingStrategy:
-        """Return what to do with the pod after an event, cached for identical pods."""
+        """Return what to do with the pod after an event, which came while the pod was tried if `in_flight`.
+
+        The answer is cached for identical pods.
+        """
         number = int(self._view.pods.info[pod.position])
         key = (number, pod.rejectors, self._get_event_id(occurrence), in_flight)
         if key not in self._strategies:

@@ -132,10 +132,10 @@ class RankedGroups:
         return TiedRows([self._lists[group][top] for group, top in zip(groups.tolist(), tops, strict=True)])
 
     def update(self, score: Scores, always: Scores | None, changed_rows: Rows) -> None:
-        """Move the rows that changed to their groups and scores: `score` (N,) plus `always` (N,), or None for zeros.
+        """Bring the groups and scores of the rows up to date.
 
-        Rows changed if a pod came or left since the last update. `changed_rows` are further rows whose distinctions
-        changed.
+        The new scores are the sum of `score` (N,) and `always` (N,), where None stands for zeros. Rows may have changed
+        if a pod came or left since the last update. `changed_rows` are further rows whose distinctions changed.
         """
         new_moves = len(self.trail) - self.seen
         if not (new_moves or len(changed_rows)):
@@ -156,7 +156,7 @@ class RankedGroups:
             self._move_rows(row_array, new_scores)
 
     def _list_moved_rows(self, count: int) -> Rows | Sequence[int]:
-        """Return the distinct rows of the latest moves in ascending order."""
+        """Return the distinct rows of the latest `count` moves, in ascending order."""
         if count == 1:
             return (self.trail.latest.row,)
         if count <= SMALL_COUNT:
@@ -183,7 +183,7 @@ class RankedGroups:
             self._update_top(group)
 
     def _move_rows(self, rows: Rows, new_scores: Scores) -> None:
-        """Move these rows, in ascending order, to these scores and to the groups to which they belong now."""
+        """Give these rows, in ascending order, their new scores, and move them to the groups that they belong to."""
         # Rows that change groups are moved one by one.
         if self._single_node_distinctions:
             regrouped = np.zeros(len(rows), np.bool_)

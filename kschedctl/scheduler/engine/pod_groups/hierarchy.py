@@ -147,7 +147,10 @@ def iter_ancestors(view: Fork, key: GroupKey) -> Iterator[tuple[EntityKey, AnyGr
 
 
 def build_tree(view: Fork, key: GroupKey) -> GroupTree:
-    """Build the whole tree to which a PodGroup belongs. Raises PluginError with PreEnqueue's message on failure."""
+    """Build the whole tree to which a PodGroup belongs. A PodGroup without a parent is a tree by itself.
+
+    Raises PluginError, with PreEnqueue's message, if an object is missing or the groups form a cycle.
+    """
     group = find_pod_group(view, key)
     if group is None:
         raise PluginError(NO_POD_GROUP.format(build_pod_group_key(key)))
@@ -219,7 +222,7 @@ def _find_repeated_group(view: Fork, key: EntityKey, seen: set[EntityKey]) -> En
 
 
 def _build_subtree(view: Fork, key: EntityKey, composite: CompositePodGroup) -> GroupTree:
-    """Build the tree below a CompositePodGroup."""
+    """Build the tree that has this CompositePodGroup as its root."""
     children = []
     for child in _list_children(view, key):
         if child.composite:

@@ -179,7 +179,7 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         return results[tree.key]
 
     def _try_placement(self, view: Fork, tree: GroupTree, placement: GroupPlacement) -> _PlacementAttempt:
-        """Try the child groups on one placement, on a fork of the view."""
+        """Try the child groups on one placement, on a fork of the view, and return the results and that fork."""
         inner_view = view.fork()
         below = GroupResults()
         inner_view.placement = mask_placement(placement, view)

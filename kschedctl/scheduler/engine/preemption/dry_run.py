@@ -92,7 +92,7 @@ class DryRun:
 
     def _iter_filter_errors(self) -> Iterator[tuple[int, str]]:
         """Yield the row and the message of each error of a filter without the evictable pods."""
-        for plugin, verdict, reported in self.outcome_without_victims.iter_reported():
+        for plugin, verdict, reported in self.outcome_without_victims.iter_reported_verdicts():
             for rejection in verdict.rejections:
                 if rejection.code is Code.ERROR:
                     message = f'running "{plugin}" filter plugin: {rejection.reason}'

@@ -299,5 +299,5 @@ class _PodsPerNode:
         without = Delta(self.place[removed], info, self._minus[: len(info)])
         rejected = self.filtering.find_rejected_rows(self._own_rows, without)
         if self._nominated:
-            rejected |= self.filtering.find_rejected_rows(self._own_rows, without.then(self._nominated))
+            rejected |= self.filtering.find_rejected_rows(self._own_rows, without.followed_by(self._nominated))
         return rejected
