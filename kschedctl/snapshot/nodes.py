@@ -43,7 +43,8 @@ def interleave_zones(nodes: Iterable[Node]) -> list[Node]:
     zones: dict[tuple[str, str], list[Node]] = {}
     for node in nodes:
         zones.setdefault(get_region_and_zone(node), []).append(node)
-    return [node for nodes_of_rank in zip_longest(*zones.values()) for node in nodes_of_rank if node is not None]
+    in_turn = chain.from_iterable(zip_longest(*zones.values()))  # None in place of the nodes that a zone lacks
+    return [node for node in in_turn if node is not None]
 
 
 T = TypeVar("T")
@@ -190,8 +191,9 @@ class NodeColumns(ABC):
 
         The function reads the labels of these `keys`, and distinguishes the nodes of these `names` from others.
         """
-        # Evaluate the first node of each group under a name that is longer than, and so equals, none of `names`.
         first_rows, group = self._group_by_labels(keys)
+
+        # Evaluate the first node of each group under a name that is longer than, and so equals, none of `names`.
         any_other_name = "".join(names) + "?"
         group_answers = [function(self.objects[row].metadata.labels, any_other_name) for row in first_rows.tolist()]
         answers = np.array(group_answers, dtype)[group]

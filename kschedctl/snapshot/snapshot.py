@@ -267,8 +267,8 @@ class Snapshot:
     @cached_property
     def nominations(self) -> tuple[Rows, Rows]:
         """(M,) each: rows nominated for pods of this scheduler, and the positions of these pods."""
-        # A nomination counts if the pod is served, has no node yet, and names a node that exists.
         rows, positions = [], []
+        # A nomination counts if the pod is served, has no node yet, and names a node that exists.
         for position in self.pods.nominations:
             pod = self.pods.objects[position]
             row = self.nodes.index.get(pod.status.nominated_node_name)

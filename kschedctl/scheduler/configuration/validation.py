@@ -175,11 +175,11 @@ def _validate_extenders(extenders: tuple[Extender, ...]) -> Iterator[str]:
             if resource.name in seen:
                 yield invalid(name_path, resource.name, "duplicate extender managed resource name")
             seen.add(resource.name)
-    binders = sum(1 for extender in extenders if extender.bind_verb)
-    if binders > 1:
-        yield invalid(
-            "extenders", f"found {binders} extenders implementing bind", "only one extender can implement bind"
-        )
+
+    binder_count = sum(1 for extender in extenders if extender.bind_verb)
+    if binder_count > 1:
+        problem = f"found {binder_count} extenders implementing bind"
+        yield invalid("extenders", problem, "only one extender can implement bind")
 
 
 def _validate_extended_resource_name(path: str, name: str) -> Iterator[str]:

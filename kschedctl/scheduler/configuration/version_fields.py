@@ -260,6 +260,7 @@ def iter_ignored_group_fields(specs: Iterable[PodSpec], gates: FeatureGates) -> 
 
 def iter_ignored_cluster_fields(cluster: Cluster, gates: FeatureGates) -> Iterator[str]:
     """Yield a line for each kind, and each field of a kind other than Pod, that the version does not store."""
+    # Fields of objects.
     for kind, attribute in _CLUSTER_FIELDS.items():
         objects = getattr(cluster, attribute)
         if not objects:
@@ -269,6 +270,8 @@ def iter_ignored_cluster_fields(cluster: Cluster, gates: FeatureGates) -> Iterat
         for line in _iter_requirements(used_fields, gates):
             path, _, requirement = line.partition(" ")
             yield f"{path} of {kind} {requirement}"
+
+    # Whole kinds.
     for name, kind in _NEWER_KINDS.items():
         if gates.minor < find_first_minor(kind) and getattr(cluster, name):
             yield f"{kind} needs 1.{find_first_minor(kind)}"

@@ -92,9 +92,11 @@ def run_post_filter(cycle: Cycle) -> PostFilterOutcome:
     # No plugin decided.
     if not results:
         return PostFilterOutcome()
-    reasons = tuple(reason for result in results.values() for reason in result.status.reasons)
+    reasons: list[str] = []
+    for result in results.values():
+        reasons += result.status.reasons
     first_plugin = next(iter(results))
-    return PostFilterOutcome(Status(Code.UNSCHEDULABLE, reasons), results, first_plugin)
+    return PostFilterOutcome(Status(Code.UNSCHEDULABLE, tuple(reasons)), results, first_plugin)
 
 
 ABSENT_COUNT = ByVersion(

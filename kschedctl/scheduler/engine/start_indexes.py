@@ -94,9 +94,13 @@ class EveryStart:
         """
         if must_score_each_search(self.cycle):
             return self._score_each_search(sample_size)
+
         # In a run of windows with equal keys, each node has the same scores in all windows.
         feasible_count = len(self.places)
-        window_keys = [key for _, scorer in self._scorers for key in scorer.build_window_keys(sample_size)]
+        window_keys: list[npt.NDArray[np.int64]] = []
+        for _, scorer in self._scorers:
+            window_keys += scorer.build_window_keys(sample_size)
+
         best_of_runs = []
         for begin, end in split_into_runs(window_keys, feasible_count, sample_size):
             places = np.arange(begin, end + sample_size - 1) % feasible_count
@@ -282,9 +286,10 @@ def _reduce_windows(reduction: np.ufunc, values: Scores, width: int) -> Scores:
 
     Each window is covered by two overlapping windows whose width is a power of two.
     """
-    # After each pass, each place has the reduction of twice as many values, from there on.
     count = len(values) - width + 1
     covered = 1
+
+    # After each pass, each place has the reduction of twice as many values, from there on.
     while 2 * covered <= width:
         values = reduction(values[:-covered], values[covered:])
         covered *= 2
@@ -335,13 +340,15 @@ def split_into_runs(keys: Sequence[npt.NDArray[np.int64]], count: int, longest: 
     changes[0] = True
     for key in keys:
         changes[1:] |= key[1:] != key[:-1]
-    begins = np.flatnonzero(changes).tolist()
-    ends = [*begins[1:], count]
-    return [
-        (begin, min(begin + longest, end))
-        for start, end in zip(begins, ends, strict=True)
-        for begin in range(start, end, longest)
-    ]
+
+    # Cut runs that are too long into pieces.
+    run_starts = np.flatnonzero(changes).tolist()
+    run_ends = [*run_starts[1:], count]
+    pieces = []
+    for start, end in zip(run_starts, run_ends, strict=True):
+        for begin in range(start, end, longest):
+            pieces.append((begin, min(begin + longest, end)))
+    return pieces
 
 
 class Best(NamedTuple):
@@ -359,8 +366,9 @@ def find_best_per_window(scores: Scores, columns: npt.NDArray[np.int64], width: 
     There are L scores and at most `width` windows. `columns` is (C, L). All windows share the places in the middle, so
     each of them only adds the last few places before the middle and the first few places after it.
     """
-    # The places that all windows share.
     count = len(scores) - width + 1
+
+    # The places that all windows share.
     middle = scores[count - 1 : width]
     top = middle.max()
     common = (columns[:, count - 1 : width] * (middle == top)).sum(axis=1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 
 from kschedctl.api.arrays import Position
 from kschedctl.scheduler.engine.permit import run_permit
@@ -67,7 +68,7 @@ class QueuedPodGroups:
 
         # Check them. Only pods of a valid group are dropped because they terminate.
         release = self._scheduler.gates.release
-        infos = {pod.position: run.info(pod.position) for pods in queued.values() for pod in pods}
+        infos = {pod.position: run.info(pod.position) for pod in chain.from_iterable(queued.values())}
         group_object = tree.group if tree else find_pod_group(run.view, key)
         error = find_validation_error(group_object, infos, run.view, release)
         if not error:
@@ -220,6 +221,7 @@ class _GroupAttempt:
                 failure = failed[pod.position]
                 failed_pod = Failed(failure.status.code, failure.message, failure.rejectors, failure.nominated)
                 self.run.put_back(pod.position, failed_pod)
+
         if bound and LEFT_OVER_AT_ONCE.at(self.run.scheduler.gates.release):
             self.run.queue.activate(failed)
 

@@ -164,6 +164,8 @@ class QueueReplay(SchedulingLoop):
         popped = self.queue.pop()
         if popped is None:
             return None
+
+        # Try the pod, alone or with its group.
         position = popped.position
         record = self.record = CycleRecord(position)
         framework = self.pods.framework(position)
@@ -174,6 +176,8 @@ class QueueReplay(SchedulingLoop):
         else:
             self.attempt(position, framework)
         self.view.preempting.clear()
+
+        # Record whether it waits at Permit, and end the waits that it completes.
         if waiting := self.waiting.pods.get(position):
             record.scheduled = waiting.choice
             record.waiting = {position: waiting.choice.row}

@@ -164,16 +164,16 @@ class PodsOnNodes:
         `pre_filter_results` are known results by plugin. Raises PluginError if a plugin fails, and the pod is not
         placed then.
         """
-        pods = self.view.pods
+        # Which plugins reserve something is the same for identical pods.
         info = self.arriving(position)
         plugins = self._reserving.get(info.alike)
         if plugins is None:
-            plugins = self._reserving[info.alike] = find_reserve_plugins(
-                self.get_required_framework(position), info.spec
-            )
+            framework = self.get_required_framework(position)
+            plugins = self._reserving[info.alike] = find_reserve_plugins(framework, info.spec)
+
         if plugins:
             has_shared_info = info is self.get_shared_incoming_info(position)
-            pod = pods.objects[position] if has_shared_info else info.pod
+            pod = self.view.pods.objects[position] if has_shared_info else info.pod
             reserve(plugins, info, pod, self.view, row, pre_filter_results=pre_filter_results)
         self.nominations.consume(position)
         self.view.assume(position, row)
@@ -222,8 +222,9 @@ class ServingProfiles:
 
         Unread objects on which the choice depends are added to `unknown`.
         """
-        # Which unread objects matter may depend on more than what identical pods share.
-        key = info.number if self.view.objects.gaps else info.alike
+        has_unread_objects = bool(self.view.objects.gaps)
+        # Unread objects may matter to some of the pods only that are otherwise identical.
+        key = info.number if has_unread_objects else info.alike
         if key not in self._frameworks:
             self._frameworks[key], unknown = self.scheduler.find_framework_for(info, self.view)
             self.unknown.update(dict.fromkeys(unknown))

@@ -112,7 +112,9 @@ def may_requeue(registrations: Registrations, info: PodInfo, occurrence: Occurre
         return False
     if event.resource in registrations.pre_checked:
         return choose_strategy(registrations, Rejectors(plugins), info, occurrence, view) is not SKIP
-    hints = [hint for plugin in plugins for hint in registrations.find_hints(plugin, event)]
+    hints: list[HintFunction | None] = []
+    for plugin in plugins:
+        hints += registrations.find_hints(plugin, event)
     if None in hints:  # a plugin that registered without a hint function is always worth an attempt
         return True
     return any(_says_queue(hint, info, occurrence, view) for hint in hints if hint is not None)

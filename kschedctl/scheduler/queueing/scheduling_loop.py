@@ -203,6 +203,8 @@ class SchedulingLoop(ABC):
         ended = [timed_out] if timed_out else self.waiting.park_gangs()
         for waiting in ended:
             self.end_wait(waiting, waiting.build_timeout_outcome())
+
+        # Pods of gangs that nothing else can help stay out of the queue.
         if not timed_out:
             for waiting in ended:
                 self.queue.delete(waiting.pod.position)

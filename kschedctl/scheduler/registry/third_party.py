@@ -184,6 +184,7 @@ def _load_target(point: EntryPoint) -> tuple[Declaration, object]:
         raise TypeError(error)
     if not points:
         raise TypeError("it runs at no extension point: it has no method of one and declares no points")
+
     kinds = tuple(sorted(_read_names(target, "kinds", FIELDS)))
     args_type = getattr(target, "args_type", DeclaredPlugin.args_type)
     if args_type is not None:

@@ -175,8 +175,9 @@ def _subtract_requests(requests: Requests, places: Bools, remaining: dict[str, A
     The amounts in `remaining` are replaced. Like upstream, this uses the number of a NUMA node as its index in the
     list.
     """
-    # The NUMA nodes whose amounts shrink.
     rows, chosen = np.nonzero(places)
+
+    # Find the NUMA nodes whose amounts shrink.
     numbers = numa.numbers[rows, chosen]
     is_valid_index = numbers < numa.exists.sum(axis=1)[rows]
     taken = np.zeros(places.shape, np.bool_)

@@ -220,8 +220,8 @@ class AlikePods:
         nominated: Delta = NO_CHANGE,
     ) -> tuple[Rows, Scores]:
         """Return the feasible rows that the search visits, and their scores. Raises PluginError if a plugin fails."""
-        # While nodes are closed in turn, groups do not pay, and rows are judged one by one.
         judges_rows = self.view.closed is not None and self.view.group_since is None
+        # While nodes are closed in turn, groups do not pay, and rows are judged one by one.
         answers = self._row_answers if judges_rows else None
 
         # Reject nodes by groups or by single rows if possible, otherwise ask every plugin about all nodes.

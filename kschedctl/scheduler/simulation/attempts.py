@@ -112,6 +112,8 @@ class Attempts(PodsOnNodes):
                 feasible=choice.feasible,
                 victims=self.pop_victims(position),
             )
+
+        # No node is feasible, so preempt.
         candidate, _ = self.search.find_preemption_candidate(position, framework)
         if candidate is None:
             self.failures.add(position)

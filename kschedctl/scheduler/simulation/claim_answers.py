@@ -200,10 +200,14 @@ def find_rejected_nodes(
         return False
     if pre_filter_result.status.rejected:
         return True
+
+    # PreFilter may have restricted the nodes.
     names = pre_filter_result.node_names
     excluded_by_pre_filter = False if names is None else ~mask_named_rows(names, view)
     if not plugin.runs_filter:
         return excluded_by_pre_filter
+
+    # Filter the nodes, also with the nominated pods.
     state = pre_filter_result.state
     rejected = find_nodes_rejected_by_filter(plugin.plugin, info, view, state)
     if nominated is not NO_CHANGE:

@@ -155,9 +155,14 @@ class GroupedRanking:
         """Group the nodes so that neither a plugin nor a rejection of the pod distinguishes the nodes of a group."""
         consulted = self.consulted
         local = consulted.local.scores if consulted.always is None else consulted.local.scores + consulted.always
-        distinctions = [distinction for verdicts in self.verdicts for distinction in verdicts.distinctions]
-        distinctions += [distinction for _, scores in self.scores for distinction in scores.distinctions]
-        distinctions += self.rejections.distinctions if self.rejections else []
+
+        distinctions: list[Distinction] = []
+        for verdicts in self.verdicts:
+            distinctions += verdicts.distinctions
+        for _, scores in self.scores:
+            distinctions += scores.distinctions
+        if self.rejections:
+            distinctions += self.rejections.distinctions
         return RankedGroups(local, [fixed.raw for fixed in consulted.fixed], distinctions, consulted.local.view.trail)
 
     @property

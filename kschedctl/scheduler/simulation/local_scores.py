@@ -186,9 +186,10 @@ class LocalScores:
 
     def _compute_crowded_ahead(self, crowded: Crowded, row: int) -> list[bool]:
         """Return whether the node rejects the pod now, and once 1, 2, … LOOKAHEAD more such pods are placed there."""
-        # The same node is judged several times, each time with the same nominated pods and one more placed pod.
         added_pods = np.arange(LOOKAHEAD + 1)
         rows = np.full(LOOKAHEAD + 1, row)
+
+        # The same node is judged several times, each time with the same nominated pods and one more placed pod.
         nominated_there = crowded.nominated.restrict_to(rows[:1])
         repeated = Delta(
             np.repeat(added_pods.astype(np.int32), len(nominated_there.node)),

@@ -192,7 +192,10 @@ class QueuedPods:
             self._queue_woken_pods(occurrence)
 
     def _queue_woken_pods(self, occurrence: Occurrence) -> None:
-        """Put the unjudged pods that an event may wake into the queue, with the plugins that reject them now."""
+        """Put the waiting pods that an event may wake into the scheduling queue, with the plugins that reject them now.
+
+        These are only pods that no earlier event put there.
+        """
         woken_pods: list[QueuedPod] = []
         for number in self._advice.find_woken_infos(self._unjudged.keys(), occurrence):
             woken_pods += self._unjudged.pop(number)
@@ -201,9 +204,10 @@ class QueuedPods:
             self.scheduling_queue.add_unschedulable(pod, rejectors, pod.timestamp)
 
     def find_rejectors_before_nomination_loss(self, position: Position) -> None:
-        """Determine which plugins reject each unjudged pod of at most this pod's priority.
+        """Determine which plugins reject the pods of at most this pod's priority, unless that is known already.
 
-        To be called before the pod's nomination is lost, which counts only for these pods.
+        This must be called before the pod's nomination is lost. The nomination counts only for these pods, whose
+        rejectors may change afterwards.
         """
         priority = self._get_priority(position)
         for pod in chain.from_iterable(self._unjudged.values()):
@@ -283,6 +287,7 @@ class QueuedPods:
         first = min(due_times, default=None)
         if first is None or first not in (backoff_end, flush):
             return False
+
         self.clock.time = max(self.clock.time, first)
         if first == backoff_end:
             self.scheduling_queue.flush_backoff()

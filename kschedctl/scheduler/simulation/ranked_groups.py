@@ -62,11 +62,14 @@ class TiedRows:
         up_to = self._length
         interpolates = True
         while low < high:
+            # Guess a row in the range, and count the rows up to it.
             interpolated = (high - low) * (place - below) // (up_to - below)
             offset = interpolated if interpolates else (high - low) // 2
             rows_up_to_offset = 0
             for rows in self._lists:
                 rows_up_to_offset += bisect_right(rows, low + offset)
+
+            # Go on with the part of the range that has the place.
             if rows_up_to_offset > place:
                 high = low + offset
                 up_to = rows_up_to_offset
@@ -144,6 +147,8 @@ class RankedGroups:
         if len(changed_rows):
             rows = sorted({*map(int, rows), *changed_rows.tolist()})
         self.seen = len(self.trail)
+
+        # Few rows are moved one by one, which is faster than to start numpy for them.
         if len(rows) <= SMALL_COUNT:
             for row in map(int, rows):
                 new_score = int(score[row]) if always is None else int(score[row] + always[row])
@@ -171,6 +176,8 @@ class RankedGroups:
             return
         self.group[row] = group
         self.score[row] = score
+
+        # Take the row off its old list, and put it on the new one. Infeasible rows are on no list.
         if old_score >= 0:
             self.count[old_group] -= 1
             if old_score >= self._floor[old_group]:

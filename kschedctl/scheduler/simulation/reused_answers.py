@@ -80,8 +80,9 @@ class Preemptors:
 
     def has_victim_of_lower_priority(self, priority: int) -> bool:
         """Return whether a pod of lower priority has a node."""
-        # Usually, the pod that was found last still has a node.
         view, pods = self.view, self.view.pods
+
+        # Usually, the pod that was found last still has a node.
         example = self._low_priority_pod
         if example is not None and view.node[example] >= 0 and pods.priority[pods.info[example]] < priority:
             return True
@@ -177,6 +178,8 @@ class KnownFailures:
         # A pod in a preemption loop keeps the message about the loop.
         groups_to_explain = [position for position in positions if not self._is_in_preemption_loop(position)]
         group_messages = self._gangs.build_messages_for_groups(groups_to_explain, self._framework)
+
+        # Pods with equal keys have the same message from their cycle.
         messages_by_key: dict[Hashable, str] = {}
         messages = {}
         for position in positions:

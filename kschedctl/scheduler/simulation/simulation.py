@@ -308,6 +308,8 @@ class SettlingLoop(SchedulingLoop):
             permit_failures[position] = failure
         else:
             permit_failures.pop(position, None)
+
+        # A pod whose victims make room on a node waits with its nomination for that node.
         if failure.nominated is None or failure.nominated == NO_ROW or failure.rejectors is None:
             self.queued_pods.record_rejection(position, failure.rejectors)
         else:
@@ -379,7 +381,7 @@ class SettlingLoop(SchedulingLoop):
 
     def _recreate_remaining_pods(self) -> bool:
         """Create the pods that wait for an attempt of their preemptor, and return whether there were any."""
-        remaining = [victim for victims in self._recreated_later.values() for victim in victims]
+        remaining = list(chain.from_iterable(self._recreated_later.values()))
         self._recreated_later = {}
         self._recreate_pods(remaining)
         return bool(remaining)

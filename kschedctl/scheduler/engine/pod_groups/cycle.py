@@ -398,6 +398,8 @@ def _build_failed_member_result(cycle: Cycle, position: Position, outcome: PostF
         return MemberResult(position, Status(Code.ERROR, (cycle.error,)), nominated="")
     if not cycle.view.nodes_in_placement:
         return MemberResult(position, Status(Code.UNRESOLVABLE, (build_fit_error(cycle),)), nominated="")
+
+    # A PostFilter plugin may have found victims that make room.
     outcome = outcome or PostFilterOutcome()
     status = Status(Code.UNSCHEDULABLE, (build_fit_error(cycle, outcome.message),))
     rejectors = find_rejectors(cycle)

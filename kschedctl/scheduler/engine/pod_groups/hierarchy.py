@@ -154,16 +154,18 @@ def build_tree(view: Fork, key: GroupKey) -> GroupTree:
     group = find_pod_group(view, key)
     if group is None:
         raise PluginError(NO_POD_GROUP.format(build_pod_group_key(key)))
-    start = find_parent_key(group)
-    if start is None:
+    parent = find_parent_key(group)
+    if parent is None:
         return GroupTree(build_pod_group_key(key), group)
-    top = _find_top_key(view, start)
-    circular = _find_repeated_group(view, top, set())
-    if circular is not None:
-        raise PluginError(CYCLE.format(circular))
+
+    # Go up to the root, and check that no group is below itself.
+    top = _find_top_key(view, parent)
+    repeated = _find_repeated_group(view, top, set())
+    if repeated is not None:
+        raise PluginError(CYCLE.format(repeated))
     composite = find_composite(view, top)
-    if composite is None or find_parent_key(composite) is not None:
-        raise PluginError(NO_COMPOSITE.format(start))
+    if composite is None or find_parent_key(composite) is not None:  # the tree is too high
+        raise PluginError(NO_COMPOSITE.format(parent))
     return _build_subtree(view, top, composite)
 
 

@@ -154,9 +154,10 @@ class Budgets:
 
         A pair is left out if the API server has already recorded the pod's disruption.
         """
-        # Repeat each pod's index as often as it has PDBs, and number the repetitions to find the PDBs.
         starts, budgets = self._budgets_by_info
         info = self.view.pods.info[pods]
+
+        # Repeat each pod's index as often as it has PDBs, and number the repetitions to find the PDBs.
         budget_count = starts[info + 1] - starts[info]
         pod_indexes = np.repeat(np.arange(len(pods)), budget_count)
         offsets = np.arange(len(pod_indexes)) - np.repeat(np.cumsum(budget_count) - budget_count, budget_count)
@@ -179,10 +180,15 @@ class Budgets:
         )
 
     def _index_budgets_by_info(self, _: object) -> tuple[Rows, Rows]:
-        """Build `_budgets_by_info`. The argument, the PDBs, is not needed because `_budgets` has them."""
+        """Return the PDBs that protect the pods of each PodInfo, in the form of `_budgets_by_info`.
+
+        The argument, the PDBs, is not needed because `_budgets` has them.
+        """
         protected = [np.flatnonzero(self._find_protected_infos(name)) for name in self._budgets]
         infos = np.concatenate([np.empty(0, np.int64), *protected])
         budgets = np.repeat(np.arange(len(protected)), [len(protected_infos) for protected_infos in protected])
+
+        # Sort the pairs of a PodInfo and a PDB by PodInfo.
         order = np.argsort(infos, kind="stable")
         starts = np.searchsorted(infos[order], np.arange(len(self.view.pods.infos) + 1))
         return starts, budgets[order]

@@ -149,19 +149,21 @@ def _dry_run_per_node(cycle: Cycle, filtering: Filtering, potential: Bools, sele
 
     This is valid only if no filter looks at other nodes. Raises PluginError if a plugin fails.
     """
-    view = cycle.view
+    # Find the nodes that become feasible if pods are evicted.
     state = dry_run_changed_nodes(cycle, filtering, potential, selection)
     has_victims = np.zeros(len(potential), np.bool_)
     has_victims[state.node] = True
     tried = potential & state.tried
-    promising = tried & has_victims & state.fits & ~filtering.find_rejected_regardless_of_pods(cycle.filter.verdicts)
+    rejected = filtering.find_rejected_regardless_of_pods(cycle.filter.verdicts)
+    promising = tried & has_victims & state.fits & ~rejected
+
+    # Build the candidates from their pods that have to go.
     promising_state = state.restrict_to(promising)
-    order = order_for_put_back(view, promising_state.pods, promising_state.violating)
+    order = order_for_put_back(cycle.view, promising_state.pods, promising_state.violating)
     victims = Victims.from_pods(cycle, promising_state.pods[order], promising_state.violating[order])
     victims.removed = promising_state.must_go[order]
-    candidates = victims.build_candidates(
-        np.flatnonzero(promising), selection.sorts_by_importance(cycle.framework.release)
-    )
+    by_importance = selection.sorts_by_importance(cycle.framework.release)
+    candidates = victims.build_candidates(np.flatnonzero(promising), by_importance)
 
     def judge() -> FilterOutcome:
         """Judge all nodes without their evictable pods."""

@@ -329,7 +329,9 @@ def _drop_nodes_without_victims(candidates: dict[str, _Victims], extender: HTTPE
 def _build_candidates(victims_by_node: Mapping[str, _Victims], view: Fork) -> Candidates:
     """Build candidates in node order from victims by node name."""
     in_order = sorted((view.nodes.index[name], victims) for name, victims in victims_by_node.items())
-    positions = [position for _, victims in in_order for position in victims.positions]
+    positions: list[Position] = []
+    for _, victims in in_order:
+        positions += victims.positions
     sizes = [len(victims.positions) for _, victims in in_order]
     return Candidates(
         row=np.array([row for row, _ in in_order], np.int64),
