@@ -142,9 +142,11 @@ class _Search(NamedTuple):
             places = list(combination)
             distance = self._compute_mean_distance(places)
 
+            # Any combination that exists counts for the smallest distance.
             exists = self.numa.exists[:, places].all(axis=1)
             min_distance = np.where(exists, np.minimum(min_distance, distance), min_distance)
 
+            # Only a sufficient combination can be chosen.
             is_better = self._are_sufficient(places, requests) & (distance < best_distance)
             best_distance[is_better] = distance[is_better]
             is_chosen[is_better] = np.isin(np.arange(numa_node_count), places)

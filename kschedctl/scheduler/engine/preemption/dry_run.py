@@ -66,7 +66,8 @@ class DryRun:
 
         # All other nodes are candidates or were not tried.
         other_nodes = int((~self.empty & ~self.hopeless).sum()) - sum(self.rejected_counts.values()) - len(self.failed)
-        counts[NOT_HELPFUL] += other_nodes - len(self.candidates) if candidates_wanted else other_nodes
+        candidate_count = len(self.candidates) if candidates_wanted else 0
+        counts[NOT_HELPFUL] += other_nodes - candidate_count
         return +counts  # without reasons that no node has
 
     def count_nodes_for_message(self, selection: Selection, candidates_wanted: bool) -> Counter[str]:
