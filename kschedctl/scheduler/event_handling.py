@@ -436,7 +436,7 @@ class Registrations:
         return self._hints[key]
 
     def do_all_hints_skip(self, info: PodInfo, event: ClusterEvent, view: Fork) -> bool:
-        """Return whether the hints of all plugins are Skip for the pod after every change with such an event."""
+        """Return whether the hints of all plugins are Skip for the pod after every change that causes this event."""
         if event not in self._skip_predicates:
             self._skip_predicates[event] = self._find_skip_predicates(event)
         predicates = self._skip_predicates[event]

@@ -1,4 +1,4 @@
-"""The distinct PodInfos of many pods: pods that are equal in all that scheduling reads share one."""
+"""The distinct PodInfos of many pods: pods that are equal in all that scheduling reads share a PodInfo."""
 
 from __future__ import annotations
 

@@ -87,24 +87,28 @@ def run_pre_filter(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> PreF
             continue
         if not stopped:
             reached.append(plugin.name)
+
         try:
             result = results[plugin.name] = plugin.pre_filter(info, view)
         except PluginError as failure:
             if stopped:
                 continue
             raise PluginError(f'running PreFilter plugin "{plugin.name}": {failure}') from None
+
+        # Only an answer that upstream reads decides.
         if stopped or result.status.code is Code.SKIP:
             continue
         if result.status.rejected:
             status, deciding_plugin = result.status, plugin.name
             stopped = result.status.code is Code.UNRESOLVABLE
-            continue
-        if result.node_names is not None:
+        elif result.node_names is not None:
             narrowing.append(plugin.name)
             names = result.node_names if names is None else names & result.node_names
             if not names:
                 status = Status(Code.UNRESOLVABLE, (_format_node_name_conflict(narrowing),))
-                deciding_plugin, stopped = "", True
+                deciding_plugin = ""  # the framework decides
+                stopped = True
+
     return PreFilterOutcome(
         results, status, plugin=deciding_plugin, reached=tuple(reached), node_names=names, narrowed_by=tuple(narrowing)
     )

@@ -299,7 +299,7 @@ class QueuePlugins:
         return self._interested[key]
 
     def is_registered(self, event: ClusterEvent) -> bool:
-        """Return whether any plugin of any profile registered for such events."""
+        """Return whether any plugin of any profile registered for this kind of event."""
         if event not in self._registered:
             self._registered[event] = any(
                 registrations.find_hints(plugin, event)

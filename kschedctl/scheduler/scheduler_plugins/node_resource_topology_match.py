@@ -95,32 +95,33 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
         With the cache, nodes with pods of another scheduler that the topology does not count are rejected, too.
         """
         numa = self._get_numa_nodes(view)
-        quality = compute_qos_class(info.pod)
+        qos_class = compute_qos_class(info.pod)
         if not self._needs_numa_nodes(info):
             return
-        remaining = dict(numa.available)
-        single = numa.single
+        is_single = numa.single
         if self.cache:
             foreign = self.cache.get_published_pods(view).foreign
             yield Rejection(foreign, Code.UNSCHEDULABLE, INVALID)
-            single = single & ~foreign
+            is_single = is_single & ~foreign
 
         # Reject nodes that align each container by itself, container by container.
-        undecided = single & ~numa.by_pod
+        remaining = dict(numa.available)
+        undecided = is_single & ~numa.by_pod
         for kind, requests in _list_container_demands(info):
-            fits = _find_fitting_numa_nodes(requests, numa, remaining, view, quality)
+            fits = _find_fitting_numa_nodes(requests, numa, remaining, view, qos_class)
             rejected = undecided & ~fits.any(axis=1)
             if rejected.any():
                 undecided = undecided & ~rejected
                 yield self._build_rejection(rejected, f"cannot align {kind}", requests, numa)
             if kind is ContainerKind.APP:  # upstream subtracts only what app containers take
-                _subtract_requests(requests, fits, remaining, quality)
+                _subtract_requests(requests, fits, remaining, qos_class)
 
         # Reject nodes that align the pod as a whole.
         if numa.by_pod.any():
             requests = sum_effective_requests(info.pod)
-            fits = _find_fitting_numa_nodes(requests, numa, numa.available, view, quality)
-            yield self._build_rejection(single & numa.by_pod & ~fits.any(axis=1), "cannot align pod", requests, numa)
+            fits = _find_fitting_numa_nodes(requests, numa, numa.available, view, qos_class)
+            rejected = is_single & numa.by_pod & ~fits.any(axis=1)
+            yield self._build_rejection(rejected, "cannot align pod", requests, numa)
 
     def _build_rejection(self, rejected: Bools, reason: str, requests: Requests, numa: NumaNodes) -> Rejection:
         """Build a rejection whose fact compares the requests with the NUMA nodes."""

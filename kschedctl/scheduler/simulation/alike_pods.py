@@ -112,9 +112,10 @@ class AlikePods:
     ) -> tuple[Rows | TiedRows, int]:
         """Return the rows that share the highest score, and the number of feasible rows.
 
-        There are no rows if no node can ever be feasible for such pods. `info` is the pod's own PodInfo, which may have
-        other claims than the first of the identical pods. The pods in `nominated`, which are nominated ahead of this
-        one, count as placed. With `sampling`, only part of the nodes is searched. Raises PluginError if a plugin fails.
+        There are no rows if no node can ever be feasible for the identical pods. `info` is the pod's own PodInfo, which
+        may have other claims than the first of the identical pods. The pods in `nominated`, which are nominated ahead
+        of this one, count as placed. With `sampling`, only part of the nodes is searched. Raises PluginError if a
+        plugin fails.
         """
         if self.hopeless:
             return NO_ROWS, 0
@@ -166,8 +167,8 @@ class AlikePods:
     def _find_grouped_ranking(self) -> GroupedRanking | None:
         """Return the ranking of nodes in groups, or None if nodes have to be judged one by one.
 
-        The ranking is built for the GROUPING_THRESHOLD-th such pod, and given up if there are too many groups. Raises
-        PluginError if a plugin fails.
+        The ranking is built for the GROUPING_THRESHOLD-th of the identical pods, and given up if there are too many
+        groups. Raises PluginError if a plugin fails.
         """
         if self.view.group_since is not None:  # in the cycle of a pod group, plugins count other pods
             return None
@@ -182,7 +183,7 @@ class AlikePods:
 
     @property
     def _consulted_plugins(self) -> ConsultedPlugins:
-        """The plugins that have to be asked about such pods, together with the raw scores that never change."""
+        """The plugins that have to be asked about the identical pods, with the raw scores that never change."""
         fixed = [FixedScores(plugin, state, raw, self._get_weight(plugin)) for plugin, state, raw in self.fixed_scores]
         scorers = [scorer for scorer, _ in self.changing_scores]
         return ConsultedPlugins(
@@ -203,7 +204,7 @@ class AlikePods:
     def score_feasible_rows(self, info: PodInfo) -> tuple[Rows, Scores]:
         """Return the feasible rows and the pod's scores there, without scores that are equal on all rows.
 
-        Both are empty if no node can ever be feasible for such pods. Raises PluginError if a plugin fails.
+        Both are empty if no node can ever be feasible for the identical pods. Raises PluginError if a plugin fails.
         """
         if self.hopeless:
             return NO_ROWS, np.zeros(0, np.int64)
@@ -257,7 +258,7 @@ class AlikePods:
         return rows, total
 
     def find_feasible_mask(self) -> Bools | None:
-        """Return a mask (N,) of the nodes on which such pods fit now.
+        """Return a mask (N,) of the nodes on which the identical pods fit now.
 
         Return None if the answer depends on pods on other nodes or on the pod's claims.
         """
@@ -275,7 +276,7 @@ class AlikePods:
         return np.where(crowded, INFEASIBLE, local) if crowded.any() else local
 
     def certainly_fits(self, row: int, nominated: Delta) -> bool:
-        """Return whether such a pod certainly fits on a row, even with the pods in `nominated` ahead of it.
+        """Return whether one of the identical pods certainly fits on a row, even with the pods in `nominated` ahead.
 
         False means that this quick check cannot tell, so that a full cycle is needed.
         """
@@ -317,7 +318,7 @@ class AlikePods:
     # -- filters -------------------------------------------------------------------------------------------------
 
     def _iter_lasting_filters(self, pre_filter: PreFilterOutcome) -> Iterator[FilterPlugin]:
-        """Yield the Filter plugins whose verdict about such pods never changes."""
+        """Yield the Filter plugins whose verdict about the identical pods never changes."""
         for plugin in self._list_plugins("filter"):
             result = pre_filter.results.get(plugin.name)
             if offers(plugin, FilterPlugin) and _get_answer_reads(plugin, result) is Reads.NODES:
@@ -348,7 +349,7 @@ class AlikePods:
     # -- scores --------------------------------------------------------------------------------------------------
 
     def _split_score_plugins(self) -> _ScorePlugins:
-        """Split the Score plugins by how often they have to be asked about such pods.
+        """Split the Score plugins by how often they have to be asked about the identical pods.
 
         Plugins that read only a node's own row are left out, since `local` has their scores. Raises PluginError if a
         plugin fails.
@@ -379,9 +380,9 @@ class AlikePods:
 
 
 def _get_answer_reads(plugin: Plugin, result: PreFilterResult | PreScoreResult | None) -> Reads:
-    """Return what a plugin's answer about such pods depends on.
+    """Return what a plugin's answer about the identical pods depends on.
 
-    A result may narrow the plugin's declaration from all pods to nodes, but never to a node's own row.
+    The answer may narrow the plugin's declaration from all pods to nodes, but never to a node's own row.
     """
     if get_reads(plugin) is Reads.OWN_ROW:
         return Reads.OWN_ROW

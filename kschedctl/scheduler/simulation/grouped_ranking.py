@@ -106,7 +106,7 @@ class RowAnswers:
         return cls(consulted, verdicts, scores)
 
     def find_rejected(self, rows: Rows) -> Bools:
-        """Return a mask (F,) of those of the given rows that at least one filter rejects."""
+        """Return a mask (F,) of the given rows that at least one filter rejects."""
         rejected = np.zeros(len(rows), np.bool_)
         for verdicts in self.verdicts:
             rejected |= verdicts.rejected(rows)
@@ -250,7 +250,7 @@ class GroupedRanking:
         return NO_ROWS
 
     def _find_rejected(self, rows: Rows) -> Bools:
-        """Return a mask (F,) of those of the given rows that the filters or the pod's own rejections exclude."""
+        """Return a mask (F,) of the given rows that the filters or the pod's own rejections exclude."""
         rejected = self.answers.find_rejected(rows)
         return rejected | self.rejections.rejected(rows) if self.rejections else rejected
 
@@ -303,7 +303,7 @@ class RejectedRows:
         return self.mask
 
     def rejected(self, rows: Rows) -> Bools:
-        """Return a mask (F,) of those of the given rows that are rejected."""
+        """Return a mask (F,) of the given rows that are rejected."""
         is_rejected: Bools = self.mask.take(rows) > 0
         return is_rejected
 

@@ -1,4 +1,4 @@
-"""Verdicts and scores of the plugins that only read a node's own row, kept up to date along the trail.
+"""Verdicts and scores of the plugins that only read a node's own row, kept up to date as pods move.
 
 Pods with the same requests share them.
 """
@@ -96,9 +96,10 @@ class LocalScores:
     def bring_up_to_date(self, tied: Rows | TiedRows, alone: bool = True) -> None:
         """Bring the scores up to date after moves.
 
-        If such a pod came to a node, the scores of nodes that the next such pods may get are computed ahead. `tied` are
-        the nodes that were best when the latest such pod was placed, so the next one may go there. With `alone`, pods
-        on other nodes do not matter to such pods, so that it pays to compute more scores ahead.
+        If a pod with these requests came to a node, the scores of nodes that the next of these pods may get are
+        computed ahead. `tied` are the nodes that were best when the latest of these pods was placed, so the next one
+        may go there. With `alone`, pods on other nodes do not matter to these pods, so that it pays to compute more
+        scores ahead.
         """
         trail = self.view.trail
         previously_seen = self.seen
@@ -123,7 +124,7 @@ class LocalScores:
             self._store_scores(rows, self._compute_scores(rows))
 
     def fits(self, row: int) -> bool:
-        """Return whether such a pod fits on one row now, even if the scores are not up to date."""
+        """Return whether a pod with these requests fits on one row now, even if the scores are not up to date."""
         if self.view.touched[row] <= self.seen:
             return bool(self.scores[row] >= 0)
         return not self._find_rejected(NO_CHANGE, OwnRows(self.view, np.array([row])))[0]
@@ -185,7 +186,7 @@ class LocalScores:
         crowded.rejected[row], *crowded.ahead[row] = answers
 
     def _compute_crowded_ahead(self, crowded: Crowded, row: int) -> list[bool]:
-        """Return whether the node rejects the pod now, and once 1, 2, … LOOKAHEAD more such pods are placed there."""
+        """Return whether the node rejects the pod now, and after 1, 2, … LOOKAHEAD more pods like it came there."""
         added_pods = np.arange(LOOKAHEAD + 1)
         rows = np.full(LOOKAHEAD + 1, row)
 
@@ -200,14 +201,14 @@ class LocalScores:
         return answers
 
     def _find_rejected(self, nominated: Delta, rows: OwnRows) -> Bools:
-        """Return a mask (M,) of the rows that reject such a pod, counting the pods nominated there."""
+        """Return a mask (M,) of the rows that reject a pod with these requests, counting the pods nominated there."""
         rejected = self._mask_closed_rows(rows.rows)
         for plugin, state in self.filters:
             rejected |= find_nodes_rejected_by_filter(plugin, self.info, rows, state, nominated)
         return rejected
 
     def _use_precomputed_score(self, row: int) -> bool:
-        """Replace the score of a row, to which one such pod came, by the score that was computed ahead.
+        """Replace the score of a row, to which a pod with these requests came, by the score that was computed ahead.
 
         Return False if there is none.
         """
@@ -219,7 +220,7 @@ class LocalScores:
         return True
 
     def _predict_next_rows(self, latest: int, tied: Rows | TiedRows) -> Rows:
-        """Return the nodes to which such pods may come next.
+        """Return the nodes to which the next pods with these requests may come.
 
         These are the latest node and, after MANY_PODS pods, all tied nodes whose next scores are not known yet.
         """
@@ -229,7 +230,7 @@ class LocalScores:
         return np.append(rows[self.step[rows] == LOOKAHEAD], latest)
 
     def _precompute_scores(self, rows: Rows, next_rows: Rows, pods: int) -> None:
-        """Compute and store the scores of `rows` now, and the scores of `next_rows` after more such pods.
+        """Compute and store the scores of `rows` now, and the scores of `next_rows` after more pods like these.
 
         The latter are computed for 1 to `pods` more pods on the node.
         """
@@ -246,14 +247,14 @@ class LocalScores:
         self.step[rows] = LOOKAHEAD
 
     def _mask_closed_rows(self, rows: Rows) -> Bools:
-        """Return a mask (M,) of those of the given rows that are closed, so that they accept no more pods."""
+        """Return a mask (M,) of the given rows that are closed, so that they accept no more pods."""
         closed = self.view.closed
         if closed is None:
             return np.zeros(len(rows), np.bool_)
         return closed.mask[rows]
 
     def _compute_scores(self, rows: Rows, added_pods: Rows | None = None) -> Scores:
-        """Compute the scores of the rows, each with as many more such pods on it as its entry in `added_pods`.
+        """Compute the scores of the rows, each after as many more pods like these came to it as `added_pods` says.
 
         Rows that reject the pod score INFEASIBLE.
         """

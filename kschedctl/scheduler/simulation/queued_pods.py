@@ -403,7 +403,7 @@ class _SharedQueuePlugins(QueuePlugins):
         return sorted(woken)
 
     def _find_listening_infos(self, info_numbers: Set[int], event: ClusterEvent) -> Set[int]:
-        """Return the numbers of all PodInfos, checked so far, to which such events may matter.
+        """Return the numbers of all PodInfos, checked so far, to which events of this kind may matter.
 
         Each of `info_numbers` is checked only once.
         """
@@ -415,7 +415,7 @@ class _SharedQueuePlugins(QueuePlugins):
         return listeners.affected
 
     def _do_all_hints_skip(self, number: int, event: ClusterEvent) -> bool:
-        """Return whether the queueing hints of all plugins skip pods of this PodInfo after such events."""
+        """Return whether the queueing hints of all plugins skip pods of this PodInfo after events of this kind."""
         info = self._view.pods.infos[number]
         return self._scheduler.get_registrations(info.spec.scheduler_name).do_all_hints_skip(info, event, self._view)
 

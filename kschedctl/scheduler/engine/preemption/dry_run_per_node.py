@@ -168,7 +168,7 @@ class _Trial:
         return replace(state, tried=nodes, fits=fits, pods=pods, node=node, violating=violating, must_go=must_go)
 
     def find_nodes_with_violations(self, nodes: Bools) -> Bools:
-        """Return a mask (N,) of those of the given nodes that have a pod whose eviction violates a PDB."""
+        """Return a mask (N,) of the given nodes that have a pod whose eviction violates a PDB."""
         guarded = np.zeros(len(nodes), np.bool_)
         budgets = get_budgets(self.view)
         if budgets.has_budgets:

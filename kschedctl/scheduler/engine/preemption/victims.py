@@ -137,7 +137,7 @@ class Judge(NamedTuple):
     """(N,): the nodes that matter."""
 
     def find_rejected(self, delta: Delta, rows: Rows) -> Bools:
-        """Return a mask (M,) of those of the given rows that the filters reject under a hypothesis.
+        """Return a mask (M,) of the given rows that the filters reject under a hypothesis.
 
         Raises PluginError if a plugin fails.
         """
