@@ -185,7 +185,7 @@ class FilterOutcome:
             mask |= verdict.failed & reported
         return mask
 
-    def count_reasons(self, nodes: Bools) -> Counter[str]:
+    def count_nodes_by_reason(self, nodes: Bools) -> Counter[str]:
         """Count the nodes in the mask `nodes` (N,) by the reason that upstream reports for them."""
         counts: Counter[str] = Counter()
         for _, verdict, reported in self.iter_reported_verdicts():

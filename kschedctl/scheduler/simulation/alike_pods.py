@@ -133,7 +133,7 @@ class AlikePods:
         needs_plugins = self.changing_filters or self.fixed_scores or self.changing_scores or self.claims
         if not (sampling or needs_plugins):
             if nominated:
-                local = self._exclude_crowded(local, nominated)
+                local = self._exclude_crowded_nodes(local, nominated)
             feasible_count = int(np.count_nonzero(local >= 0))
             self.best_rows = (local == local.max()).nonzero()[0] if feasible_count else NO_ROWS
             return self.best_rows, feasible_count
@@ -157,9 +157,9 @@ class AlikePods:
         if nominated:
             if self.changing_filters:  # their verdicts with the nominated pods placed depend on other nodes
                 return None
-            rejected = self.local.find_crowded(nominated, self.info.priority)
+            rejected = self.local.find_crowded_nodes(nominated, self.info.priority)
         if self.claims:
-            rejected = self.claims.find_rejected(info, nominated) | rejected
+            rejected = self.claims.find_rejected_nodes(info, nominated) | rejected
             if not self.claims.are_scores_zero(info):
                 return None
         return ranking.find_best_rows(rejected)
@@ -233,15 +233,15 @@ class AlikePods:
             rejected |= ranking.find_rows_rejected_by_filters()
         elif answers and not nominated:
             fitting = (~rejected).nonzero()[0]
-            rejected[fitting] = answers.find_rejected(fitting)
+            rejected[fitting] = answers.find_rejected_rows(fitting)
         else:
             for plugin in self.changing_filters:
                 pre_filter_result = plugin.run_pre_filter(self.info, self.view)
                 rejected |= find_rejected_nodes(plugin, pre_filter_result, self.info, self.view, nominated)
         if self.claims:
-            rejected |= self.claims.find_rejected(info, nominated)
+            rejected |= self.claims.find_rejected_nodes(info, nominated)
         if nominated:
-            rejected |= self.local.find_crowded(nominated, self.info.priority)
+            rejected |= self.local.find_crowded_nodes(nominated, self.info.priority)
 
         # Score the remaining nodes in the same way.
         rows = self._select_rows_to_score(rejected, sampling)
@@ -270,9 +270,9 @@ class AlikePods:
         scores = self.local.scores if self.always is None else self.local.scores + self.always
         return np.asarray(scores >= 0)
 
-    def _exclude_crowded(self, local: Scores, nominated: Delta) -> Scores:
+    def _exclude_crowded_nodes(self, local: Scores, nominated: Delta) -> Scores:
         """Return the scores with INFEASIBLE on nodes that have no room beside the pods nominated ahead."""
-        crowded = self.local.find_crowded(nominated, self.info.priority)
+        crowded = self.local.find_crowded_nodes(nominated, self.info.priority)
         return np.where(crowded, INFEASIBLE, local) if crowded.any() else local
 
     def certainly_fits(self, row: int, nominated: Delta) -> bool:

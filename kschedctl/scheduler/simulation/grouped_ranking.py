@@ -105,7 +105,7 @@ class RowAnswers:
             return None
         return cls(consulted, verdicts, scores)
 
-    def find_rejected(self, rows: Rows) -> Bools:
+    def find_rejected_rows(self, rows: Rows) -> Bools:
         """Return a mask (F,) of the given rows that at least one filter rejects."""
         rejected = np.zeros(len(rows), np.bool_)
         for verdicts in self.verdicts:
@@ -211,7 +211,7 @@ class GroupedRanking:
         # Drop the groups whose example is rejected.
         rows = groups.example[feasible]
         if self.verdicts or self.rejections:
-            rejected_groups = self._find_rejected(rows)
+            rejected_groups = self._find_rejected_rows(rows)
             if rejected_groups.any():
                 feasible, rows = feasible[~rejected_groups], rows[~rejected_groups]
             if not len(feasible):
@@ -249,9 +249,9 @@ class GroupedRanking:
         self.groups = self._build_groups()
         return NO_ROWS
 
-    def _find_rejected(self, rows: Rows) -> Bools:
+    def _find_rejected_rows(self, rows: Rows) -> Bools:
         """Return a mask (F,) of the given rows that the filters or the pod's own rejections exclude."""
-        rejected = self.answers.find_rejected(rows)
+        rejected = self.answers.find_rejected_rows(rows)
         return rejected | self.rejections.rejected(rows) if self.rejections else rejected
 
     def find_rows_rejected_by_filters(self) -> Bools:
@@ -261,7 +261,7 @@ class GroupedRanking:
         """
         groups, feasible = self.groups, self.groups.feasible_groups
         by_group = np.zeros(len(groups), np.bool_)
-        by_group[feasible] = self.answers.find_rejected(groups.example[feasible])
+        by_group[feasible] = self.answers.find_rejected_rows(groups.example[feasible])
         return by_group.take(groups.group)
 
     def score_rows(self, rows: Rows) -> Scores | int:

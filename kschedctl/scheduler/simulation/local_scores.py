@@ -127,9 +127,9 @@ class LocalScores:
         """Return whether a pod with these requests fits on one row now, even if the scores are not up to date."""
         if self.view.touched[row] <= self.seen:
             return bool(self.scores[row] >= 0)
-        return not self._find_rejected(NO_CHANGE, OwnRows(self.view, np.array([row])))[0]
+        return not self._find_rejecting_rows(NO_CHANGE, OwnRows(self.view, np.array([row])))[0]
 
-    def find_crowded(self, nominated: Delta, priority: int) -> Bools:
+    def find_crowded_nodes(self, nominated: Delta, priority: int) -> Bools:
         """Return a mask (N,) of the nodes that reject a pod of this priority because of pods nominated ahead of it.
 
         The answer is cached by priority, and only nodes on which pods moved are judged again.
@@ -137,7 +137,7 @@ class LocalScores:
         crowded = self._crowded.get(priority)
         trail_length = len(self.view.trail)
         if crowded is None or crowded.nominated is not nominated:
-            crowded = self._crowded[priority] = self._recompute_crowded(nominated, crowded)
+            crowded = self._crowded[priority] = self._recompute_crowded_nodes(nominated, crowded)
         elif crowded.seen != trail_length:
             if trail_length - crowded.seen == 1:
                 self._update_crowded_row(crowded, *self.view.trail.latest)
@@ -146,7 +146,7 @@ class LocalScores:
             crowded.seen = trail_length
         return crowded.rejected
 
-    def _recompute_crowded(self, nominated: Delta, previous: Crowded | None) -> Crowded:
+    def _recompute_crowded_nodes(self, nominated: Delta, previous: Crowded | None) -> Crowded:
         """Compute which nodes are crowded by these nominated pods.
 
         Nodes that have the same nominated pods as in `previous`, and on which no pod moved since, keep their answers.
@@ -156,19 +156,21 @@ class LocalScores:
         rejected = np.zeros_like(has_nominations)
         to_compute = has_nominations
         if previous is not None:
-            has_other_nominations = nominated.find_differing(previous.nominated, len(has_nominations))
+            has_other_nominations = nominated.find_differing_nodes(previous.nominated, len(has_nominations))
             is_unchanged = ~has_other_nominations & (self.view.touched <= previous.seen)
             rejected = previous.rejected & has_nominations & is_unchanged
             to_compute = has_nominations & ~is_unchanged
         rows = np.flatnonzero(to_compute)
-        rejected[rows] = self._find_rejected(nominated.restrict_to(rows), OwnRows(self.view, rows))
+        rejected[rows] = self._find_rejecting_rows(nominated.restrict_to(rows), OwnRows(self.view, rows))
         return Crowded(nominated, has_nominations, rejected, len(self.view.trail))
 
     def _update_crowded_rows(self, crowded: Crowded) -> None:
         """Judge the nodes on which pods moved again, after several moves."""
         rows = np.flatnonzero(crowded.has_nominations & (self.view.touched > crowded.seen))
         if len(rows):
-            crowded.rejected[rows] = self._find_rejected(crowded.nominated.restrict_to(rows), OwnRows(self.view, rows))
+            crowded.rejected[rows] = self._find_rejecting_rows(
+                crowded.nominated.restrict_to(rows), OwnRows(self.view, rows)
+            )
             crowded.ahead.clear()
 
     def _update_crowded_row(self, crowded: Crowded, row: int, number: int, sign: int) -> None:
@@ -197,10 +199,12 @@ class LocalScores:
             np.tile(nominated_there.info, LOOKAHEAD + 1),
             np.tile(nominated_there.sign, LOOKAHEAD + 1),
         )
-        answers: list[bool] = self._find_rejected(repeated, OwnRows(self.view, rows, added_pods, self.number)).tolist()
+        answers: list[bool] = self._find_rejecting_rows(
+            repeated, OwnRows(self.view, rows, added_pods, self.number)
+        ).tolist()
         return answers
 
-    def _find_rejected(self, nominated: Delta, rows: OwnRows) -> Bools:
+    def _find_rejecting_rows(self, nominated: Delta, rows: OwnRows) -> Bools:
         """Return a mask (M,) of the rows that reject a pod with these requests, counting the pods nominated there."""
         rejected = self._mask_closed_rows(rows.rows)
         for plugin, state in self.filters:

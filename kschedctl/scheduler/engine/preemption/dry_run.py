@@ -61,7 +61,7 @@ class DryRun:
         """
         counts = Counter(self.rejected_counts) + Counter(self.failed.values())
         if self.hopeless.any():
-            counts += self.outcome_without_victims.count_reasons(self.hopeless)
+            counts += self.outcome_without_victims.count_nodes_by_reason(self.hopeless)
         counts[NO_VICTIMS] += int(self.empty.sum())
 
         # All other nodes are candidates or were not tried.
@@ -123,7 +123,7 @@ def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
 
     # The selection may reject further nodes.
     rejected_counts: dict[str, int] = {}
-    if rejection := selection.find_rejected(victims.pod):
+    if rejection := selection.find_rejected_nodes(victims.pod):
         reason, rejected = rejection
         rejected_counts[reason] = int((promising & rejected).sum())
         promising = promising & ~rejected
