@@ -14,7 +14,7 @@ import numpy as np
 from kschedctl.api.arrays import Bools, Counts, Ints, Rows
 from kschedctl.api.labels import SelectorError, selector_from_api
 from kschedctl.descheduling.arguments import RemovePodsViolatingInterPodAntiAffinityArgs
-from kschedctl.descheduling.node_fit import get_anti_affinity_terms, match_infos
+from kschedctl.descheduling.node_fit import find_infos_matching_term, get_anti_affinity_terms
 from kschedctl.descheduling.plugin import DeschedulerPlugin
 
 
@@ -28,12 +28,15 @@ class RepellingTerm:
         self._counts: Counts = np.zeros(int(domains.max(initial=-1)) + 1, np.int64)
 
     def add_to_counts(self, info_numbers: Rows, rows: Rows | Ints, step: int = 1) -> None:
-        """Add ``step`` for each matching pod, given the pods' infos and rows."""
+        """Add ``step`` to the domain's count for each pod that matches the term.
+
+        The pods are given by the numbers of their PodInfos and the rows of their nodes.
+        """
         matches = self.matching[info_numbers]
         np.add.at(self._counts, self._domains[rows[matches]], step)
 
     def count_other_pods(self, row: int) -> int:
-        """Return how many other pods the term matches in the domain of a pod's node."""
+        """Return how many pods other than the term's own pod the term matches in the domain of the node in a row."""
         return int(self._counts[self._domains[row]]) - self.matches_itself
 
 
@@ -43,63 +46,64 @@ class RemovePodsViolatingInterPodAntiAffinity(DeschedulerPlugin[RemovePodsViolat
     name = "RemovePodsViolatingInterPodAntiAffinity"
 
     def run(self) -> None:
-        """Evict the repelled pods."""
+        """Evict the pods that other pods repel, node by node."""
         self.evict_node_by_node(self._iter_repelled_pods())
 
     def _iter_repelled_pods(self) -> Iterator[int]:
-        """Yield the pods that other pods repel. Pods evicted in the meantime no longer repel others."""
+        """Yield the positions of pods that other pods repel. Pods that the caller evicts no longer repel others."""
         for position in self._find_candidates().tolist():
             row = int(self.view.node[position])
             info_number = int(self.seen.info[position])
             if any(term.count_other_pods(row) > 0 for term in self._get_terms(info_number)):
                 yield position
-                # the caller may have evicted the pod before it asked for the next one
+                # the caller may have evicted the pod before it requested the next one
                 if self.seen.evicted[position]:
                     self._remove_from_counts(position)
 
     def _find_candidates(self) -> Rows:
-        """Return the positions of the evictable pods with anti-affinity, sorted by node, then by priority."""
+        """Return the positions of the evictable pods with required anti-affinity, sorted by node, then by priority."""
         has_terms = self.seen.select_infos(lambda pod: bool(get_anti_affinity_terms(pod)))
-        positions = self.seen.sort_by_priority(self.find_evictable_pods(has_terms & self._selected))
+        positions = self.seen.sort_by_priority(self.find_evictable_pods(has_terms & self._selected_infos))
         return positions[np.argsort(self.view.node[positions], kind="stable")]
 
     @cached_property
-    def _selected(self) -> Bools:
-        """The infos that the plugin considers, as a mask (T,), one per info. Only their pods repel and are repelled."""
+    def _selected_infos(self) -> Bools:
+        """The PodInfos that the plugin considers, as a (T,) mask. Only their pods repel and are repelled."""
         return self.seen.match_infos(self.arguments.namespaces, self.arguments.label_selector)
 
     @cached_property
     def _counted_positions(self) -> Rows:
         """The positions of the considered pods on ready nodes that had not been evicted at the first access."""
-        is_counted = self.seen.on_ready_nodes & self._selected[self.seen.info] & ~self.seen.evicted
+        is_counted = self.seen.on_ready_nodes & self._selected_infos[self.seen.info] & ~self.seen.evicted
         return np.flatnonzero(is_counted)
 
     @cached_property
     def _terms_by_info(self) -> dict[int, list[RepellingTerm]]:
-        """A cache, empty at first: info number -> the terms of its pods."""
+        """The cache of ``_get_terms``: number of a PodInfo -> the terms of its pods."""
         return {}
 
     def _get_terms(self, info_number: int) -> list[RepellingTerm]:
-        """Return the cached terms of an info's pods."""
+        """Return the required anti-affinity terms of a PodInfo, with up-to-date counts. They are built on first use."""
         if info_number not in self._terms_by_info:
             self._terms_by_info[info_number] = list(self._iter_repelling_terms(info_number))
         return self._terms_by_info[info_number]
 
     def _iter_repelling_terms(self, info_number: int) -> Iterator[RepellingTerm]:
-        """Yield the anti-affinity terms of the pods with this info, with the matching pods in each domain.
+        """Yield the required anti-affinity terms of a PodInfo, with the number of matching pods in each domain.
 
-        Stop at the first term with an invalid selector. Each node without the topology label is a domain of its own.
+        Stop at the first term with an invalid selector. Each node without the topology label is a domain by itself.
         """
         pod = self.seen.infos[info_number].pod
         nodes = self.view.nodes
         remaining = self._counted_positions[~self.seen.evicted[self._counted_positions]]
         for affinity_term in get_anti_affinity_terms(pod):
             try:
-                matching = match_infos(self.seen, affinity_term, pod, selector_from_api(affinity_term.label_selector))
+                selector = selector_from_api(affinity_term.label_selector)
             except SelectorError:
                 return
+            matching = find_infos_matching_term(self.seen, affinity_term, pod, selector)
             codes = nodes.label(affinity_term.topology_key).codes.astype(np.int64)
-            # Codes above those of the label's values, a different one for each node
+            # Nodes without the label get codes above the codes of the label's values, a different code for each node.
             single_node_domains = codes.max(initial=-1) + 1 + np.arange(len(codes))
             term = RepellingTerm(matching, np.where(codes < 0, single_node_domains, codes), info_number)
             term.add_to_counts(self.seen.info[remaining], self.view.node[remaining])

@@ -52,20 +52,20 @@ class PluginArguments(Struct, frozen=True):
     kind: str = ""
 
     def validate(self) -> Iterator[ArgumentError]:
-        """Yield the errors for which upstream rejects the arguments."""
+        """Yield the errors for which upstream rejects the arguments. By default, there are none."""
         yield from ()
 
     def with_defaults(self) -> Self:
-        """Return the arguments with upstream's defaults."""
+        """Return the arguments with upstream's defaults for missing values. Most plugins need none."""
         return self
 
     def iter_unreplayed(self) -> Iterator[str]:
-        """Yield descriptions of arguments that cannot be replayed."""
+        """Yield descriptions of arguments that cannot be replayed. By default, all can be."""
         yield from ()
 
     @property
     def reads_containers(self) -> bool:
-        """Whether the arguments depend on container states."""
+        """Whether the arguments depend on container states. Most plugins' arguments do not."""
         return False
 
 
@@ -76,7 +76,7 @@ class SelectingArguments(PluginArguments, frozen=True):
     label_selector: LabelSelector | None = None
 
     def validate(self) -> Iterator[ArgumentError]:
-        """Yield the errors for which upstream rejects the arguments."""
+        """Yield the errors in the namespaces and the label selector."""
         yield from validate_include_exclude("namespaces", self.namespaces)
         yield from validate_selector("labelSelector", self.label_selector)
 
@@ -135,7 +135,7 @@ class DefaultEvictorArgs(PluginArguments, frozen=True):
 
     @property
     def protections(self) -> frozenset[str]:
-        """The pod protections in force, from ``podProtections`` or else from the older fields."""
+        """The names of the pod protections in force, from ``podProtections`` or else from the older fields."""
         configured = self.pod_protections
         if configured.extra_enabled or configured.default_disabled:
             defaults = frozenset(DEFAULT_PROTECTIONS) - set(configured.default_disabled)
@@ -152,7 +152,7 @@ class DefaultEvictorArgs(PluginArguments, frozen=True):
 
     @property
     def protected_storage_classes(self) -> frozenset[str]:
-        """The storage classes that protect pods, or an empty set for all classes."""
+        """The storage classes whose claims protect pods, or an empty set if all classes do."""
         config = self.pod_protections.config
         if config is None or config.pods_with_pvc is None:
             return frozenset()
@@ -160,11 +160,11 @@ class DefaultEvictorArgs(PluginArguments, frozen=True):
 
     @property
     def min_age_seconds(self) -> float | None:
-        """The minimum age of a pod, or None without one. Raises InputError for an invalid duration."""
+        """The minimum age of a pod in seconds, or None if there is none. Raises InputError for an invalid duration."""
         return None if self.min_pod_age is None else parse_duration(self.min_pod_age)
 
     def validate(self) -> Iterator[ArgumentError]:
-        """Yield the errors for which upstream rejects the arguments."""
+        """Yield the errors for which upstream rejects the arguments of DefaultEvictor."""
         threshold = self.priority_threshold
         if threshold is not None and threshold.value is not None and threshold.name:
             yield ArgumentError("priorityThreshold", "only one of value and name can be set")
@@ -181,11 +181,15 @@ class DefaultEvictorArgs(PluginArguments, frozen=True):
             yield ArgumentError("minPodAge", error.what)
 
     def _validate_protections(self) -> Iterator[ArgumentError]:
-        """Yield the errors in ``podProtections``, also together with the older fields."""
+        """Yield the errors in ``podProtections``, and an error if it is combined with the older fields."""
         protections = self.pod_protections
         older_fields = (
-            *(self.evict_local_storage_pods, self.evict_daemon_set_pods, self.evict_system_critical_pods),
-            *(self.ignore_pvc_pods, self.evict_failed_bare_pods, self.ignore_pods_without_pdb),
+            self.evict_local_storage_pods,
+            self.evict_daemon_set_pods,
+            self.evict_system_critical_pods,
+            self.evict_failed_bare_pods,
+            self.ignore_pvc_pods,
+            self.ignore_pods_without_pdb,
         )
         if any(older_fields) and (protections.extra_enabled or protections.default_disabled):
             yield ArgumentError(
@@ -203,7 +207,7 @@ class RemovePodsViolatingNodeAffinityArgs(SelectingArguments, frozen=True):
     node_affinity_type: tuple[str, ...] = ()
 
     def validate(self) -> Iterator[ArgumentError]:
-        """Yield the errors for which upstream rejects the arguments."""
+        """Yield an error if no type of node affinity is set, and the errors in the selection of pods."""
         if not self.node_affinity_type:
             yield ArgumentError("nodeAffinityType", "must be set")
         yield from super().validate()
@@ -217,7 +221,7 @@ class RemovePodsViolatingNodeTaintsArgs(SelectingArguments, frozen=True):
     included_taints: tuple[str, ...] | None = None
 
     def validate(self) -> Iterator[ArgumentError]:
-        """Yield the errors for which upstream rejects the arguments."""
+        """Yield an error if taints are both included and excluded, and the errors in the selection of pods."""
         if self.excluded_taints and self.included_taints:
             yield ArgumentError("includedTaints", "cannot be combined with excludedTaints")
         yield from super().validate()
@@ -234,7 +238,7 @@ class RemovePodsViolatingTopologySpreadConstraintArgs(SelectingArguments, frozen
     topology_balance_node_fit: bool = True
 
     def validate(self) -> Iterator[ArgumentError]:
-        """Yield the errors for which upstream rejects the arguments."""
+        """Yield the errors in the constraint types and in the selection of pods."""
         yield from validate_choices("constraints", self.constraints, ("DoNotSchedule", "ScheduleAnyway"), unique=False)
         yield from super().validate()
 
@@ -246,7 +250,7 @@ class RemoveDuplicatesArgs(PluginArguments, frozen=True):
     exclude_owner_kinds: tuple[str, ...] = ()
 
     def validate(self) -> Iterator[ArgumentError]:
-        """Yield the errors for which upstream rejects the arguments."""
+        """Yield an error if namespaces are both included and excluded."""
         yield from validate_include_exclude("namespaces", self.namespaces)
 
 
@@ -270,7 +274,7 @@ class MetricsUtilization(Struct, frozen=True):
     prometheus: PrometheusQuery | None = None
 
     def validate(self) -> Iterator[ArgumentError]:
-        """Yield the errors for which upstream rejects the configuration."""
+        """Yield the errors for which upstream rejects the source: a contradiction, or a missing query."""
         if self.source == "KubernetesMetrics" and (self.metrics_server or self.prometheus is not None):
             yield ArgumentError("metricsUtilization.source", "KubernetesMetrics excludes metricsServer and prometheus")
         if self.source == "Prometheus" and not (self.prometheus and self.prometheus.query):
@@ -285,14 +289,14 @@ class UtilizationArguments(PluginArguments, frozen=True):
     evictable_namespaces: NamespaceChoice | None = None
 
     def validate(self) -> Iterator[ArgumentError]:
-        """Yield the errors for which upstream rejects the arguments."""
+        """Yield the errors in the thresholds, and an error if namespaces are included."""
         if self.evictable_namespaces is not None and self.evictable_namespaces.include:
             yield ArgumentError("evictableNamespaces.include", "only exclude can be set")
         yield from validate_percentages("thresholds", self.thresholds)
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """The resources for which usage is compared: those with thresholds, then cpu, memory and pods."""
+        """The resources for which usage is compared: resources with thresholds, then cpu, memory and pods."""
         return tuple(dict.fromkeys((*self.thresholds, CPU, MEMORY, PODS)))
 
 
@@ -305,7 +309,7 @@ class LowNodeUtilizationArgs(UtilizationArguments, frozen=True):
     eviction_limits: EvictionLimitPerNode | None = None
 
     def validate(self) -> Iterator[ArgumentError]:
-        """Yield the errors for which upstream rejects the arguments."""
+        """Yield the errors in both kinds of thresholds and in the source of actual usage."""
         yield from super().validate()
         yield from validate_percentages("targetThresholds", self.target_thresholds)
         if self.thresholds.keys() != self.target_thresholds.keys():
@@ -318,7 +322,7 @@ class LowNodeUtilizationArgs(UtilizationArguments, frozen=True):
             yield from self.metrics_utilization.validate()
 
     def iter_unreplayed(self) -> Iterator[str]:
-        """Yield a note if the arguments use actual usage, which is unknown."""
+        """Yield a description if the plugin is to compare actual usage, because only requests are known."""
         if self.metrics_utilization is not None:
             yield "metricsUtilization: the actual usage of pods is unknown, only their requests are known"
 
@@ -329,7 +333,7 @@ class HighNodeUtilizationArgs(UtilizationArguments, frozen=True):
     eviction_modes: tuple[str, ...] = ()
 
     def validate(self) -> Iterator[ArgumentError]:
-        """Yield the errors for which upstream rejects the arguments."""
+        """Yield the errors in the thresholds and the eviction modes."""
         yield from super().validate()
         yield from validate_choices("evictionModes", self.eviction_modes, (ONLY_THRESHOLDING,), unique=False)
 
@@ -353,14 +357,14 @@ class PodConditionFilter(Struct, frozen=True):
     def is_replayable(self) -> bool:
         """Whether snapshots keep everything that the filter needs.
 
-        Of conditions, they keep the status of Ready, and those in KEPT_CONDITIONS without times.
+        Snapshots keep the status of Ready and the conditions in KEPT_CONDITIONS, both without times.
         """
         if self.min_time_since_last_transition_seconds is not None:
             return False
         return (self.type == "Ready" and not self.reason) or self.type in KEPT_CONDITIONS
 
     def matches(self, condition: Condition) -> bool:
-        """Return whether a condition matches the filter, disregarding times."""
+        """Return whether a condition matches the filter, disregarding times. Empty fields match everything."""
         return (
             self.type in ("", condition.type)
             and self.status in ("", condition.status)
@@ -380,7 +384,7 @@ class PodLifeTimeArgs(SelectingArguments, frozen=True):
     including_ephemeral_containers: bool = False
 
     def validate(self) -> Iterator[ArgumentError]:
-        """Yield the errors for which upstream rejects the arguments."""
+        """Yield the errors in the selection of pods, and an error if no age, state or other criterion is set."""
         yield from super().validate()
         yield from validate_include_exclude("ownerKinds", self.owner_kinds)
         yield from validate_choices("states", self.states, (*PHASES, *REASONS, *CONTAINER_STATES), unique=False)
@@ -396,7 +400,7 @@ class PodLifeTimeArgs(SelectingArguments, frozen=True):
         return bool(self.exit_codes) or any(state in CONTAINER_STATES for state in self.states)
 
     def iter_unreplayed(self) -> Iterator[str]:
-        """Yield a note if some condition filters cannot be replayed."""
+        """Yield a description of the condition filters that can be replayed, if some filters cannot."""
         if not all(condition.is_replayable for condition in self.conditions):
             yield f"conditions other than the status of Ready and {', '.join(KEPT_CONDITIONS)} without times"
 
@@ -409,7 +413,7 @@ class RemovePodsHavingTooManyRestartsArgs(SelectingArguments, frozen=True):
     states: tuple[str, ...] = ()
 
     def validate(self) -> Iterator[ArgumentError]:
-        """Yield the errors for which upstream rejects the arguments."""
+        """Yield the errors in the selection of pods, the threshold and the states."""
         yield from super().validate()
         if self.pod_restart_threshold < 1:
             yield ArgumentError("podRestartThreshold", "must be 1 or more")
@@ -443,7 +447,7 @@ class RemoveFailedPodsArgs(SelectingArguments, frozen=True):
 
 
 def validate_include_exclude(field: str, selection: NamespaceChoice | OwnerKinds | None) -> Iterator[ArgumentError]:
-    """Yield an error if both include and exclude are set."""
+    """Yield an error for ``field`` if both include and exclude are set."""
     if selection is not None and selection.include and selection.exclude:
         yield ArgumentError(field, "only one of include and exclude can be set")
 
@@ -451,7 +455,7 @@ def validate_include_exclude(field: str, selection: NamespaceChoice | OwnerKinds
 def validate_choices(
     field: str, values: Collection[str], choices: Collection[str], unique: bool = True
 ) -> Iterator[ArgumentError]:
-    """Yield an error for each unknown value and, with ``unique``, for repeated values."""
+    """Yield an error for each value that is not among the choices and, with ``unique``, one for repeated values."""
     for value in values:
         if value not in choices:
             yield ArgumentError(field, f'"{value}" is not one of {", ".join(choices)}')
@@ -460,7 +464,7 @@ def validate_choices(
 
 
 def validate_selector(field: str, selector: LabelSelector | None) -> Iterator[ArgumentError]:
-    """Yield the error in a label selector if it is invalid."""
+    """Yield an error if a label selector is invalid. None is valid."""
     try:
         selector_from_api(selector)
     except SelectorError as error:
@@ -468,7 +472,7 @@ def validate_selector(field: str, selector: LabelSelector | None) -> Iterator[Ar
 
 
 def validate_percentages(field: str, thresholds: Mapping[str, float]) -> Iterator[ArgumentError]:
-    """Yield the errors in thresholds, which must not be empty and must be percentages from 0 to 100."""
+    """Yield an error if there are no thresholds, and one for each that is not a percentage from 0 to 100."""
     if not thresholds:
         yield ArgumentError(field, "no threshold is set")
     for name, percent in thresholds.items():

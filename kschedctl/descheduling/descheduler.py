@@ -42,12 +42,12 @@ MIN_NODES = 2
 def run_round(
     policy: DeschedulerPolicy, evictions: EvictionCounter, ended_evictions: EvictionCounter | None = None
 ) -> list[DefaultEvictor]:
-    """Run the policy's plugins, and return the evictor of each profile. Raises InputError.
+    """Run the policy's plugins, which request evictions, and return the evictor of each profile. Raises InputError.
 
-    Plugins that cannot be replayed are skipped. With fewer than MIN_NODES ready nodes, none runs. ``ended_evictions``
-    counts the evictions of pods that have ended, if these are evicted as well.
+    Plugins that cannot be replayed are skipped. With fewer than MIN_NODES ready nodes, no plugin runs.
+    ``ended_evictions`` counts the evictions of pods that have ended, if they are evicted, too.
     """
-    rounds = [build_round(profile.evictor, evictions, ended_evictions) for profile in policy.profiles]
+    rounds = [build_profile_round(profile.evictor, evictions, ended_evictions) for profile in policy.profiles]
     if int(evictions.seen.ready.sum()) >= MIN_NODES:
         for profile_index, run in policy.iter_runs():
             if run.name in PLUGIN_TYPES and not list(run.arguments.iter_unreplayed()):
@@ -56,12 +56,13 @@ def run_round(
     return [profile_round.evictor for profile_round in rounds]
 
 
-def build_round(
+def build_profile_round(
     evictor: DefaultEvictorArgs, evictions: EvictionCounter, ended_evictions: EvictionCounter | None = None
 ) -> DeschedulingRound:
     """Build the round of one profile from its evictor's arguments. Raises InputError.
 
-    With ``ended_evictions``, it has a second round for the pods that have ended, and the pods of both know each other.
+    With ``ended_evictions``, it has a second round for the pods that have ended. Each round then also counts the
+    other's pods as siblings.
     """
     seen = evictions.seen
     ended_round = None
@@ -79,7 +80,7 @@ def build_round(
 def iter_unreplayed(policy: DeschedulerPolicy, *, containers: bool = True) -> Iterator[str]:
     """Yield descriptions of the plugins, and of the arguments of plugins, that cannot be replayed.
 
-    ``containers`` is whether container states are known.
+    Without ``containers``, container states are not known, which some arguments depend on.
     """
     for _, run in policy.iter_runs():
         plugin = f"the descheduler's plugin {run.name}"
@@ -87,5 +88,5 @@ def iter_unreplayed(policy: DeschedulerPolicy, *, containers: bool = True) -> It
             yield plugin
         if not containers and run.arguments.reads_containers:
             yield f"{plugin}, restarts and states of containers, which the snapshot lacks"
-        for part in run.arguments.iter_unreplayed():
-            yield f"{plugin}, {part}"
+        for description in run.arguments.iter_unreplayed():
+            yield f"{plugin}, {description}"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kschedctl.api.arrays import Bools
+from kschedctl.api.arrays import Bools, Rows
 from kschedctl.api.objects import Pod
 from kschedctl.descheduling.arguments import RemoveDuplicatesArgs
 from kschedctl.descheduling.evictions import EvictionResult
@@ -41,25 +41,29 @@ class RemoveDuplicates(DeschedulerPlugin[RemoveDuplicatesArgs]):
     name = "RemoveDuplicates"
 
     def run(self) -> None:
-        """Find the owners with several pods on a node, and evict those beyond an even share."""
+        """Evict the pods that exceed an even share, for owners with several pods on a node."""
         positions = self.find_evictable_pods(self.seen.match_infos(self.arguments.namespaces, None))
+        info_numbers = self.seen.info[positions].tolist()
+        pod_counts = Counter(owner for number in info_numbers for owner in self._owners_by_info[number])
+        self._evict_duplicates(self._find_duplicates(positions), pod_counts)
+
+    def _find_duplicates(self, positions: Rows) -> Duplicates:
+        """Return the pods at these positions, by owner and node, except the first pod of its owners on each node."""
         info_numbers, rows = self.seen.info[positions].tolist(), self.view.node[positions].tolist()
-        pod_counts: Counter[DuplicateOwner] = Counter()
         duplicates: Duplicates = defaultdict(lambda: defaultdict(list))
         owners_on_node: set[tuple[int, Sequence[DuplicateOwner]]] = set()
         for position, info_number, row in zip(positions.tolist(), info_numbers, rows, strict=True):
             owners = self._owners_by_info[info_number]
-            pod_counts.update(owners)
-            if (row, owners) in owners_on_node:  # not the owners' first pod on the node
+            if (row, owners) in owners_on_node:
                 for owner in owners:
                     duplicates[owner][row].append(position)
             owners_on_node.add((row, owners))
-        self._evict_duplicates(duplicates, pod_counts)
+        return duplicates
 
     def _evict_duplicates(self, duplicates: Duplicates, pod_counts: Mapping[DuplicateOwner, int]) -> None:
-        """Evict each owner's pods beyond an even share of its target nodes, until the total limit is reached.
+        """Evict the pods of each owner that exceed an even share per target node, until the total limit is reached.
 
-        ``pod_counts`` has the number of all evictable pods of each owner.
+        ``pod_counts`` has the number of evictable pods of each owner. Owners with too few target nodes are skipped.
         """
         for owner, positions_by_row in duplicates.items():
             all_positions = [position for positions in positions_by_row.values() for position in positions]
@@ -68,39 +72,42 @@ class RemoveDuplicates(DeschedulerPlugin[RemoveDuplicatesArgs]):
                 continue
             share = -(-pod_counts[owner] // target_count)  # rounded up
             for positions in positions_by_row.values():
-                # The first pod of the node is not among its duplicates.
-                if self._evict_until_limit(positions[share - 1 :]) is EvictionResult.TOTAL_LIMIT:
+                surplus = positions[share - 1 :]  # the owner's first pod on the node is not among its duplicates
+                if self._evict_until_limit(surplus) is EvictionResult.TOTAL_LIMIT:
                     return
 
     def _evict_until_limit(self, positions: Sequence[int]) -> EvictionResult | None:
-        """Evict pods of a node until the node's or the total limit is reached. Return that limit, or None."""
+        """Evict pods of a node until the node's limit or the total limit is reached.
+
+        Return the result that names the limit, or None if no limit was reached.
+        """
         for position in positions:
-            result = self.evict(position)
+            result = self.request_eviction(position)
             if result in (EvictionResult.NODE_LIMIT, EvictionResult.TOTAL_LIMIT):
                 return result
         return None
 
     def _find_target_nodes(self, positions: Sequence[int]) -> Bools:
-        """Return an (N,) mask of the ready nodes that may run any of these pods.
+        """Return an (N,) mask of the ready nodes that the affinity and tolerations of any of these pods allow.
 
-        Pods that fewer than MIN_TARGET_NODES nodes may run are disregarded.
+        Pods that are allowed on fewer than MIN_TARGET_NODES nodes are disregarded.
         """
         targets = np.zeros(len(self.view.nodes), np.bool_)
         for info_number in np.unique(self.seen.info[positions]).tolist():
-            permitted = self.current_round.fit.find_permitted_nodes(info_number) & self.seen.ready
+            permitted = self.current_round.fit.find_nodes_by_affinity_and_taints(info_number) & self.seen.ready
             if np.count_nonzero(permitted) >= MIN_TARGET_NODES:
                 targets |= permitted
         return targets
 
     @cached_property
     def _owners_by_info(self) -> list[tuple[DuplicateOwner, ...]]:
-        """The owners of each info's pods, in the order of the infos."""
+        """The owners of the pods of each PodInfo, by the number of the PodInfo."""
         return [self._find_owners(info.pod) for info in self.seen.infos]
 
     def _find_owners(self, pod: Pod) -> tuple[DuplicateOwner, ...]:
-        """Return the owners of a pod in order, or an empty tuple if one of them has an excluded kind."""
+        """Return the sorted owners of a pod with its images, or an empty tuple if an owner has an excluded kind."""
         owners = pod.metadata.owner_references
-        images = tuple(sorted(c.image for c in pod.spec.containers))
+        images = tuple(sorted(container.image for container in pod.spec.containers))
         if any(owner.kind in self.arguments.exclude_owner_kinds for owner in owners):
             return ()
         return tuple(sorted(DuplicateOwner(pod.metadata.namespace, owner.kind, owner.name, images) for owner in owners))

@@ -56,34 +56,35 @@ class EvictionCounter:
     _namespaces: Counter[str] = field(default_factory=Counter)
 
     def for_other_pods(self, seen: SeenPods, carry_out: Callable[[Position, str], str]) -> EvictionCounter:
-        """Return a counter for other pods of the same round, with the same limits and counts."""
+        """Return a counter for other pods of the same round, which shares this counter's limits and counts."""
         return EvictionCounter(seen, self.limits, carry_out, _nodes=self._nodes, _namespaces=self._namespaces)
 
     def evict(self, position: Position, plugin: str) -> EvictionResult:
-        """Evict a pod if the limits and the API server allow it, and count the eviction, or else record the denial.
+        """Evict a pod for a plugin if the limits and the API server allow it, and return the result.
 
-        As upstream, a pod that has been evicted already is counted again.
+        Evictions are counted, and denials are recorded in ``denied``. As upstream, a pod that has been evicted already
+        is counted again.
         """
         row = int(self.seen.view.node[position])
         info_number = self.seen.info[position]
         namespace = self.seen.infos[info_number].namespace
         per_node, per_namespace, total = self.limits
         if total is not None and self._namespaces.total() >= total:
-            return self._deny(plugin, position, TOTAL_LIMIT, EvictionResult.TOTAL_LIMIT)
+            return self._record_denial(plugin, position, TOTAL_LIMIT, EvictionResult.TOTAL_LIMIT)
         if per_node is not None and self._nodes[row] >= per_node:
-            return self._deny(plugin, position, NODE_LIMIT, EvictionResult.NODE_LIMIT)
+            return self._record_denial(plugin, position, NODE_LIMIT, EvictionResult.NODE_LIMIT)
         if per_namespace is not None and self._namespaces[namespace] >= per_namespace:
-            return self._deny(plugin, position, NAMESPACE_LIMIT, EvictionResult.REFUSED)
+            return self._record_denial(plugin, position, NAMESPACE_LIMIT, EvictionResult.REFUSED)
         if not self.seen.evicted[position]:
             message = self.carry_out(position, plugin)
             if message:
-                return self._deny(plugin, position, message, EvictionResult.REFUSED)
+                return self._record_denial(plugin, position, message, EvictionResult.REFUSED)
         self._nodes[row] += 1
         self._namespaces[namespace] += 1
         self.seen.evicted[position] = True
         return EvictionResult.EVICTED
 
-    def _deny(self, plugin: str, position: Position, reason: str, result: EvictionResult) -> EvictionResult:
-        """Record a denied eviction and return its result."""
+    def _record_denial(self, plugin: str, position: Position, reason: str, result: EvictionResult) -> EvictionResult:
+        """Record a denied eviction with its reason, and return ``result``."""
         self.denied.append(DeniedEviction(plugin, position, reason))
         return result

@@ -36,14 +36,17 @@ class DefaultEvictor:
         self.arguments, self._seen, self._fit = arguments, seen, fit
         self._protections = arguments.protections
         self._threshold = self._find_priority_threshold()
-        self._labels = _parse_selector(arguments.label_selector)
+        self._labels = _parse_optional_selector(arguments.label_selector)
         self.reasons = [
             ", ".join(self._iter_protection_reasons(number, info.pod)) for number, info in enumerate(seen.infos)
         ]
-        """The reasons why the pods of each info are protected, or "" if they are not; one per info."""
+        """The reasons why the pods of each PodInfo are protected, or "" if they are not protected."""
 
     def _find_priority_threshold(self) -> int:
-        """Return the lowest priority that is protected, by default that of critical pods. Raises InputError."""
+        """Return the lowest priority that is protected, by default the priority of system-critical pods.
+
+        Raises InputError if the configured PriorityClass does not exist.
+        """
         threshold = self.arguments.priority_threshold
         if threshold is None or (threshold.value is None and not threshold.name):
             return CRITICAL_PRIORITY
@@ -55,10 +58,10 @@ class DefaultEvictor:
         raise InputError(f'PriorityClass "{threshold.name}" not found', where="priorityThreshold.name")
 
     def _iter_protection_reasons(self, info_number: int, pod: Pod) -> Iterator[str]:
-        """Yield the reasons why the pods of an info may not be evicted.
+        """Yield the reasons why pods like this one, which share a PodInfo, may not be evicted.
 
-        There are none if an annotation requests eviction. An annotation against eviction is the only reason, if the
-        policy obeys it.
+        There are no reasons if an annotation requests eviction. If the policy obeys annotations against eviction, such
+        an annotation is the only reason.
         """
         annotations = pod.metadata.annotations
         if annotations.evict is not None:
@@ -72,12 +75,12 @@ class DefaultEvictor:
             yield "static pod"
         if pod.metadata.deletion_timestamp is not None:
             yield "being deleted"
-        yield from self._iter_protections(info_number, pod)
+        yield from self._iter_configured_protection_reasons(info_number, pod)
         if not self._labels.matches(pod.metadata.labels):
             yield "labelSelector does not select it"
 
-    def _iter_protections(self, info_number: int, pod: Pod) -> Iterator[str]:
-        """Yield the reasons that follow from the policy's pod protections."""
+    def _iter_configured_protection_reasons(self, info_number: int, pod: Pod) -> Iterator[str]:
+        """Yield the reasons against eviction that follow from the policy's pod protections."""
         protections = self._protections
         priority = pod.spec.priority or 0
         if "SystemCriticalPods" in protections:
@@ -87,33 +90,38 @@ class DefaultEvictor:
                 yield f"priority {priority} is not below {self._threshold}"
         if not pod.metadata.owner_references and ("FailedBarePods" in protections or pod.status.phase != "Failed"):
             yield "no owner"
-        if "PodsWithLocalStorage" in protections and any(v.host_path or v.empty_dir for v in pod.spec.volumes):
+        has_local_storage = any(volume.host_path or volume.empty_dir for volume in pod.spec.volumes)
+        if "PodsWithLocalStorage" in protections and has_local_storage:
             yield "local storage"
-        if "DaemonSetPods" in protections and any(o.kind == "DaemonSet" for o in pod.metadata.owner_references):
+        is_daemon_set_pod = any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references)
+        if "DaemonSetPods" in protections and is_daemon_set_pod:
             yield "of a DaemonSet"
-        claim_reason = self._explain_claim_protection(pod) if "PodsWithPVC" in protections else ""
-        if claim_reason:
-            yield claim_reason
+        if "PodsWithPVC" in protections:
+            claim_reason = self._explain_claim_protection(pod)
+            if claim_reason:
+                yield claim_reason
         if "PodsWithoutPDB" in protections and not self._has_budget[info_number]:
             yield "no PodDisruptionBudget"
         if "PodsWithResourceClaims" in protections and pod.spec.resource_claims:
             yield "resource claims"
 
     def _explain_claim_protection(self, pod: Pod) -> str:
-        """Return why the pod's volume claims protect it, or "" if they do not.
+        """Return why the pod's volume claims protect it from eviction, or "" if they do not.
 
         If storage classes are configured, only claims of these classes, or of an unknown class, protect pods.
         """
-        names = [v.persistent_volume_claim.claim_name for v in pod.spec.volumes if v.persistent_volume_claim]
-        classes = self.arguments.protected_storage_classes
-        if not classes:
-            return "PersistentVolumeClaim" if names else ""
-        claims = {c.metadata.name: c for c in self._claims_by_namespace.get(pod.metadata.namespace, ())}
-        for name in names:
+        claim_names = [
+            volume.persistent_volume_claim.claim_name for volume in pod.spec.volumes if volume.persistent_volume_claim
+        ]
+        protected_classes = self.arguments.protected_storage_classes
+        if not protected_classes:
+            return "PersistentVolumeClaim" if claim_names else ""
+        claims = {claim.metadata.name: claim for claim in self._claims_by_namespace.get(pod.metadata.namespace, ())}
+        for name in claim_names:
             storage_class = claims[name].spec.storage_class_name if name in claims else None
             if not storage_class:
                 return f"storage class of claim {name} is unknown"
-            if storage_class in classes:
+            if storage_class in protected_classes:
                 return f"storage class {storage_class}"
         return ""
 
@@ -127,7 +135,7 @@ class DefaultEvictor:
 
     @cached_property
     def _has_budget(self) -> Bools:
-        """The infos whose pods a PodDisruptionBudget selects, as a mask (T,), one per info."""
+        """The PodInfos whose pods a PodDisruptionBudget selects, as a (T,) mask."""
         covered = np.zeros(len(self._seen.infos), np.bool_)
         budgets = get_budgets(self._seen.view)
         for budget in self._seen.view.objects.of("PodDisruptionBudget"):
@@ -138,7 +146,7 @@ class DefaultEvictor:
 
     @cached_property
     def _unprotected(self) -> Bools:
-        """The pods that are unprotected at the beginning of the round, as a (P,) mask."""
+        """The pods that nothing protected when the round began, as a (P,) mask."""
         is_protected = np.array([bool(reason) for reason in self.reasons], np.bool_)[self._seen.info]
         return ~(is_protected | self._is_too_young | self._has_too_few_replicas)
 
@@ -162,7 +170,8 @@ class DefaultEvictor:
         if seconds is None:
             return np.zeros(len(seen.view.pods), np.bool_)
         start: Rows = seen.view.pods.start
-        is_young: Bools = (start == NO_TIME) | (seen.now - start < seconds * 10**6)
+        min_age = seconds * 10**6  # in microseconds
+        is_young: Bools = (start == NO_TIME) | (seen.now - start < min_age)
         return is_young & ~seen.moved & ~self._requests_eviction
 
     @cached_property
@@ -174,7 +183,7 @@ class DefaultEvictor:
         return (self._seen.sibling_counts < minimum)[self._seen.info] & ~self._requests_eviction
 
     def check_pre_eviction(self, positions: Rows) -> Bools:
-        """Return a mask of the pods at these positions that pass PreEvictionFilter, which runs before each eviction.
+        """Return a mask of the pods at these positions that pass PreEvictionFilter, one element per position.
 
         A pod passes if its namespace is selected and, with nodeFit, if it fits on another node.
         """
@@ -185,14 +194,14 @@ class DefaultEvictor:
 
     @cached_property
     def _fit_nodes(self) -> Bools:
-        """The ready nodes that nodeSelector selects for the check of node fit, as an (N,) mask."""
+        """The nodes on which pods must fit for nodeFit, as an (N,) mask: ready nodes that nodeSelector selects."""
         selector = parse_selector(self.arguments.node_selector) if self.arguments.node_selector else EVERYTHING
         return self._seen.find_ready_nodes(selector)
 
     @cached_property
     def _is_in_selected_namespace(self) -> Bools:
-        """The infos in namespaces that the policy selects, as a mask (T,), one per info."""
-        selector = _parse_selector(self.arguments.namespace_label_selector)
+        """The PodInfos in namespaces that the policy selects, as a (T,) mask."""
+        selector = _parse_optional_selector(self.arguments.namespace_label_selector)
         labels = self._seen.view.namespace_labels
         if selector.selects_everything:
             return np.ones(len(self._seen.infos), np.bool_)
@@ -200,12 +209,15 @@ class DefaultEvictor:
         return self._seen.select_infos(lambda pod: pod.metadata.namespace in selected_names)
 
     def count_protected_pods(self, chosen: Bools) -> dict[str, int]:
-        """Count the protected pods in the (P,) mask ``chosen`` by reason. Each pod is counted once."""
+        """Return the number of protected pods in the (P,) mask ``chosen`` by reason. Each pod is counted once."""
+        # pods whose PodInfo is protected
         counts: dict[str, int] = {}
         counts_by_info = np.bincount(self._seen.info[chosen], minlength=len(self.reasons))
         for reason, count in zip(self.reasons, counts_by_info.tolist(), strict=True):
             if reason and count:
                 counts[reason] = counts.get(reason, 0) + count
+
+        # other pods that are protected by their age or their number
         is_protected = np.array([bool(reason) for reason in self.reasons], np.bool_)[self._seen.info]
         further_reasons = (
             (TOO_YOUNG, self._is_too_young),
@@ -218,6 +230,6 @@ class DefaultEvictor:
         return counts
 
 
-def _parse_selector(selector: LabelSelector | None) -> Selector:
-    """Parse a selector. None selects everything."""
+def _parse_optional_selector(selector: LabelSelector | None) -> Selector:
+    """Parse a label selector. None is parsed to a selector that matches everything."""
     return EVERYTHING if selector is None else selector_from_api(selector)

@@ -5,7 +5,7 @@ Upstream: podlifetime, removepodshavingtoomanyrestarts and removefailedpods in p
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -31,10 +31,10 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
     name = "PodLifeTime"
 
     def run(self) -> None:
-        """Evict the matching pods, the oldest first, until the total limit is reached."""
-        candidates = [
-            (plugin, position) for plugin in self.with_ended_pods() for position in plugin._find_candidates().tolist()
-        ]
+        """Evict the pods that match the arguments, the oldest first, until the total limit is reached."""
+        candidates: list[tuple[PodLifeTime, int]] = []
+        for plugin in self.list_plugins_with_ended_pods():
+            candidates += [(plugin, position) for position in plugin._find_candidates().tolist()]
 
         def get_creation_time(candidate: tuple[PodLifeTime, int]) -> int:
             """Return the time when a candidate was created."""
@@ -42,21 +42,26 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
             return int(plugin.seen.created[position])
 
         for plugin, position in sorted(candidates, key=get_creation_time):
-            if plugin.evict(position) is EvictionResult.TOTAL_LIMIT:
+            if plugin.request_eviction(position) is EvictionResult.TOTAL_LIMIT:
                 return
 
     def _find_candidates(self) -> Rows:
         """Return the positions of the evictable pods that match the arguments."""
-        chosen = self.seen.match_infos(self.arguments.namespaces, self.arguments.label_selector)
-        positions = self.find_evictable_pods(chosen & self.seen.select_infos(self._has_selected_owner))
-        matches = self._is_old & self._is_in_states & self._has_exit_code & self._has_condition
+        selected = self.seen.match_infos(self.arguments.namespaces, self.arguments.label_selector)
+        positions = self.find_evictable_pods(selected & self.seen.select_infos(self._has_selected_owner))
+        matches = (
+            self._exceeds_maximum_age
+            & self._is_in_configured_states
+            & self._has_configured_exit_code
+            & self._has_matching_condition
+        )
         return positions[matches[positions]]
 
     @property
-    def _is_old(self) -> Bools:
-        """The pods that exceed the maximum age in whole seconds, as a (P,) mask.
+    def _exceeds_maximum_age(self) -> Bools:
+        """The pods whose age in whole seconds exceeds the maximum, as a (P,) mask.
 
-        Without a maximum age, these are all pods.
+        Without a maximum age, all pods are in the mask.
         """
         max_seconds = self.arguments.max_pod_life_time_seconds
         age = self.seen.now - self.seen.created
@@ -65,17 +70,17 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
         return (age >= 0) & (age // MICROSECONDS_PER_SECOND > max_seconds)
 
     @property
-    def _is_in_states(self) -> Bools:
-        """The pods in one of the configured states, themselves or in a container, as a (P,) mask.
+    def _is_in_configured_states(self) -> Bools:
+        """The pods that are in a configured state or have a container in such a state, as a (P,) mask.
 
-        Without configured states, these are all pods.
+        Without configured states, all pods are in the mask.
         """
         states = self.arguments.states
         if not states:
             return np.ones(len(self.seen.moved), np.bool_)
-        return find_pods_in_states(self.seen, states, self._is_in_configured_state, reasons=True)
+        return find_pods_in_states(self.seen, states, self._has_container_in_configured_state, reasons=True)
 
-    def _is_in_configured_state(self, containers: NotableContainers) -> bool:
+    def _has_container_in_configured_state(self, containers: NotableContainers) -> bool:
         """Return whether a container is waiting or has terminated for one of the configured reasons."""
         arguments = self.arguments
         statuses = containers.select(arguments.including_init_containers, arguments.including_ephemeral_containers)
@@ -83,32 +88,37 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
         return any(state is not None and state.reason in arguments.states for state in states)
 
     @property
-    def _has_exit_code(self) -> Bools:
+    def _has_configured_exit_code(self) -> Bools:
         """The pods with a container that ended with a configured exit code, as a (P,) mask.
 
-        Without configured exit codes, these are all pods.
+        Without configured exit codes, all pods are in the mask.
         """
         return _find_pods_with_exit_code(
             self.seen, self.arguments.exit_codes, init_containers=self.arguments.including_init_containers
         )
 
     @property
-    def _has_condition(self) -> Bools:
-        """The pods with a condition that matches a filter, as a (P,) mask.
+    def _has_matching_condition(self) -> Bools:
+        """The pods with a condition that matches a configured filter, as a (P,) mask.
 
-        Pods that were moved are ready. Without filters, these are all pods.
+        Pods that were moved are ready. Without filters, all pods are in the mask.
         """
         filters = self.arguments.conditions
         if not filters:
             return np.ones(len(self.seen.moved), np.bool_)
-        has_match = self.seen.select_infos(
-            lambda pod: any(f.matches(condition) for f in filters for condition in pod.status.conditions)
-        )
-        is_ready_enough = any(f.matches(READY) for f in filters)
-        return np.where(self.seen.moved, is_ready_enough, has_match[self.seen.info])
+
+        def matches_any_filter(conditions: Iterable[Condition]) -> bool:
+            """Return whether any of the conditions matches any of the filters."""
+            return any(condition_filter.matches(condition) for condition_filter in filters for condition in conditions)
+
+        has_match = self.seen.select_infos(lambda pod: matches_any_filter(pod.status.conditions))
+        return np.where(self.seen.moved, matches_any_filter([READY]), has_match[self.seen.info])
 
     def _has_selected_owner(self, pod: Pod) -> bool:
-        """Return whether the arguments include one of the kinds of the pod's owners, or exclude none of them."""
+        """Return whether the arguments select the pod by the kinds of its owners.
+
+        With included kinds, one of the owners must have such a kind. Otherwise, none may have an excluded kind.
+        """
         selection = self.arguments.owner_kinds
         if selection is None:
             return True
@@ -134,34 +144,37 @@ class RemovePodsHavingTooManyRestarts(DeschedulerPlugin[RemovePodsHavingTooManyR
     name = "RemovePodsHavingTooManyRestarts"
 
     def run(self) -> None:
-        """Evict the pods with too many restarts node by node, those with the most restarts first."""
-        candidates = [candidate for plugin in self.with_ended_pods() for candidate in plugin._iter_candidates()]
+        """Evict the pods with too many restarts, node by node. On each node, the most restarts come first."""
+        candidates = [
+            candidate for plugin in self.list_plugins_with_ended_pods() for candidate in plugin._iter_candidates()
+        ]
         candidates.sort(key=lambda candidate: (candidate.row, -candidate.restarts))
-        self.evict_with_plugins((candidate.plugin, candidate.position) for candidate in candidates)
+        self.evict_candidates_node_by_node((candidate.plugin, candidate.position) for candidate in candidates)
 
     def _iter_candidates(self) -> Iterator[RestartedPod]:
         """Yield the evictable pods with too many restarts, and in one of the configured states if there are any."""
         arguments, restarts = self.arguments, self._restart_counts
-        positions = self.find_evictable_pods(self.seen.match_infos(arguments.namespaces, arguments.label_selector))
-        positions = positions[restarts[positions] >= arguments.pod_restart_threshold]
+        evictable = self.find_evictable_pods(self.seen.match_infos(arguments.namespaces, arguments.label_selector))
+        candidates = evictable[restarts[evictable] >= arguments.pod_restart_threshold]
         if arguments.states:
-            is_in_states = find_pods_in_states(self.seen, arguments.states, self._is_waiting)
-            positions = positions[is_in_states[positions]]
-        for position in positions.tolist():
+            is_in_states = find_pods_in_states(self.seen, arguments.states, self._waits_for_configured_reason)
+            candidates = candidates[is_in_states[candidates]]
+        for position in candidates.tolist():
             yield RestartedPod(self, position, row=int(self.view.node[position]), restarts=int(restarts[position]))
 
     @property
     def _restart_counts(self) -> Rows:
-        """The number of restarts of each pod's containers, (P,)."""
+        """The total number of restarts of each pod's containers, (P,)."""
         with_init_containers = self.arguments.including_init_containers
         return self.seen.measure_containers(
             lambda containers: sum(status.restart_count for status in containers.select(with_init_containers))
         )
 
-    def _is_waiting(self, containers: NotableContainers) -> bool:
+    def _waits_for_configured_reason(self, containers: NotableContainers) -> bool:
         """Return whether a container waits for one of the configured reasons."""
         statuses = containers.select(self.arguments.including_init_containers)
-        return any(s.state.waiting is not None and s.state.waiting.reason in self.arguments.states for s in statuses)
+        waiting_states = [status.state.waiting for status in statuses if status.state.waiting is not None]
+        return any(waiting.reason in self.arguments.states for waiting in waiting_states)
 
 
 class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
@@ -171,26 +184,29 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
 
     def run(self) -> None:
         """Evict the failed pods that match the arguments, node by node."""
-        self.evict_with_plugins(
-            (plugin, position) for plugin in self.with_ended_pods() for position in plugin._find_candidates().tolist()
+        self.evict_candidates_node_by_node(
+            (plugin, position)
+            for plugin in self.list_plugins_with_ended_pods()
+            for position in plugin._find_candidates().tolist()
         )
 
     def _find_candidates(self) -> Rows:
         """Return the positions of the evictable failed pods that match the arguments."""
-        chosen = self.seen.match_infos(self.arguments.namespaces, self.arguments.label_selector)
-        positions = self.find_evictable_pods(chosen & self.seen.select_infos(self._is_failed))
-        return positions[(self._is_old & self._has_reason & self._has_exit_code)[positions]]
+        selected = self.seen.match_infos(self.arguments.namespaces, self.arguments.label_selector)
+        positions = self.find_evictable_pods(selected & self.seen.select_infos(self._is_selected_failed_pod))
+        matches = self._has_minimum_age & self._has_configured_reason & self._has_configured_exit_code
+        return positions[matches[positions]]
 
-    def _is_failed(self, pod: Pod) -> bool:
+    def _is_selected_failed_pod(self, pod: Pod) -> bool:
         """Return whether the pod has failed and none of its owners has an excluded kind."""
         kinds = {owner.kind for owner in pod.metadata.owner_references}
         return pod.status.phase == "Failed" and kinds.isdisjoint(self.arguments.exclude_owner_kinds)
 
     @property
-    def _is_old(self) -> Bools:
-        """The pods that have the minimum age in whole seconds, as a (P,) mask.
+    def _has_minimum_age(self) -> Bools:
+        """The pods whose age in whole seconds is at least the minimum, as a (P,) mask.
 
-        Without a minimum age, these are all pods.
+        Without a minimum age, all pods are in the mask.
         """
         min_seconds = self.arguments.min_pod_lifetime_seconds
         age = self.seen.now - self.seen.created
@@ -199,10 +215,10 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
         return age // MICROSECONDS_PER_SECOND >= min_seconds
 
     @property
-    def _has_reason(self) -> Bools:
-        """The pods with one of the configured reasons, themselves or in a container, as a (P,) mask.
+    def _has_configured_reason(self) -> Bools:
+        """The pods that have a configured reason or a container with such a reason, as a (P,) mask.
 
-        Without configured reasons, these are all pods.
+        Without configured reasons, all pods are in the mask.
         """
         reasons = self.arguments.reasons
         if not reasons:
@@ -218,10 +234,10 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
         return any(state is not None and state.reason and state.reason in self.arguments.reasons for state in states)
 
     @property
-    def _has_exit_code(self) -> Bools:
+    def _has_configured_exit_code(self) -> Bools:
         """The pods with a container that ended with a configured exit code, as a (P,) mask.
 
-        Without configured exit codes, these are all pods.
+        Without configured exit codes, all pods are in the mask.
         """
         return _find_pods_with_exit_code(
             self.seen, self.arguments.exit_codes, init_containers=self.arguments.including_init_containers
@@ -229,16 +245,16 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
 
 
 def _find_pods_with_exit_code(seen: SeenPods, exit_codes: Collection[int], *, init_containers: bool) -> Bools:
-    """Return a (P,) mask of the pods with a container that ended with one of the exit codes, or of all without codes.
+    """Return a (P,) mask of the pods with a container that ended with one of the exit codes.
 
-    ``init_containers`` includes init containers.
+    Without exit codes, all pods are in the mask. With ``init_containers``, init containers count, too.
     """
     if not exit_codes:
         return np.ones(len(seen.moved), np.bool_)
 
     def has_exit_code(containers: NotableContainers) -> bool:
         """Return whether one of the containers ended with one of the exit codes."""
-        ends = (status.state.terminated for status in containers.select(init_containers))
-        return any(end is not None and end.exit_code in exit_codes for end in ends)
+        terminations = (status.state.terminated for status in containers.select(init_containers))
+        return any(terminated is not None and terminated.exit_code in exit_codes for terminated in terminations)
 
     return seen.measure_containers(has_exit_code).astype(np.bool_)

@@ -30,10 +30,10 @@ class DeschedulingRound(NamedTuple):
 
 
 class DistinctPairs(NamedTuple):
-    """The D distinct pairs of info and node of some pods."""
+    """The D distinct pairs of a PodInfo and a node among some pods."""
 
     info_numbers: Rows
-    """The info of each pair, (D,)."""
+    """The number of the PodInfo of each pair, (D,)."""
     rows: Rows
     """The row of the node of each pair, (D,)."""
     pair_index: Rows
@@ -41,9 +41,10 @@ class DistinctPairs(NamedTuple):
 
 
 class DeschedulerPlugin(ABC, Generic[A]):
-    """A plugin that evicts pods in a round according to its arguments. ``name`` is its name in policies."""
+    """A plugin that evicts pods in a round according to its arguments."""
 
     name: str
+    """The plugin's name in policies."""
 
     def __init__(self, arguments: A, current_round: DeschedulingRound) -> None:
         self.arguments, self.current_round = arguments, current_round
@@ -51,17 +52,17 @@ class DeschedulerPlugin(ABC, Generic[A]):
 
     @abstractmethod
     def run(self) -> None:
-        """Evict the pods that the plugin selects."""
+        """Evict the pods that the plugin selects, within the limits of the policy."""
 
-    def evict(self, position: int) -> EvictionResult:
-        """Request the eviction of a pod."""
+    def request_eviction(self, position: int) -> EvictionResult:
+        """Request the eviction of the pod at a position on behalf of the plugin, and return the result."""
         return self.current_round.evictions.evict(Position(position), self.name)
 
     def find_evictable_pods(self, selected: Bools, *, pre_eviction: bool = True) -> Rows:
-        """Return the positions of the evictable pods of some infos on ready nodes, sorted by node.
+        """Return the positions of the evictable pods on ready nodes whose PodInfos are selected, sorted by node.
 
-        ``selected`` is a (T,) mask of infos. With ``pre_eviction``, PreEvictionFilter is applied at once instead of
-        right before each eviction.
+        ``selected`` is a (T,) mask of PodInfos. With ``pre_eviction``, PreEvictionFilter is applied now. Otherwise, the
+        caller has to apply it before each eviction.
         """
         evictor = self.current_round.evictor
         is_evictable = evictor.evictable & self.seen.on_ready_nodes & selected[self.seen.info]
@@ -70,31 +71,31 @@ class DeschedulerPlugin(ABC, Generic[A]):
             return positions[evictor.check_pre_eviction(positions)]
         return positions
 
-    def with_ended_pods(self) -> list[Self]:
-        """Return this plugin and, if pods that have ended are evicted as well, a copy of the plugin for these."""
+    def list_plugins_with_ended_pods(self) -> list[Self]:
+        """Return this plugin and, if pods that have ended are evicted, too, a copy of the plugin for such pods."""
         if self.current_round.ended is None:
             return [self]
         return [self, type(self)(self.arguments, self.current_round.ended)]
 
     def evict_node_by_node(self, positions: Iterable[int]) -> None:
         """Evict pods that are sorted by node, up to the limit of each node and the total limit."""
-        self.evict_with_plugins((self, position) for position in positions)
+        self.evict_candidates_node_by_node((self, position) for position in positions)
 
-    def evict_with_plugins(self, candidates: Iterable[tuple[Self, int]]) -> None:
-        """Evict pods like `evict_node_by_node`, each with its own plugin."""
-        full_row = -1  # the node that has reached its limit
+    def evict_candidates_node_by_node(self, candidates: Iterable[tuple[Self, int]]) -> None:
+        """Evict pods like `evict_node_by_node`. Each candidate is the plugin that evicts the pod, and its position."""
+        exhausted_row = -1  # the node that has reached its limit
         for plugin, position in candidates:
             row = int(plugin.view.node[position])
-            if row == full_row:
+            if row == exhausted_row:
                 continue
-            result = plugin.evict(position)
+            result = plugin.request_eviction(position)
             if result is EvictionResult.TOTAL_LIMIT:
                 return
             if result is EvictionResult.NODE_LIMIT:
-                full_row = row
+                exhausted_row = row
 
     def find_distinct_pairs(self, positions: Rows) -> DistinctPairs:
-        """Find the distinct pairs of info and node among the pods at these positions."""
+        """Find the distinct pairs of a PodInfo and a node among the pods at these positions."""
         node_count = len(self.view.nodes)
         rows = self.view.node[positions].astype(np.int64)
         codes = self.seen.info[positions] * node_count + rows  # one number for each pair

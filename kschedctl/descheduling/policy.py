@@ -114,7 +114,10 @@ class PrometheusServer(Struct, frozen=True):
     auth_token: AuthToken | None = None
 
     def validate(self, path: str) -> Iterator[ArgumentError]:
-        """Yield the errors for which upstream rejects the server at a path of the policy."""
+        """Yield the errors for which upstream rejects the server: its URL or its reference to a Secret is invalid.
+
+        ``path`` is the server's path in the policy.
+        """
         if not self.url:
             yield ArgumentError(f"{path}.url", "must be set")
         elif not _is_valid_url(self.url):
@@ -188,26 +191,37 @@ class DeschedulerPolicy(NamedTuple):
     """The grace period of evictions in seconds, or None for the pods' own grace periods."""
 
     def iter_runs(self) -> Iterator[tuple[int, PluginRun]]:
-        """Yield the plugins of a round with the index of their profile, first for deschedule, then for balance."""
+        """Yield the plugins in the order in which a round runs them, each with the index of its profile.
+
+        The plugins of all profiles for ``deschedule`` come before the plugins for ``balance``.
+        """
         yield from ((index, run) for index, profile in enumerate(self.profiles) for run in profile.deschedule)
         yield from ((index, run) for index, profile in enumerate(self.profiles) for run in profile.balance)
 
 
 def read_policy(document: JsonObject, where: str = "policy") -> DeschedulerPolicy:
-    """Decode and validate a policy, and fill in its defaults. Raises InputError, with ``where`` as the location."""
+    """Decode and validate a policy, and fill in its defaults.
+
+    Unknown fields outside of plugin arguments are only reported in the result. Raises InputError, with ``where`` as the
+    location, for all other errors.
+    """
     _validate_version(document, where)
     cleaned = drop_nulls(document)
-    decoded = _decode(cleaned, _Document, where)
+    decoded = _decode_document(cleaned, _Document, where)
+    for fault in validate_metrics(decoded.metrics_collector, decoded.metrics_providers):
+        raise InputError(fault.message, where=_join_path(where, fault.field))
+
+    profiles = tuple(
+        _read_profile(profile, f"{where}, profiles[{index}]") for index, profile in enumerate(decoded.profiles)
+    )
     unknown_paths = (path for path, _ in iter_unknown_fields(cleaned, _Document, NEWEST_MINOR))
     limits = PolicyEvictionLimits(
         decoded.max_no_of_pods_to_evict_per_node,
         decoded.max_no_of_pods_to_evict_per_namespace,
         decoded.max_no_of_pods_to_evict_total,
     )
-    for fault in validate_metrics(decoded.metrics_collector, decoded.metrics_providers):
-        raise InputError(fault.message, where=_join_path(where, fault.field))
     return DeschedulerPolicy(
-        tuple(_read_profile(profile, f"{where}, profiles[{i}]") for i, profile in enumerate(decoded.profiles)),
+        profiles,
         _parse_node_selector(decoded.node_selector or "", where),
         limits,
         tuple(f'unknown field "{path}"' for path in unknown_paths),
@@ -228,24 +242,26 @@ def _validate_version(document: JsonObject, where: str) -> None:
         raise InputError(f"apiVersion {version} is not supported, only {GROUP}/{VERSION}", where=where, hint=hint)
 
 
-def _decode(document: object, target_type: type[T], where: str) -> T:
-    """Decode a document. Raises InputError, which names the field, if a type is wrong."""
+def _decode_document(document: object, target_type: type[T], where: str) -> T:
+    """Decode a document to the target type. Raises InputError, which names the field, if a value has a wrong type."""
     try:
         return convert_builtins(document, target_type)
     except msgspec.ValidationError as error:
+        # msgspec writes, for example: Expected `int | null`, got `str` - at `$.nodeFit`
         message, _, path = str(error).replace("`", "").replace(" | null", "").partition(" - at $")
         raise InputError(message[:1].lower() + message[1:], where=_join_path(where, path.lstrip("."))) from None
 
 
 def _join_path(where: str, path: str) -> str:
-    """Join a location and the path of a field. The location is a file, or a field in a file."""
+    """Append the path of a field to a location, which is a file or a field in a file. The path may be empty."""
     if not path:
         return where
-    return f"{where}.{path}" if ", " in where else f"{where}, {path}"
+    names_field = ", " in where
+    return f"{where}.{path}" if names_field else f"{where}, {path}"
 
 
 def _parse_node_selector(text: str, where: str) -> Selector:
-    """Parse a node selector. An empty one selects all nodes. Raises InputError."""
+    """Parse a node selector. An empty text selects all nodes. Raises InputError if the selector is invalid."""
     try:
         return parse_selector(text) if text else EVERYTHING
     except SelectorError as error:
@@ -257,7 +273,7 @@ def validate_metrics(
 ) -> Iterator[ArgumentError]:
     """Yield the errors in the metrics collector and the metrics providers.
 
-    If several providers have the same source, the first one is used.
+    If several providers have the same source, only the first is validated further.
     """
     provider_by_source: dict[str, tuple[int, MetricsProvider]] = {}
     for index, provider in enumerate(providers):
@@ -289,13 +305,13 @@ def _is_valid_url(text: str) -> bool:
 
 
 def _read_profile(profile: _Profile, where: str) -> DeschedulerProfile:
-    """Validate a profile and read its plugins. Raises InputError.
+    """Validate a profile of a policy document, and read its plugins with their arguments. Raises InputError.
 
-    If a plugin is configured several times, the first entry is used. DefaultEvictor always runs.
+    If a plugin is configured several times, its first arguments are used. DefaultEvictor always takes part.
     """
     arguments_by_plugin: dict[str, PluginArguments] = {}
     for index, config in enumerate(profile.plugin_config):
-        plugin_arguments = _read_arguments(config, f"{where}.pluginConfig[{index}]")
+        plugin_arguments = _read_plugin_arguments(config, f"{where}.pluginConfig[{index}]")
         arguments_by_plugin.setdefault(config.name, plugin_arguments)
     evictor = arguments_by_plugin.setdefault(EVICTOR, DefaultEvictorArgs())
     assert isinstance(evictor, DefaultEvictorArgs)
@@ -307,18 +323,18 @@ def _read_profile(profile: _Profile, where: str) -> DeschedulerProfile:
     return DeschedulerProfile(profile.name, evictor, runs_by_point[DESCHEDULE], runs_by_point[BALANCE])
 
 
-def _read_arguments(config: _PluginConfig, where: str) -> PluginArguments:
+def _read_plugin_arguments(config: _PluginConfig, where: str) -> PluginArguments:
     """Decode and validate the arguments of a plugin, and fill in its defaults. Raises InputError."""
     plugin = PLUGINS.get(config.name)
     if plugin is None:
-        hint = _suggest_name(config.name, PLUGINS)
+        hint = _build_name_hint(config.name, PLUGINS)
         raise InputError(f'unknown plugin "{config.name}"', where=f"{where}.name", hint=hint)
     args_path = f"{where}.args"
-    decoded = _decode(config.args, plugin.arguments, args_path)
+    decoded = _decode_document(config.args, plugin.arguments, args_path)
     for path, _ in iter_unknown_fields(config.args, plugin.arguments, NEWEST_MINOR):
         names = [field.encode_name for field in msgspec.structs.fields(plugin.arguments)]
         is_nested = "." in path or "[" in path
-        hint = "" if is_nested else _suggest_name(path, names)
+        hint = "" if is_nested else _build_name_hint(path, names)
         raise InputError(f'unknown field "{path}" of {config.name}', where=args_path, hint=hint)
     for error in decoded.validate():
         raise InputError(error.message, where=_join_path(args_path, error.field))
@@ -328,16 +344,16 @@ def _read_arguments(config: _PluginConfig, where: str) -> PluginArguments:
 def _read_enabled_plugins(
     plugins: _Plugins, point: str, arguments_by_plugin: Mapping[str, PluginArguments], where: str
 ) -> tuple[PluginRun, ...]:
-    """Return the enabled plugins of an extension point with their arguments.
+    """Return the enabled plugins of an extension point with their arguments, in order.
 
-    Raises InputError if a plugin is unknown, lacks the extension point or has no arguments.
+    Raises InputError if a plugin is unknown, lacks the extension point or has no arguments in the profile.
     """
     enabled: Sequence[str] = getattr(plugins, point).enabled
     for index, name in enumerate(enabled):
         path = f"{where}.plugins.{point}.enabled[{index}]"
         plugin = PLUGINS.get(name)
         if plugin is None:
-            raise InputError(f'unknown plugin "{name}"', where=path, hint=_suggest_name(name, PLUGINS))
+            raise InputError(f'unknown plugin "{name}"', where=path, hint=_build_name_hint(name, PLUGINS))
         if point not in plugin.points:
             hint = f"enable it at {plugin.points[0]}"
             raise InputError(f"{name} has no extension point {point}", where=path, hint=hint)
@@ -348,11 +364,12 @@ def _read_enabled_plugins(
     return tuple(PluginRun(name, arguments_by_plugin[name]) for name in enabled)
 
 
-def _suggest_name(name: str, names: Iterable[str]) -> str:
-    """Return a hint with the most similar name, or with all names if none is similar."""
+def _build_name_hint(name: str, names: Iterable[str]) -> str:
+    """Return a hint that suggests the most similar of the known names, or lists all if none is similar."""
     candidates = list(names)
-    for similar_name in get_close_matches(name, candidates, 1):
-        return f"did you mean {similar_name}?"
+    similar_names = get_close_matches(name, candidates, 1)
+    if similar_names:
+        return f"did you mean {similar_names[0]}?"
     return f"known: {', '.join(candidates)}"
 
 

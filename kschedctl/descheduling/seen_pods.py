@@ -7,12 +7,12 @@ the round, like a pod that terminates. Where upstream iterates over a Go map, po
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from functools import cached_property
 
 import numpy as np
 
-from kschedctl.api.arrays import Bools, Position, Rows
+from kschedctl.api.arrays import Bools, Rows
 from kschedctl.api.columns import NO_TIME
 from kschedctl.api.container_states import NotableContainers
 from kschedctl.api.labels import EVERYTHING, Selector, selector_from_api
@@ -31,8 +31,7 @@ RUNNING = "Running"
 class SeenPods:
     """The pods and nodes of a cluster in one round.
 
-    Arrays have one element per pod, (P,), per node, (N,), or per info, (T,). An info is a PodInfo that similar pods
-    share.
+    Arrays have one element per pod, (P,), per node, (N,), or per PodInfo, (T,). Similar pods share a PodInfo.
     """
 
     def __init__(self, view: Fork, now: int, moved: Bools | None = None, nodes: Selector = EVERYTHING) -> None:
@@ -48,7 +47,7 @@ class SeenPods:
         self.ready = self.find_ready_nodes(nodes)
 
     def find_ready_nodes(self, selector: Selector = EVERYTHING) -> Bools:
-        """Return the selected nodes that are ready or have no Ready condition, as an (N,) mask."""
+        """Return an (N,) mask of the nodes that the selector matches and that are ready or have no Ready condition."""
         nodes = self.view.nodes
         is_selected = nodes.evaluate_per_node(lambda labels, _: selector.matches(labels), selector.keys).astype(
             np.bool_
@@ -60,7 +59,8 @@ class SeenPods:
         """The nodes that are ready or have no Ready condition, as an (N,) mask."""
         conditions = (node.status.conditions for node in self.view.nodes.objects)
         ready = [
-            all(c.status == "True" for c in node_conditions if c.type == "Ready") for node_conditions in conditions
+            all(condition.status == "True" for condition in node_conditions if condition.type == "Ready")
+            for node_conditions in conditions
         ]
         return np.array(ready, np.bool_)
 
@@ -74,7 +74,7 @@ class SeenPods:
 
     @property
     def info(self) -> Rows:
-        """The number of each pod's info, (P,)."""
+        """The number of each pod's PodInfo, (P,)."""
         return self.view.pods.info.astype(np.int64)
 
     @property
@@ -83,22 +83,29 @@ class SeenPods:
         return self.view.pods.infos
 
     def select_infos(self, predicate: Callable[[Pod], bool]) -> Bools:
-        """Return the infos whose pods satisfy the predicate, as a mask (T,), one per info."""
+        """Return a (T,) mask of the PodInfos whose pods satisfy the predicate."""
         return self.view.pods.where(lambda info: predicate(info.pod))
 
     def measure_containers(self, measure: Callable[[NotableContainers], int]) -> Rows:
-        """Apply a measure to each pod's container states, (P,). Pods that were moved have new containers."""
+        """Return the value of ``measure`` for each pod's container states, (P,).
+
+        Pods that were moved have new containers, which have not restarted or failed.
+        """
         column = self.view.pods.objects.table.columns.containers
+        # measured once for all pods with equal container states, which share a code
         value_by_code = np.array([measure(NotableContainers.from_text(text)) for text in column.values], np.int64)
         values = value_by_code[column.codes][self.view.pods.objects.rows]
         return np.where(self.moved, measure(NotableContainers()), values)
 
     def match_infos(self, namespaces: NamespaceChoice | None, labels: LabelSelector | None) -> Bools:
-        """Return the infos of pods in these namespaces that match the label selector, as a mask (T,), one per info."""
+        """Return a (T,) mask of the PodInfos whose pods are in these namespaces and match the label selector.
+
+        None selects everything.
+        """
         selection = namespaces or NamespaceChoice()
-        scope = frozenset(selection.include) if selection.include else None
+        included = frozenset(selection.include) if selection.include else None
         selector = EVERYTHING if labels is None else selector_from_api(labels)
-        selected = self.view.pods.matching(selector, scope)
+        selected = self.view.pods.matching(selector, included)
         if not selection.exclude:
             return selected
         return selected & self.select_infos(lambda pod: pod.metadata.namespace not in selection.exclude)
@@ -109,9 +116,12 @@ class SeenPods:
         return positions[np.argsort(self.view.node[positions], kind="stable")]
 
     def sort_by_priority(self, positions: Rows) -> Rows:
-        """Sort positions by priority, lowest first, then by QoS class. Pods that prefer not to be evicted come last."""
+        """Return the positions sorted by priority, lowest first, then by QoS class, then by eviction preference.
+
+        Among pods of the same priority and QoS class, pods that prefer not to be evicted come last.
+        """
         info_numbers = self.info[positions]
-        keys = (
+        keys = (  # np.lexsort sorts by the last key first
             self._prefers_no_eviction[info_numbers],
             self._qos_class[info_numbers],
             self.view.pods.priority[info_numbers],
@@ -120,25 +130,26 @@ class SeenPods:
 
     @cached_property
     def _qos_class(self) -> Rows:
-        """The rank of each info's QoS class, (T,)."""
+        """The rank of the QoS class of each PodInfo, (T,). BestEffort comes first."""
         return np.array([QUALITIES.index(compute_qos_class(info.pod)) for info in self.infos], np.int64)
 
     @cached_property
     def _prefers_no_eviction(self) -> Bools:
-        """The infos whose pods prefer not to be evicted, as a mask (T,), one per info."""
+        """The PodInfos whose pods prefer not to be evicted, as a (T,) mask."""
         return self.select_infos(lambda pod: pod.metadata.annotations.prefers_no_eviction is not None)
 
     @cached_property
     def created(self) -> Rows:
         """The creation time of each pod in microseconds since 1970, (P,). Moved pods have been created now."""
         created = self.view.pods.created
-        return np.where(self.moved, self.now, np.where(created == NO_TIME, LONG_AGO, created))
+        created_or_long_ago = np.where(created == NO_TIME, LONG_AGO, created)
+        return np.where(self.moved, self.now, created_or_long_ago)
 
     @cached_property
     def sibling_counts(self) -> Rows:
-        """The number of pods with the same owner as each info's pods, (T,).
+        """The number of pods that have the same owner as the pods of each PodInfo, (T,).
 
-        It is the maximum integer for pods without exactly one owner.
+        It is the maximum integer for pods that do not have exactly one owner.
         """
         counts = self._pods_per_owner
         if self.other_pods is not None:
@@ -149,7 +160,7 @@ class SeenPods:
 
     @cached_property
     def _pods_per_owner(self) -> Counter[Hashable]:
-        """The number of pods of each owner, without pods that are being deleted and have no node."""
+        """The number of pods of each owner, by the owner's key. Terminating pods without a node are not counted."""
         exists = (self.view.node >= 0) | ~self.view.pods.terminating[self.info]
         counts_by_info = np.bincount(self.info[exists], minlength=len(self.infos)).tolist()
         pods_per_owner: Counter[Hashable] = Counter()
@@ -159,17 +170,12 @@ class SeenPods:
 
 
 def _get_owner_key(pod: Pod) -> Hashable:
-    """Return a key of the pod's owner, or None unless the pod has exactly one owner."""
+    """Return a key of the pod's only owner, or None if the pod has no owner or several owners."""
     owners = pod.metadata.owner_references
     if len(owners) != 1:
         return None
     (owner,) = owners
     return owner.uid or (pod.metadata.namespace, owner.kind, owner.name)
-
-
-def to_positions(positions: Iterable[int]) -> list[Position]:
-    """Convert plain integers to positions."""
-    return [Position(position) for position in positions]
 
 
 def find_pods_in_states(
@@ -179,10 +185,10 @@ def find_pods_in_states(
     *,
     reasons: bool = False,
 ) -> Bools:
-    """Return a (P,) mask of the pods with a phase among the states, or with a container for which ``has_state`` holds.
+    """Return a (P,) mask of the pods whose phase is among the states or whose containers satisfy ``has_state``.
 
-    With ``reasons``, the reasons of pods are compared with the states as well. Pods that were moved in earlier rounds
-    are running.
+    With ``reasons``, pods with a reason among the states are included. Pods that were moved in earlier rounds are
+    running.
     """
     has_pod_state = seen.select_infos(
         lambda pod: pod.status.phase in states or (reasons and pod.status.reason in states)

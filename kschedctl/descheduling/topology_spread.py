@@ -29,7 +29,7 @@ class SpreadRule(NamedTuple):
     max_skew: int
     key: str
     matching: Bools
-    """The infos that the constraint counts, as a mask (T,), one per info."""
+    """The PodInfos whose pods the constraint counts, as a (T,) mask."""
     eligible: Bools
     """The nodes of its domains, as an (N,) mask."""
 
@@ -40,50 +40,56 @@ class RemovePodsViolatingTopologySpreadConstraint(DeschedulerPlugin[RemovePodsVi
     name = "RemovePodsViolatingTopologySpreadConstraint"
 
     def run(self) -> None:
-        """Find the domains with too many pods, and evict pods from them."""
-        chosen = self.seen.match_infos(self.arguments.namespaces, self.arguments.label_selector)
-        positions = self.find_evictable_pods(chosen, pre_eviction=False)
+        """Evict the surplus pods of all domains, for each spread constraint whose maxSkew is exceeded."""
+        selected = self.seen.match_infos(self.arguments.namespaces, self.arguments.label_selector)
+        positions = self.find_evictable_pods(selected, pre_eviction=False)
         surplus_positions: set[int] = set()
-        for rule in self._iter_rules(positions):
-            pods_by_domain = self._group_by_domain(rule, positions)
+        for rule in self._iter_spread_rules(positions):
+            pods_by_domain = self._group_pods_by_domain(rule, positions)
             sizes = [len(pods) for pods in pods_by_domain.values()]
             if sizes and max(sizes) - min(sizes) > rule.max_skew:
                 surplus_positions.update(_Balancing(self, rule, pods_by_domain).iter_surplus_pods())
-        self._evict_all(surplus_positions)
+        self._evict_given_pods(surplus_positions)
 
-    def _group_by_domain(self, rule: SpreadRule, positions: Rows) -> dict[int, Rows]:
-        """Group the pods that a rule counts by the code of their domain, in ascending order.
+    def _group_pods_by_domain(self, rule: SpreadRule, positions: Rows) -> dict[int, Rows]:
+        """Return the positions of the pods that a rule counts by domain, in ascending order of the domains' codes.
 
-        Domains of eligible nodes without such pods are included.
+        A domain's code is the code of its label value. Domains of eligible nodes without such pods are included, and
+        pods on nodes without the label are left out.
         """
-        counted = positions[rule.matching[self.seen.info[positions]]]
-        codes = self.view.nodes.label(rule.key).codes[self.view.node[counted]]
-        has_label = codes >= 0
-        counted, codes = counted[has_label], codes[has_label]
-        domains = np.union1d(self._find_domains(rule), codes)
+        matching = positions[rule.matching[self.seen.info[positions]]]
+        codes_of_matching = self.view.nodes.label(rule.key).codes[self.view.node[matching]]
+        has_label = codes_of_matching >= 0
+        counted, codes = matching[has_label], codes_of_matching[has_label]
+        domains = np.union1d(self._find_domain_codes(rule), codes)
         return {int(domain): counted[codes == domain] for domain in domains}
 
-    def _evict_all(self, positions: Collection[int]) -> None:
-        """Evict the pods that pass PreEvictionFilter, node by node."""
-        pods = self.seen.sort_by_node(np.isin(np.arange(len(self.view.pods)), list(positions)))
-        self.evict_node_by_node(pods[self.current_round.evictor.check_pre_eviction(pods)].tolist())
+    def _evict_given_pods(self, positions: Collection[int]) -> None:
+        """Evict those of the pods at these positions that pass PreEvictionFilter, node by node."""
+        is_given = np.isin(np.arange(len(self.view.pods)), list(positions))
+        sorted_positions = self.seen.sort_by_node(is_given)
+        passes = self.current_round.evictor.check_pre_eviction(sorted_positions)
+        self.evict_node_by_node(sorted_positions[passes].tolist())
 
-    def _find_domains(self, rule: SpreadRule) -> Rows:
+    def _find_domain_codes(self, rule: SpreadRule) -> Rows:
         """Return the codes of the domains of a rule's eligible nodes, in ascending order."""
         codes = self.view.nodes.label(rule.key).codes[rule.eligible].astype(np.int64)
         return np.unique(codes[codes >= 0])
 
     # -- constraints -------------------------------------------------------------------------------------------------
 
-    def _iter_rules(self, positions: Rows) -> Iterator[SpreadRule]:
-        """Yield the distinct constraints of these pods as rules."""
+    def _iter_spread_rules(self, positions: Rows) -> Iterator[SpreadRule]:
+        """Yield the distinct spread constraints of the pods at these positions as rules.
+
+        Constraints that the arguments do not select and constraints with an invalid selector are left out.
+        """
         seen_rules: set[tuple[object, ...]] = set()
         for info_number in np.unique(self.seen.info[positions]).tolist():
             pod = self.seen.infos[info_number].pod
             for constraint in pod.spec.topology_spread_constraints:
                 if constraint.when_unsatisfiable not in (self.arguments.constraints or DEFAULT_CONSTRAINTS):
                     continue
-                rule = self._build_rule(constraint, pod, info_number)
+                rule = self._build_spread_rule(constraint, pod, info_number)
                 if rule is None:
                     continue
                 masks = rule.matching.tobytes(), rule.eligible.tobytes()
@@ -92,8 +98,11 @@ class RemovePodsViolatingTopologySpreadConstraint(DeschedulerPlugin[RemovePodsVi
                     seen_rules.add(identity)
                     yield rule
 
-    def _build_rule(self, constraint: TopologySpreadConstraint, pod: Pod, info_number: int) -> SpreadRule | None:
-        """Build the rule of a constraint, or return None if its selector is invalid."""
+    def _build_spread_rule(self, constraint: TopologySpreadConstraint, pod: Pod, info_number: int) -> SpreadRule | None:
+        """Build the rule of a pod's spread constraint, or return None if its selector is invalid.
+
+        The eligible nodes are ready nodes that also match the pod's affinity and tolerations, as the policies say.
+        """
         try:
             selector = selector_from_api(_add_match_label_keys(constraint, pod))
         except SelectorError:
@@ -108,7 +117,7 @@ class RemovePodsViolatingTopologySpreadConstraint(DeschedulerPlugin[RemovePodsVi
 
 
 def _add_match_label_keys(constraint: TopologySpreadConstraint, pod: Pod) -> LabelSelector | None:
-    """Return the constraint's selector with its matchLabelKeys as expressions, or None without a selector."""
+    """Return the constraint's selector with the pod's values of its matchLabelKeys, or None without a selector."""
     selector, labels = constraint.label_selector, pod.metadata.labels
     if selector is None:
         return None
@@ -141,9 +150,9 @@ class _Balancing:
         """The eligible nodes in domains below the average, as an (N,) mask."""
 
     def _sort_for_eviction(self, positions: Rows) -> list[int]:
-        """Sort pods so that those to evict first come last.
+        """Return the positions sorted so that the pods to evict first come last.
 
-        These are pods without node selector and node affinity, and among them those of high priority.
+        Pods without node selector and node affinity are evicted first, and among them pods of high priority.
         """
         infos, info_numbers = self.plugin.seen.infos, self.plugin.seen.info
 
@@ -152,44 +161,50 @@ class _Balancing:
             spec = infos[info_numbers[position]].spec
             has_node_affinity = spec.affinity is not None and spec.affinity.node_affinity is not None
             may_use_any_node = not spec.node_selector and not has_node_affinity
-            return may_use_any_node, -math.inf if spec.priority is None else spec.priority
+            priority = -math.inf if spec.priority is None else spec.priority
+            return may_use_any_node, priority
 
         return sorted(positions.tolist(), key=get_sort_key)
 
     def iter_surplus_pods(self) -> Iterator[int]:
-        """Yield the pods to evict, one pair of a large and a small domain after the other.
+        """Yield the positions of the pods to evict, moving them in ``domains`` from the largest to the smallest ones.
 
         As upstream, pods that fit in no small domain count as moved, but are not evicted if topologyBalanceNodeFit is
         set.
         """
+        requires_fit = self.plugin.arguments.topology_balance_node_fit
         small = 0
         large = len(self.domains) - 1
         while small < large:
             if len(self.domains[large]) <= self.ideal:
                 large -= 1
-            count = self._count_moves(len(self.domains[small]), len(self.domains[large]))
+            count = self._count_pods_to_move(len(self.domains[small]), len(self.domains[large]))
             if count <= 0:
                 small += 1
                 continue
+
             fits = self._find_fitting_in_small_domains(self.domains[large])
-            ordered = sorted(self.domains[large], key=lambda position: fits[position])
-            moved = ordered[-count:]
-            yield from (p for p in moved if fits[p] or not self.plugin.arguments.topology_balance_node_fit)
-            self.domains[large] = ordered[:-count]
+            fitting_last = sorted(self.domains[large], key=lambda position: fits[position])
+            moved = fitting_last[-count:]
+            yield from (position for position in moved if fits[position] or not requires_fit)
+            self.domains[large] = fitting_last[:-count]
             self.domains[small] += moved
 
-    def _count_moves(self, small: int, large: int) -> int:
-        """Return how many pods should move from a large domain to a small one, 0 if the skew is allowed."""
-        skew = large - small
+    def _count_pods_to_move(self, small_size: int, large_size: int) -> int:
+        """Return how many pods should move from a large domain to a small one, given the domains' sizes.
+
+        The number is 0 if the skew is allowed. Neither domain should pass the average by the move.
+        """
+        skew = large_size - small_size
         max_skew = self.rule.max_skew
         if skew <= max_skew:
             return 0
-        above = math.ceil(large - self.ideal)
-        below = math.ceil(self.ideal - small)
-        return min(above, below, math.ceil((skew - max_skew) / 2))
+        above_average = math.ceil(large_size - self.ideal)
+        below_average = math.ceil(self.ideal - small_size)
+        return min(above_average, below_average, math.ceil((skew - max_skew) / 2))
 
     def _find_fitting_in_small_domains(self, positions: Sequence[int]) -> dict[int, bool]:
-        """Return whether each pod fits on another node of a small domain, by position."""
+        """Return, by position, whether each pod fits on another node in a domain below the average."""
         fit = self.plugin.current_round.fit
         fits = fit.find_fitting_elsewhere(np.array(positions, np.int64), self.small_domain_nodes)
         return dict(zip(positions, fits.tolist(), strict=True))

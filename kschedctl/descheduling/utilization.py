@@ -46,61 +46,66 @@ class _Utilization(DeschedulerPlugin[U]):
     def run(self) -> None:
         """Evict pods from the source nodes as long as the destination nodes have room.
 
-        Nothing is evicted if at most numberOfNodes nodes, or all nodes, have a low utilization.
+        Nothing is evicted if at most numberOfNodes nodes, or all nodes, have a low utilization, or if no node can
+        exchange pods with them.
         """
-        split, upper_thresholds = self._split_nodes()
+        split, upper_thresholds = self._split_nodes_by_utilization()
         low_count = int(split.low.sum())
         if low_count <= self.arguments.number_of_nodes or low_count == int(self.seen.ready.sum()):
             return
         if not split.counterparts.any():
             return
-        limits = self._compute_limits(upper_thresholds)
-        sources, destinations = self._choose_sides(split)
+
+        limits = self._compute_usage_limits(upper_thresholds)
+        sources, destinations = self._choose_sources_and_destinations(split)
         room = (limits - self.usage)[destinations].sum(axis=0)
         for row in self._sort_sources(sources):
             if self._evict_from_node(row, limits[row], room, destinations) is EvictionResult.TOTAL_LIMIT:
                 return
 
     @abstractmethod
-    def _split_nodes(self) -> tuple[NodeSplit, Mapping[str, float]]:
-        """Return the split of the nodes, and the percentages up to which nodes may be used."""
+    def _split_nodes_by_utilization(self) -> tuple[NodeSplit, Mapping[str, float]]:
+        """Return the split of the nodes, and the percentages by resource up to which nodes may be used."""
 
     @abstractmethod
-    def _choose_sides(self, split: NodeSplit) -> tuple[Bools, Bools]:
-        """Return the nodes that pods leave and the nodes to which they may go, as (N,) masks."""
+    def _choose_sources_and_destinations(self, split: NodeSplit) -> tuple[Bools, Bools]:
+        """Return the source nodes, which pods leave, and the destination nodes, to which they may go, as (N,) masks."""
 
     @abstractmethod
     def _sort_sources(self, sources: Bools) -> Sequence[int]:
-        """Return the rows of the source nodes in the order of eviction."""
+        """Return the rows of the source nodes in the order in which pods are evicted from them."""
 
     @abstractmethod
-    def _should_continue(self, usage: Counts, limits: Counts) -> bool:
-        """Return whether a node with this usage should lose further pods. ``usage`` and ``limits`` are (R,)."""
+    def _should_lose_more_pods(self, usage: Counts, limits: Counts) -> bool:
+        """Return whether a node with this usage should lose further pods.
+
+        ``usage`` and ``limits``, (R,), are its requested amounts and the amounts up to which it may be used.
+        """
 
     @property
-    def _selected(self) -> Bools:
-        """The infos whose pods the plugin may evict, as a mask (T,), one per info."""
+    def _selected_infos(self) -> Bools:
+        """The PodInfos whose pods the plugin may evict, as a (T,) mask."""
         return np.ones(len(self.seen.infos), np.bool_)
 
     # -- utilization of nodes ---------------------------------------------------------------------------------------
 
     @cached_property
     def resource_names(self) -> tuple[str, ...]:
-        """The R resources for which usage is compared."""
+        """The names of the R resources for which usage is compared."""
         return self.arguments.resources
 
     @cached_property
     def usage(self) -> Counts:
-        """The requests of each node's pods, (N, R)."""
-        return self._select_columns(self.view.requested)
+        """The requests of each node's pods for the compared resources, (N, R). They change with evictions."""
+        return self._select_compared_resources(self.view.requested)
 
     @cached_property
     def _allocatable(self) -> Counts:
-        """The allocatable amounts of each node, (N, R)."""
-        return self._select_columns(self.view.allocatable)
+        """The allocatable amounts of the compared resources on each node, (N, R)."""
+        return self._select_compared_resources(self.view.allocatable)
 
-    def _select_columns(self, amounts: Counts) -> Counts:
-        """Return the columns of the compared resources. They are zero for resources that no node has."""
+    def _select_compared_resources(self, amounts: Counts) -> Counts:
+        """Return the columns of ``amounts`` for the compared resources, with zeros for resources that no node has."""
         columns = self.view.resources
         zeros = np.zeros(len(amounts), np.int64)
         selected = [amounts[:, columns[name]] if name in columns else zeros for name in self.resource_names]
@@ -108,20 +113,24 @@ class _Utilization(DeschedulerPlugin[U]):
 
     @cached_property
     def percentages(self) -> Percentages:
-        """The usage in percent of the allocatable amounts, (N, R), or 0 if there are none."""
-        divisor = np.where(self._allocatable > 0, self._allocatable, 1)
-        percentages: Percentages = np.where(self._allocatable > 0, self.usage / divisor * FULL, 0.0)
+        """The usage in percent of the allocatable amounts, (N, R), or 0 if nothing is allocatable."""
+        is_offered = self._allocatable > 0
+        divisor = np.where(is_offered, self._allocatable, 1)
+        percentages: Percentages = np.where(is_offered, self.usage / divisor * FULL, 0.0)
         return percentages
 
     def _find_exceeding_nodes(self, thresholds: Mapping[str, float]) -> Bools:
-        """Return an (N,) mask of the nodes with a usage of some resource above its threshold."""
+        """Return an (N,) mask of the nodes whose usage of any resource is above its threshold in percent."""
         is_exceeding = np.zeros(len(self.view.nodes), np.bool_)
         for name, percent in thresholds.items():
             is_exceeding |= self.percentages[:, self.resource_names.index(name)] > percent
         return is_exceeding
 
-    def _compute_limits(self, thresholds: Mapping[str, float]) -> Counts:
-        """Compute each node's thresholds as amounts, (N, R). Without a threshold, all of a resource may be used."""
+    def _compute_usage_limits(self, thresholds: Mapping[str, float]) -> Counts:
+        """Return the amounts up to which each node may be used, (N, R), given thresholds in percent by resource.
+
+        Without a threshold, all of a resource may be used.
+        """
         percentages = np.array([thresholds.get(name, -1.0) for name in self.resource_names])  # -1 for no threshold
         amounts = (percentages * 0.01 * self._allocatable).astype(np.int64)
         return np.where(percentages >= 0, amounts, self._allocatable)
@@ -131,19 +140,19 @@ class _Utilization(DeschedulerPlugin[U]):
     def _evict_from_node(self, row: int, limits: Counts, room: Counts, destinations: Bools) -> EvictionResult | None:
         """Evict pods from a node as long as it should lose pods and the destinations have room.
 
-        ``room`` (R,) and the node's usage are reduced by the pods' requests. Returns the policy's limit that ended the
-        evictions, or None.
+        The pods' requests are subtracted from ``room`` (R,) and from the node's usage, in place. Return the result of
+        an eviction that the policy's node or total limit denied, or None if no such limit was reached.
         """
         usage = self.usage[row]
         evicted_count = 0
         for position in self._removable_by_row.get(row, ()):
-            if not self._should_continue(usage, limits) or (room <= 0).any():
+            if not self._should_lose_more_pods(usage, limits) or (room <= 0).any():
                 return None
             if evicted_count == self._max_evictions_per_node:
                 return None
             if not self._can_be_moved(position, destinations):
                 continue
-            result = self.evict(position)
+            result = self.request_eviction(position)
             if result in (EvictionResult.NODE_LIMIT, EvictionResult.TOTAL_LIMIT):
                 return result
             if result is EvictionResult.EVICTED:
@@ -155,13 +164,13 @@ class _Utilization(DeschedulerPlugin[U]):
 
     @property
     def _max_evictions_per_node(self) -> int | None:
-        """The maximum number of evictions from a node, or None."""
+        """The plugin's own maximum number of evictions from a node, or None if it is unlimited."""
         return None
 
     @cached_property
     def _removable_by_row(self) -> dict[int, list[int]]:
-        """The evictable pods of each row, in the order of eviction."""
-        positions = self.seen.sort_by_priority(self.find_evictable_pods(self._selected, pre_eviction=False))
+        """Row of a node -> the positions of its evictable pods, in the order of eviction."""
+        positions = self.seen.sort_by_priority(self.find_evictable_pods(self._selected_infos, pre_eviction=False))
         by_row: dict[int, list[int]] = {}
         for position, row in zip(positions.tolist(), self.view.node[positions].tolist(), strict=True):
             by_row.setdefault(row, []).append(position)
@@ -169,15 +178,15 @@ class _Utilization(DeschedulerPlugin[U]):
 
     @cached_property
     def _requests(self) -> Counts:
-        """The requests of each info's pods for the compared resources, (T, R)."""
-        requests = self._select_columns(self.view.requests)
+        """The requests of the pods of each PodInfo for the compared resources, (T, R)."""
+        requests = self._select_compared_resources(self.view.requests)
         requests[:, self.resource_names.index(PODS)] = 1
         return requests
 
     def _can_be_moved(self, position: int, destinations: Bools) -> bool:
-        """Return whether a pod passes PreEvictionFilter and tolerates the taints of a destination.
+        """Return whether a pod passes PreEvictionFilter and tolerates the taints of any destination.
 
-        Pods in excluded namespaces cannot be moved.
+        Pods in namespaces that the arguments exclude cannot be moved.
         """
         pod = self.seen.infos[self.seen.info[position]].pod
         namespaces = self.arguments.evictable_namespaces
@@ -189,20 +198,20 @@ class _Utilization(DeschedulerPlugin[U]):
         return bool(passes)
 
     def _tolerates_destination(self, pod: Pod, destinations: Bools) -> bool:
-        """Return whether the pod tolerates all taints of a destination.
+        """Return whether there is a destination node all of whose taints the pod tolerates.
 
-        As upstream, it must also have at least as many tolerations as the node has taints.
+        As upstream, the pod must also have at least as many tolerations as the node has taints.
         """
         taint_sets, taint_set_of_node = self.view.nodes.taint_sets
         tolerations = pod.spec.tolerations
         return any(
-            len(tolerations) >= len(taint_sets[number])
-            and find_untolerated(taint_sets[number], tolerations, None, True) is None
-            for number in np.unique(taint_set_of_node[destinations]).tolist()
+            len(tolerations) >= len(taint_sets[set_number])
+            and find_untolerated(taint_sets[set_number], tolerations, None, True) is None
+            for set_number in np.unique(taint_set_of_node[destinations]).tolist()
         )
 
-    def _sort_by_usage(self, nodes: Bools, *, fullest_first: bool) -> list[int]:
-        """Return the rows of the nodes in a mask, sorted by the sum of their usage over all compared resources."""
+    def _sort_nodes_by_usage(self, nodes: Bools, *, fullest_first: bool) -> list[int]:
+        """Return the rows of the nodes in a mask, sorted by the sum of their usage of all compared resources."""
         rows: Rows = np.flatnonzero(nodes)
         usage = self.usage[rows].sum(axis=1)
         order = np.argsort(-usage if fullest_first else usage, kind="stable")
@@ -215,29 +224,28 @@ class LowNodeUtilization(_Utilization[LowNodeUtilizationArgs]):
 
     name = "LowNodeUtilization"
 
-    def _split_nodes(self) -> tuple[NodeSplit, Mapping[str, float]]:
-        """Return underutilized and overutilized nodes, and the upper thresholds."""
+    def _split_nodes_by_utilization(self) -> tuple[NodeSplit, Mapping[str, float]]:
+        """Return the schedulable underutilized nodes and the overutilized nodes, and the upper thresholds."""
         lower, upper = self._compute_thresholds()
         low = self.seen.ready & ~self.view.nodes.unschedulable & ~self._find_exceeding_nodes(lower)
         overutilized = self.seen.ready & ~low & self._find_exceeding_nodes(upper)
         return NodeSplit(low, overutilized), upper
 
     def _compute_thresholds(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
-        """Return the lower and upper thresholds in percent.
+        """Return the lower and the upper thresholds in percent, by resource.
 
-        With useDeviationThresholds, the configured ones are deviations from the average.
+        With useDeviationThresholds, the configured thresholds are deviations from the average usage.
         """
         lower, upper = self.arguments.thresholds, self.arguments.target_thresholds
         if not self.arguments.use_deviation_thresholds:
             return lower, upper
-        average = self._compute_average(lower)
-        return (
-            {name: min(max(average[name] - percent, 0.0), FULL) for name, percent in lower.items()},
-            {name: min(max(average[name] + percent, 0.0), FULL) for name, percent in upper.items()},
-        )
+        average = self._compute_average_percentages(lower)
+        lower_percentages = {name: _limit_percentage(average[name] - percent) for name, percent in lower.items()}
+        upper_percentages = {name: _limit_percentage(average[name] + percent) for name, percent in upper.items()}
+        return lower_percentages, upper_percentages
 
-    def _compute_average(self, names: Iterable[str]) -> dict[str, float]:
-        """Compute the average percentage of each resource on the ready nodes that have it, or 0 without any."""
+    def _compute_average_percentages(self, names: Iterable[str]) -> dict[str, float]:
+        """Return the average usage of each resource in percent, on the ready nodes that have it, or 0 without any."""
         nodes = self.view.nodes.objects
         averages = {}
         for name in names:
@@ -246,23 +254,28 @@ class LowNodeUtilization(_Utilization[LowNodeUtilizationArgs]):
             averages[name] = float(percentages.sum() / len(percentages)) if len(percentages) else 0.0
         return averages
 
-    def _choose_sides(self, split: NodeSplit) -> tuple[Bools, Bools]:
+    def _choose_sources_and_destinations(self, split: NodeSplit) -> tuple[Bools, Bools]:
         """Return overutilized nodes as sources and underutilized nodes as destinations."""
         return split.counterparts, split.low
 
     def _sort_sources(self, sources: Bools) -> Sequence[int]:
-        """Return the source nodes, fullest first."""
-        return self._sort_by_usage(sources, fullest_first=True)
+        """Return the rows of the source nodes, the fullest node first."""
+        return self._sort_nodes_by_usage(sources, fullest_first=True)
 
-    def _should_continue(self, usage: Counts, limits: Counts) -> bool:
+    def _should_lose_more_pods(self, usage: Counts, limits: Counts) -> bool:
         """Return whether the node is still overutilized."""
         return bool((usage > limits).any())
 
     @property
     def _max_evictions_per_node(self) -> int | None:
-        """The configured limit, or None."""
+        """The configured maximum number of evictions from a node, or None if it is unlimited."""
         limits = self.arguments.eviction_limits
         return limits.node if limits else None
+
+
+def _limit_percentage(percent: float) -> float:
+    """Return the nearest number from 0 to 100."""
+    return min(max(percent, 0.0), FULL)
 
 
 class HighNodeUtilization(_Utilization[HighNodeUtilizationArgs]):
@@ -270,36 +283,36 @@ class HighNodeUtilization(_Utilization[HighNodeUtilizationArgs]):
 
     name = "HighNodeUtilization"
 
-    def _split_nodes(self) -> tuple[NodeSplit, Mapping[str, float]]:
-        """Return underutilized nodes and the other schedulable nodes, which may be filled completely."""
+    def _split_nodes_by_utilization(self) -> tuple[NodeSplit, Mapping[str, float]]:
+        """Return the underutilized nodes and the other schedulable nodes, which may be filled completely."""
         low = self.seen.ready & ~self._find_exceeding_nodes(self.arguments.thresholds)
         other_nodes = self.seen.ready & ~low & ~self.view.nodes.unschedulable
         return NodeSplit(low, other_nodes), dict.fromkeys(self.arguments.thresholds, FULL)
 
-    def _choose_sides(self, split: NodeSplit) -> tuple[Bools, Bools]:
+    def _choose_sources_and_destinations(self, split: NodeSplit) -> tuple[Bools, Bools]:
         """Return underutilized nodes as sources and the other nodes as destinations."""
         return split.low, split.counterparts
 
     def _sort_sources(self, sources: Bools) -> Sequence[int]:
-        """Return the source nodes, emptiest first."""
-        return self._sort_by_usage(sources, fullest_first=False)
+        """Return the rows of the source nodes, the emptiest node first."""
+        return self._sort_nodes_by_usage(sources, fullest_first=False)
 
-    def _should_continue(self, usage: Counts, limits: Counts) -> bool:
+    def _should_lose_more_pods(self, usage: Counts, limits: Counts) -> bool:
         """Return True, because nodes are emptied completely."""
         return True
 
     @property
-    def _selected(self) -> Bools:
-        """The infos whose pods the plugin may evict, as a mask (T,), one per info.
+    def _selected_infos(self) -> Bools:
+        """The PodInfos whose pods the plugin may evict, as a (T,) mask.
 
         With the mode OnlyThresholdingResources, these are pods that request a resource with a threshold.
         """
         if ONLY_THRESHOLDING not in self.arguments.eviction_modes:
-            return super()._selected
+            return super()._selected_infos
         return self.seen.select_infos(self._requests_threshold_resource)
 
     def _requests_threshold_resource(self, pod: Pod) -> bool:
-        """Return whether the pod requests a resource that has a threshold."""
+        """Return whether a container or init container of the pod requests a resource that has a threshold."""
         containers = (*pod.spec.containers, *pod.spec.init_containers)
         return any(
             name in container.resources.requests for container in containers for name in self.arguments.thresholds

@@ -31,20 +31,17 @@ class RemovePodsViolatingNodeTaints(DeschedulerPlugin[RemovePodsViolatingNodeTai
     name = "RemovePodsViolatingNodeTaints"
 
     def run(self) -> None:
-        """Evict the pods that do not tolerate a considered taint."""
+        """Evict the pods that do not tolerate a considered taint of their node."""
         selected = self.seen.match_infos(self.arguments.namespaces, self.arguments.label_selector)
         positions = self.find_evictable_pods(selected)
         self.evict_node_by_node(positions[self._find_pods_violating_taints(positions)].tolist())
 
     def _find_pods_violating_taints(self, positions: Rows) -> Bools:
-        """Return a mask of the pods at these positions that do not tolerate every taint of their node.
-
-        Taints that the arguments exclude are ignored.
-        """
+        """Return a mask of the pods at these positions that do not tolerate every considered taint of their node."""
         taint_sets, taint_set_of_node = self.view.nodes.taint_sets
-        considered_taints = [[taint for taint in taints if self._is_considered(taint)] for taints in taint_sets]
+        considered_taints = [[taint for taint in taints if self._is_considered_taint(taint)] for taints in taint_sets]
 
-        # Check each distinct pair of info and taint set once. A code is info number * number of sets + set number.
+        # Check each distinct pair of a PodInfo and a taint set once. The code of a pair combines both numbers.
         set_numbers = taint_set_of_node[self.view.node[positions]].astype(np.int64)
         codes = self.seen.info[positions] * len(taint_sets) + set_numbers
         distinct_codes, code_index = np.unique(codes, return_inverse=True)
@@ -55,15 +52,16 @@ class RemovePodsViolatingNodeTaints(DeschedulerPlugin[RemovePodsViolatingNodeTai
             violates.append(find_untolerated(considered_taints[set_number], tolerations, None, True) is not None)
         return np.array(violates, np.bool_)[code_index]
 
-    def _is_considered(self, taint: Taint) -> bool:
-        """Return whether a taint has a considered effect, and is included and not excluded.
+    def _is_considered_taint(self, taint: Taint) -> bool:
+        """Return whether the arguments consider a taint: its effect matches, and it is included and not excluded.
 
         Taints are included and excluded by key or as ``key=value``.
         """
         arguments = self.arguments
-        if taint.effect != "NoSchedule" and not (
-            taint.effect == "PreferNoSchedule" and arguments.include_prefer_no_schedule
-        ):
+        considered_effects = {"NoSchedule"}
+        if arguments.include_prefer_no_schedule:
+            considered_effects.add("PreferNoSchedule")
+        if taint.effect not in considered_effects:
             return False
         names = {taint.key, f"{taint.key}={taint.value}"} if taint.value else {taint.key}
         if not names.isdisjoint(arguments.excluded_taints):
@@ -72,27 +70,30 @@ class RemovePodsViolatingNodeTaints(DeschedulerPlugin[RemovePodsViolatingNodeTai
 
 
 class RemovePodsViolatingNodeAffinity(DeschedulerPlugin[RemovePodsViolatingNodeAffinityArgs]):
-    """A plugin that evicts pods from nodes that violate their required, or suit their preferred node affinity less."""
+    """A plugin that evicts pods from nodes that violate their required or preferred node affinity.
+
+    Preferred affinity is violated if another ready node has a higher weight.
+    """
 
     name = "RemovePodsViolatingNodeAffinity"
 
     def run(self) -> None:
-        """Evict the pods that violate the configured types of node affinity."""
+        """Evict the pods that violate a configured type of node affinity, one type after the other."""
         for kind in self.arguments.node_affinity_type:
             if kind == REQUIRED:
                 self._evict_violating_pods(
-                    self.seen.select_infos(_has_required_affinity), self._find_violating_required_affinity
+                    self.seen.select_infos(_has_required_affinity), self._find_pods_violating_required_affinity
                 )
             elif kind == PREFERRED:
                 self._evict_violating_pods(
-                    self.seen.select_infos(_has_preferred_affinity), self._find_preferring_other_node
+                    self.seen.select_infos(_has_preferred_affinity), self._find_pods_preferring_other_nodes
                 )
 
     def _evict_violating_pods(self, has_affinity: Bools, violates: Callable[[Rows], Bools]) -> None:
         """Evict the pods that violate their affinity, if a ready node would accept them.
 
-        Only evictable pods that match the plugin's namespaces and label selector are evicted. ``has_affinity`` is a
-        (T,) mask of infos. ``violates`` returns a mask of the pods at the given positions.
+        ``has_affinity`` is a (T,) mask of the PodInfos with such an affinity, and ``violates`` returns a mask of the
+        pods at the given positions. Only evictable pods that match the plugin's arguments are considered.
         """
         selected = has_affinity & self.seen.match_infos(self.arguments.namespaces, self.arguments.label_selector)
         evictable = self.find_evictable_pods(selected)
@@ -100,8 +101,8 @@ class RemovePodsViolatingNodeAffinity(DeschedulerPlugin[RemovePodsViolatingNodeA
         fits = self.current_round.fit.find_fitting_anywhere(violating, self.seen.ready)
         self.evict_node_by_node(violating[fits].tolist())
 
-    def _find_violating_required_affinity(self, positions: Rows) -> Bools:
-        """Return a mask of the pods at these positions that are on a node which their required affinity excludes."""
+    def _find_pods_violating_required_affinity(self, positions: Rows) -> Bools:
+        """Return a mask of the pods at these positions whose required affinity excludes their node."""
         pairs = self.find_distinct_pairs(positions)
         fit = self.current_round.fit
         violates = [
@@ -110,21 +111,26 @@ class RemovePodsViolatingNodeAffinity(DeschedulerPlugin[RemovePodsViolatingNodeA
         ]
         return np.array(violates, np.bool_)[pairs.pair_index]
 
-    def _find_preferring_other_node(self, positions: Rows) -> Bools:
+    def _find_pods_preferring_other_nodes(self, positions: Rows) -> Bools:
         """Return a mask of the pods at these positions that prefer another ready node to their own."""
         pairs = self.find_distinct_pairs(positions)
-        weights = {number: self._compute_weights(number) for number in np.unique(pairs.info_numbers).tolist()}
+        weights_by_info = {
+            number: self._compute_preference_weights(number) for number in np.unique(pairs.info_numbers).tolist()
+        }
         best_weights = {
-            number: int(node_weights[self.seen.ready].max(initial=0)) for number, node_weights in weights.items()
+            number: int(weights[self.seen.ready].max(initial=0)) for number, weights in weights_by_info.items()
         }
         prefers_other = [
-            best_weights[info_number] > weights[info_number][row]
+            best_weights[info_number] > weights_by_info[info_number][row]
             for info_number, row in zip(pairs.info_numbers.tolist(), pairs.rows.tolist(), strict=True)
         ]
         return np.array(prefers_other, np.bool_)[pairs.pair_index]
 
-    def _compute_weights(self, info_number: int) -> Counts:
-        """Compute the total weight of an info's preferred terms on each node, (N,), or zeros if a term is invalid."""
+    def _compute_preference_weights(self, info_number: int) -> Counts:
+        """Return the total weight on each node, (N,), of the preferred node affinity terms of a PodInfo.
+
+        The weights are zero if a term is invalid.
+        """
         affinity = _get_node_affinity(self.seen.infos[info_number].pod)
         try:
             terms = compile_preferred_terms(affinity.preferred_during_scheduling_ignored_during_execution)
@@ -134,7 +140,7 @@ class RemovePodsViolatingNodeAffinity(DeschedulerPlugin[RemovePodsViolatingNodeA
 
 
 def _get_node_affinity(pod: Pod) -> NodeAffinity:
-    """Return the pod's node affinity, or an empty one."""
+    """Return the pod's node affinity, or an empty node affinity if it has none."""
     affinity = pod.spec.affinity
     return (affinity.node_affinity if affinity else None) or NodeAffinity()
 

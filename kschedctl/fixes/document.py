@@ -22,12 +22,13 @@ from kschedctl.fixes.trial.fix_kinds import Price
 from kschedctl.fixes.trial.trials import RemedyTrial, is_resized
 from kschedctl.lint.objects.stored_pods import remove_node_pin, to_written_spec
 from kschedctl.replay import kubectl
+from kschedctl.replay.controllers.creation import is_made_up
 from kschedctl.replay.controllers.plan_change import ExistingPods
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.replay.kubectl import build_json_patch, build_strategic_patch, to_document, wrap_in_template
 from kschedctl.reports.remedy import Remedy
 from kschedctl.reports.summary import CostKind, FixCost, build_restart_costs, list_clauses
-from kschedctl.text.counts import counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few
 
 
 def build_remedy(
@@ -50,6 +51,7 @@ def build_remedy(
     victims = rollout.victims if rollout else trial.victims
     needs_values = tuple(dict.fromkeys(name for fix in fixes for name in fix.needs_values))
     costs = [*_iter_fix_costs(fixes, needs_values), *_iter_eviction_costs(trial, victims, rollout)]
+    costs += _iter_partial_costs(find_owner(trial.own), rollout, result)
 
     # A change of the pod becomes a patch of its owner.
     patch = None
@@ -102,6 +104,16 @@ def _iter_fix_costs(fixes: Sequence[Fix], needs_values: Sequence[str]) -> Iterat
         yield FixCost(CostKind.LOSES if weakens in lost else CostKind.GIVES_UP, weakens)
 
 
+def _iter_partial_costs(owner: Owner, rollout: RolloutResult | None, result: QueueResult | None) -> Iterator[FixCost]:
+    """Yield the cost that other pods of the workload still wait, in the rollout or else in the replayed queue."""
+    waiting = rollout.waiting if rollout is not None else None
+    if waiting is None and result is not None:
+        waiting = result.waiting_siblings
+    if waiting:
+        pods = f"{counted(waiting, 'other pod')} of {owner}"
+        yield FixCost(CostKind.PARTIAL, f"{pods} still {agreeing(waiting, 'waits', 'wait')}")
+
+
 def _iter_eviction_costs(
     trial: RemedyTrial, victims: Sequence[str], rollout: RolloutResult | None
 ) -> Iterator[FixCost]:
@@ -150,7 +162,7 @@ def _describe_nodes_taken_first(fixes: Sequence[Fix], result: QueueResult | None
 
 def _build_job_deletion_cost(trial: RemedyTrial, owner: Owner) -> FixCost:
     """Build the cost of deleting and recreating a Job with its pods, which is needed as its template is immutable."""
-    pods = ExistingPods(trial.scheduler.cluster).find_pods_of(*owner)
+    pods = [pod for pod in ExistingPods(trial.scheduler.cluster).find_pods_of(*owner) if not is_made_up(pod)]
     running = sum(bool(pod.spec.node_name) for pod in pods)
     text = f"{owner} is deleted and recreated"
     if len(pods) == 1:

@@ -17,6 +17,7 @@ import numpy as np
 from kschedctl.api.arrays import Ints, Position
 from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Node, Pod
+from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.fixes.ranking import CheckedFix, QueueResult, RankedFix
 from kschedctl.fixes.trial.changes import Fix, is_valid_update
 from kschedctl.fixes.trial.trials import RemedyTrial, Trials, apply_edits_to_cluster
@@ -209,7 +210,20 @@ def _replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
     placed_pods = list(node_by_pod)
     pods_ahead = frozenset(placed_pods[: placed_pods.index(trial.own.key)])
     ahead_in_new_room = tuple(key for key in pods_in_new_room if key in pods_ahead)
-    return QueueResult(True, ahead=ahead_in_new_room, also_places=gaining_pods)
+    return QueueResult(
+        True,
+        ahead=ahead_in_new_room,
+        also_places=gaining_pods,
+        waiting_siblings=_count_waiting_siblings(simulation, find_owner(trial.own)),
+    )
+
+
+def _count_waiting_siblings(simulation: Simulation, owner: Owner) -> int:
+    """Return how many pods of a workload have no node after the run. Bare pods have no siblings."""
+    if owner.kind == "Pod":
+        return 0
+    pods = simulation.view.pods.objects
+    return sum(find_owner(pods[position]) == owner for position in find_pending(simulation))
 
 
 def _try_concerned_pods(

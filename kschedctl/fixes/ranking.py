@@ -68,6 +68,8 @@ class QueueResult(NamedTuple):
     """The pods ahead in the queue that take part of the room, if the fix makes enough for all of them."""
     also_places: tuple[str, ...] = ()
     """The other waiting pods that get a node only with the fix."""
+    waiting_siblings: int = 0
+    """The number of the workload's other pods that still have no node, if the pod has one."""
 
 
 class CheckedFix(NamedTuple):

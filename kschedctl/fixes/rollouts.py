@@ -64,6 +64,8 @@ class RolloutResult(NamedTuple):
     owner: Owner
     restarted: int = 0
     """The number of running pods of the owner that were restarted."""
+    waiting: int | None = None
+    """The number of the workload's pods without a node after the rollout, or None if there was only a preemption."""
     victims: tuple[str, ...] = ()
     """Evicted pods of other owners."""
     harm: str = ""
@@ -351,8 +353,10 @@ def _run_rollout(owner: Owner, change: WorkloadChange, scheduler: Scheduler, del
     recreate_evicted(simulation, frozenset(rollout.old))
     roll_out([rollout], simulation)
 
+    placed_after = int((view.node[own_positions] >= 0).sum())
     restarted = sum(bool(pod.spec.node_name) for pod in change.removed)
-    rolled_out = _with_evictions(RolloutResult(owner, restarted), simulation, own_positions)
+    waiting = max(change.desired - placed_after, 0)
+    rolled_out = _with_evictions(RolloutResult(owner, restarted, waiting), simulation, own_positions)
     if any(eviction.victim in own_positions for eviction in simulation.evictions):
         return rolled_out._replace(harm="its rollout would evict its own pods")
     if rollout.denied is not None:
@@ -361,7 +365,6 @@ def _run_rollout(owner: Owner, change: WorkloadChange, scheduler: Scheduler, del
     if is_stuck:
         return rolled_out._replace(harm=f"its rollout gets {rollout.status}")
 
-    placed_after = int((view.node[own_positions] >= 0).sum())
     if placed_after >= min(placed_before + 1, change.desired):
         return rolled_out
     if rolled_out.chain and rolled_out.chain.outrun:

@@ -25,6 +25,8 @@ READABLE, SHARE, MIN_READABLE = 28, 3, 20
 there is another way."""
 LONG, LONG_READABLE, LONG_SHARE = 140, 44, 2
 """Texts longer than LONG are not folded to less than LONG_READABLE columns or 1/LONG_SHARE of the line."""
+SHORT_WORD = 10
+"""Words of at most this many characters are not broken in headers."""
 _HUMP = r"(?<=[a-z])(?=[A-Z])"
 _BREAK_POINTS = tuple(map(re.compile, (r"(?<=[/])", r"(?<=[=:,;])", r"(?<=[._-])", _HUMP)))
 """Where a word may be broken, best places first."""
@@ -172,10 +174,19 @@ def _compute_readable_width(column: Column, cells: int, room: int) -> int:
 
 
 def _split_at_break_points(line: str) -> list[str]:
-    """Split a line into words and their parts."""
-    for joint in reversed(_BREAK_POINTS):
-        line = joint.sub(" ", line)
-    return line.split()
+    """Split a line into words, and long words into their parts.
+
+    >>> _split_at_break_points("PODS/S"), _split_at_break_points("example.com/accelerators")
+    (['PODS/S'], ['example.', 'com/', 'accelerators'])
+    """
+    parts = []
+    for word in line.split():
+        spaced = word
+        if len(word) > SHORT_WORD:
+            for joint in reversed(_BREAK_POINTS):
+                spaced = joint.sub(" ", spaced)
+        parts += spaced.split()
+    return parts
 
 
 def _distribute_width(least: Sequence[int], most: Sequence[int], room: int) -> tuple[int, ...]:

@@ -44,7 +44,7 @@ class Denial(NamedTuple):
 def raise_if_denied(manifest: JsonObject, cluster: Cluster, *, admission: bool = True) -> None:
     """Raise InputError if the API server would not create the manifest's object.
 
-    The error's ``also`` has further errors. Without ``admission``, only validation is checked.
+    The attribute ``also`` of the error has further errors. Without ``admission``, only validation is checked.
     """
     kind = str(manifest["kind"])
     where = describe(manifest)
@@ -76,7 +76,10 @@ def raise_if_struct_denied(obj: Struct, cluster: Cluster, *, admission: bool = T
 
 
 def _has_path(value: object, path: Path) -> bool:
-    """Return whether the structs along the path have all of its fields. What is inside other values is not checked."""
+    """Return whether the structs along the path have all fields that it names.
+
+    The rest of the path is not checked once it enters a value that is neither a struct nor a tuple.
+    """
     for step in path:
         if isinstance(value, Struct):
             names = {field.encode_name: field.name for field in msgspec.structs.fields(value)}
@@ -110,13 +113,13 @@ def find_denials(
     metadata = obj.metadata  # type: ignore[attr-defined]
     denials: list[Denial] = []
     if admission:
-        denials += _find_namespace_denial(metadata.namespace or namespace or DEFAULT_NAMESPACE, cluster)
-    field_errors = validate_manifest(kind, obj, _build_options(cluster))
+        denials += _iter_namespace_denials(metadata.namespace or namespace or DEFAULT_NAMESPACE, cluster)
+    field_errors = validate_manifest(kind, obj, _build_validation_options(cluster))
     name = metadata.name or metadata.generate_name
     denials += [Denial(f'The {kind} "{name}" is invalid: {error}', error.field) for error in field_errors]
     if admission or kind != "Pod":
         for template, path in iter_pod_templates(kind, obj):
-            denials += _find_template_denials(template, path, obj, kind, cluster, is_valid=not field_errors)
+            denials += _iter_template_denials(template, path, obj, kind, cluster, is_valid=not field_errors)
     return denials
 
 
@@ -132,19 +135,19 @@ def find_validation_errors(manifest: JsonObject, obj: Struct) -> list[Denial]:
     return [Denial(f'The {kind} "{name}" is invalid: {error}', error.field) for error in field_errors]
 
 
-def _build_options(cluster: Cluster) -> ValidationOptions:
+def _build_validation_options(cluster: Cluster) -> ValidationOptions:
     """Build the validation options for the cluster's version and feature gates."""
     return build_validation_options(FeatureGates(cluster.kube_version, cluster.feature_gates))
 
 
-def _find_namespace_denial(name: str, cluster: Cluster) -> Iterator[Denial]:
-    """Yield the denial for a namespace that does not exist."""
+def _iter_namespace_denials(name: str, cluster: Cluster) -> Iterator[Denial]:
+    """Yield the denial of an object in this namespace, if the namespace does not exist."""
     if is_missing_namespace(cluster, name):
         hint = "add a manifest of the namespace, or use another namespace"
         yield Denial(f'namespaces "{name}" not found', ("metadata", "namespace"), hint)
 
 
-def _find_template_denials(
+def _iter_template_denials(
     template: written.Template, path: Path, obj: Struct, kind: str, cluster: Cluster, *, is_valid: bool
 ) -> Iterator[Denial]:
     """Yield the denials of a template's pods: by admission for bare pods, or by validation for pods of workloads.
@@ -153,31 +156,38 @@ def _find_template_denials(
     """
     meta = obj.metadata  # type: ignore[attr-defined]
     if kind == "Pod":
-        for field, reason in _find_runtime_class_denials(template.spec, cluster):
+        for field, reason in _iter_runtime_class_denials(template.spec, cluster):
             yield Denial(f'pods "{meta.name or meta.generate_name}" is forbidden: {reason}', (*path, "spec", field))
     elif is_valid:
         name = f"{meta.name or meta.generate_name}-"
         prefix = f'The {kind} "{meta.name}" is accepted, but not its pods: '
         labels = {**template.metadata.labels, **dict.fromkeys(ADDED_LABELS.get(kind, ()), "0")}
         pod = written.Pod(api.ObjectMeta(generate_name=name, labels=labels), template.spec)
-        for error in validate_manifest("Pod", pod, _build_options(cluster)):
+        for error in validate_manifest("Pod", pod, _build_validation_options(cluster)):
             yield Denial(f'{prefix}Pod "{name}" is invalid: {error}', (*path, *error.field))
 
 
-def _find_runtime_class_denials(spec: written.PodSpec, cluster: Cluster) -> Iterator[tuple[str, str]]:
-    """Yield the fields that the admission plugin RuntimeClass rejects, each with its message."""
+def _iter_runtime_class_denials(spec: written.PodSpec, cluster: Cluster) -> Iterator[tuple[str, str]]:
+    """Yield the fields that the admission plugin RuntimeClass rejects, each with its message.
+
+    If RuntimeClasses were not read, a class that is not among them is not rejected.
+    """
     name = spec.runtime_class_name
-    class_ = next((c for c in cluster.runtime_classes if c.metadata.name == name), None)
-    if name is not None and class_ is None:
-        if _is_complete(cluster, "RuntimeClass"):
+    runtime_class = next((each for each in cluster.runtime_classes if each.metadata.name == name), None)
+    if name is not None and runtime_class is None:
+        if _was_kind_read(cluster, "RuntimeClass"):
             yield "runtimeClassName", f'pod rejected: RuntimeClass "{name}" not found'
         return
-    class_overhead = class_.overhead.pod_fixed if class_ and class_.overhead else None
+
+    # The pod's overhead must be that of its class
+    class_overhead = runtime_class.overhead.pod_fixed if runtime_class and runtime_class.overhead else None
     if class_overhead is None and spec.overhead:
         yield "overhead", "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
     elif class_overhead is not None and spec.overhead and not _is_equal_overhead(class_overhead, spec.overhead):
         yield "overhead", "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
-    selector = class_.scheduling.node_selector if class_ and class_.scheduling else {}
+
+    # The pod's node selector must not contradict its class
+    selector = runtime_class.scheduling.node_selector if runtime_class and runtime_class.scheduling else {}
     for key, value in sorted(selector.items()):
         if spec.node_selector.get(key, value) != value:
             pod_value = f"pod.spec.nodeSelector[{key}] = {spec.node_selector[key]}"
@@ -192,6 +202,6 @@ def _is_equal_overhead(class_overhead: Resources, overhead: Resources) -> bool:
         return True
 
 
-def _is_complete(cluster: Cluster, kind: str) -> bool:
+def _was_kind_read(cluster: Cluster, kind: str) -> bool:
     """Return whether all objects of the kind were read."""
     return cluster.gap(kind) is None

@@ -75,10 +75,10 @@ _NODE_PREFIX = re.compile(r"^(nodes?|no)/")
 
 
 def find_nodes(cluster: Cluster, names: Sequence[str] = (), selector: str = "") -> list[str]:
-    """Return the names of the nodes with these names, such as ``n1`` or ``node/n1``, or with labels that match the
-    selector.
+    """Return the names of the named nodes, followed by those of other nodes whose labels match the selector.
 
-    Raises UsageError if a node does not exist or no node matches.
+    Names may have a prefix, as in ``node/n1``. Raises UsageError if a named node does not exist, if no node matches the
+    selector, or if nothing is named.
     """
     names = [_NODE_PREFIX.sub("", name) for name in names]
     nodes_by_name = {node.metadata.name: node for node in cluster.nodes}
@@ -101,7 +101,7 @@ def find_nodes(cluster: Cluster, names: Sequence[str] = (), selector: str = "") 
 
 
 def get_zone(node: Node) -> str:
-    """Return the node's zone, or an empty string."""
+    """Return the node's zone, or an empty string if it has none."""
     _, zone = get_region_and_zone(node)
     return zone
 
@@ -139,9 +139,9 @@ def uncordon(cluster: Cluster, names: Collection[str]) -> Cluster:
 
 
 def taint(cluster: Cluster, names: Collection[str], taints: Iterable[Taint], removed: Iterable[Taint]) -> Cluster:
-    """Return the cluster with taints added to these nodes and removed from them.
+    """Return the cluster with some taints removed from these nodes and others added to them.
 
-    A removed taint without an effect stands for all effects.
+    A removed taint without an effect stands for all effects. An added taint replaces one of the same key and effect.
     """
     added_taints, removed_taints = list(taints), list(removed)
     return change_named_nodes(cluster, names, lambda node: _change_taints(node, added_taints, removed_taints))

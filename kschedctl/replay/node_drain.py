@@ -30,10 +30,10 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 KINDS_NOT_EVICTED = ("DaemonSet", "Node")
 
 
-def report_moved_pods(drain: NodeDrain) -> Iterator[MovedPod]:
+def iter_moved_pods(drain: NodeDrain) -> Iterator[MovedPod]:
     """Yield the evicted pods that now have another node."""
     pods, names = drain.simulation.view.pods.objects, drain.simulation.view.nodes.names
-    returned = set(drain.find_returned())
+    returned = set(drain.find_returned_pods())
     for position, outcome in drain.outcomes.items():
         if outcome.row >= 0 and position not in returned:
             pod = pods[position]
@@ -79,7 +79,7 @@ class NodeDrain:
 
     @property
     def dependencies(self) -> tuple[Dependency, ...]:
-        """Return the dependency on PodDisruptionBudgets, if there is something to evict."""
+        """The dependency on PodDisruptionBudgets, or () if there is nothing to evict."""
         has_evictions = self.evictable or self.outcomes or self.lost
         return (Dependency("PodDisruptionBudget", Effect.EITHER),) if has_evictions else ()
 
@@ -107,25 +107,27 @@ class NodeDrain:
     def _evict_allowed_pods(self, on_evicted: Callable[[int], None]) -> bool:
         """Evict all pods whose budgets allow it, place their successors, and return whether any pod was evicted."""
         count_before = len(self.evictable)
-        successors = list[Position]()
+        unplaced_successors = list[Position]()
         for position in self._order_pods(self.evictable):
-            if position in self.evictable and not self._evictions.find_denial(position):
-                successors += self._evict(position)
-                if self.random is None:  # successors are placed at once, so that budgets recover early
-                    self._place_pods(successors)
-                    successors = []
-                on_evicted(1)
-        if successors:
-            self._place_pods(successors)
+            # Placing a successor may have preempted the pod
+            if position not in self.evictable or self._evictions.find_denial(position):
+                continue
+            unplaced_successors += self._evict_pod(position)
+            if self.random is None:  # successors are placed at once, so that budgets recover early
+                self._place_pods(unplaced_successors)
+                unplaced_successors = []
+            on_evicted(1)
+        if unplaced_successors:
+            self._place_pods(unplaced_successors)
         return len(self.evictable) < count_before
 
     def _order_pods(self, positions: Iterable[Position]) -> list[Position]:
         """Return the pods in the given order or, if the drain is random, in a random order."""
         if self.random is None:
             return list(positions)
-        return shuffle_returns(self.simulation, positions, self.random)
+        return shuffle_for_return(self.simulation, positions, self.random)
 
-    def report_blocked(self) -> list[BlockedPod]:
+    def report_blocked_pods(self) -> list[BlockedPod]:
         """Return the pods whose eviction is denied, each with the reason."""
         blocked = []
         for position in self.evictable:
@@ -145,12 +147,12 @@ class NodeDrain:
             )
         return blocked
 
-    def find_returned(self) -> list[Position]:
-        """Return the evicted pods that are on a drained node again, since they tolerate the cordon."""
+    def find_returned_pods(self) -> list[Position]:
+        """Return the evicted pods whose successors are on a drained node again, since they tolerate the cordon."""
         drained_rows = {self.simulation.view.nodes.index[name] for name in self.nodes}
         return [position for position, outcome in self.outcomes.items() if outcome.row in drained_rows]
 
-    def _evict(self, position: Position) -> list[Position]:
+    def _evict_pod(self, position: Position) -> list[Position]:
         """Evict one pod, and return its successor in a list, which is empty if there is none.
 
         A pod that nothing recreates is recorded as lost.
@@ -196,14 +198,14 @@ class NodeDrain:
             if outcome.row >= 0:
                 is_any_placed = True
                 self._evictions.count_recovery(position)
-                self._handle_preemption(outcome)
+                self._record_preemption(outcome)
         return is_any_placed
 
     def _try_to_place(self, position: Position) -> Outcome:
         """Try to place one pod, and return its outcome, which is Unschedulable if it fits nowhere."""
         return self.simulation.attempt(position) or Outcome(position, UNSCHEDULABLE)
 
-    def _handle_preemption(self, outcome: Outcome) -> None:
+    def _record_preemption(self, outcome: Outcome) -> None:
         """Record the pods that a successor preempted, which wait for another node if they are recreated."""
         if not outcome.victims:
             return
@@ -215,8 +217,11 @@ class NodeDrain:
             self.outcomes[victim] = Outcome(victim, UNSCHEDULABLE)
 
 
-def shuffle_returns(simulation: Simulation, positions: Iterable[Position], random: Random) -> list[Position]:
-    """Return the pods in a random order in which they may come back. Pods of Jobs come last."""
+def shuffle_for_return(simulation: Simulation, positions: Iterable[Position], random: Random) -> list[Position]:
+    """Return the pods in a random order in which controllers may recreate them.
+
+    Pods of Jobs come last, because a Job waits for some time before it recreates a pod.
+    """
     pods = simulation.view.pods.objects
     order = list(positions)
     random.shuffle(order)
@@ -236,28 +241,28 @@ def count_always_unplaced(emptied: Simulation, outcomes: Iterable[Outcome]) -> d
     """Count, by workload, the unplaced pods that fit nowhere even if no other pod comes back.
 
     ``emptied`` is the simulation after the pods left their nodes and before any is placed. Other pods that come back
-    only take room away, except for pods that affinity or spreading counts: rejections that these could lift prove
-    nothing.
+    only take room away, unless the pod's affinity or spreading counts them. Rejections that additional pods could lift
+    are therefore no proof.
     """
     pods = emptied.view.pods
     unplaced = Counter[str]()
-    cache: dict[int, bool] = {}
+    rejected_by_info: dict[int, bool] = {}
     for outcome in outcomes:
         position = outcome.position
-        number = int(pods.info[position])
         if outcome.row >= 0 or emptied.view.node[position] >= 0:
             continue
-        if number not in cache:
-            cache[number] = _is_always_rejected(emptied.run_cycle(position))
-        if cache[number]:
+        info_code = int(pods.info[position])  # equal for pods that are equal to the scheduler
+        if info_code not in rejected_by_info:
+            rejected_by_info[info_code] = _is_always_rejected(emptied.run_cycle(position))
+        if rejected_by_info[info_code]:
             unplaced[str(find_owner(pods.objects[position]))] += 1
     return dict(unplaced)
 
 
 def _is_always_rejected(cycle: Cycle) -> bool:
-    """Return whether every node is rejected by a plugin that additional pods cannot satisfy.
+    """Return whether every node is rejected by a plugin whose rejection additional pods cannot lift.
 
-    A pod that could preempt others, is gated or ends with an error is not always rejected.
+    Return False if the pod could preempt others, is gated, or its cycle ends with an error.
     """
     if cycle.gated or cycle.error is not None or cycle.schedulable or run_post_filter(cycle).nominated_node:
         return False
@@ -274,7 +279,7 @@ def _is_always_rejected(cycle: Cycle) -> bool:
 
 
 def combine_always_unplaced(runs: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Return the highest count of each workload over all runs, since what one run proves holds for all."""
+    """Return the highest count of each workload over all runs. What one run proves holds for all of them."""
     highest: dict[str, int] = {}
     for run in runs:
         for workload, count in run.items():

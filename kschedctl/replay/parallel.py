@@ -72,12 +72,12 @@ class Results(Generic[Result]):
 
     @property
     def completed(self) -> list[Result]:
-        """Return the results that exist."""
+        """The results that exist, in the order of the tasks."""
         return [result for result in self.by_task if result is not None]
 
     @property
     def interrupted(self) -> bool:
-        """Return whether results are missing."""
+        """Whether results are missing, because the user interrupted."""
         return len(self.completed) < len(self.by_task)
 
 
@@ -100,7 +100,7 @@ def run_all(
     elif processes > 1:
         results = _run_on_processes(scenario, context, tasks, processes)
     else:
-        results = _run_here(scenario, context, tasks)
+        results = _run_in_this_process(scenario, context, tasks)
     try:
         for i, result in results:
             collected[i] = result
@@ -110,7 +110,7 @@ def run_all(
     return Results(collected)
 
 
-def _run_here(
+def _run_in_this_process(
     scenario: Scenario[Context, Task, Result], context: Context, tasks: Sequence[Task]
 ) -> Generator[tuple[int, Result], None, None]:
     """Yield the number and the result of each task, computed in this process."""
@@ -184,7 +184,7 @@ def _start_worker_processes(
         processes, multiprocessing.get_context(method), initializer=_initialize_worker, initargs=(scenario, context)
     )
     try:
-        yield lambda task: pool.submit(_run_task, task)
+        yield lambda task: pool.submit(_run_task_in_worker, task)
     except BaseException:
         for worker in multiprocessing.active_children():  # else the program would wait for them
             worker.terminate()
@@ -212,7 +212,7 @@ def _exit_with_parent() -> None:
         os._exit(1)
 
 
-def _run_task(task: object) -> Any:
+def _run_task_in_worker(task: object) -> Any:
     """Run a task in a worker process, with the scenario and the context that it was initialized with."""
     scenario = _process_state["scenario"]
     return scenario(_process_state["context"], task)
@@ -297,7 +297,7 @@ def run_seeds(
 
 
 def run_uninterrupted(scenario: Callable[[Context, Task], Report], context: Context, task: Task) -> Report:
-    """Run one task of a scenario. Raises KeyboardInterrupt if its result is incomplete."""
+    """Run one task of a scenario. Raises KeyboardInterrupt if its report is partial, because the user interrupted."""
     result = scenario(context, task)
     if result.interrupted:
         raise KeyboardInterrupt
@@ -305,7 +305,7 @@ def run_uninterrupted(scenario: Callable[[Context, Task], Report], context: Cont
 
 
 def compute_spreads(numbers_by_run: Sequence[Mapping[str, int]]) -> dict[str, Spread]:
-    """Return the lowest and highest value of each number over the runs, or nothing for a single run.
+    """Return the lowest and highest value of each number over the runs, or {} for a single run.
 
     >>> compute_spreads([{"moved": 1}, {"moved": 3}])
     {'moved': Spread(least=1, most=3)}
@@ -317,7 +317,7 @@ def compute_spreads(numbers_by_run: Sequence[Mapping[str, int]]) -> dict[str, Sp
 
 
 def build_spread(numbers: Iterable[int]) -> Spread:
-    """Return the lowest and highest of the numbers, of which there must be one."""
+    """Return the lowest and highest of the numbers. There must be at least one number."""
     values = list(numbers)
     return Spread(min(values), max(values))
 

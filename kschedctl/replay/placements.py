@@ -49,7 +49,7 @@ MAX_DOMAINS_LISTED = 50
 
 
 def count_by_node(view: Fork, rows: Ints) -> dict[str, int]:
-    """Return how often each node occurs in the rows (K,), by node name."""
+    """Return how often each node occurs in the rows (K,), which may repeat, by node name."""
     used, counts = np.unique(rows, return_counts=True)
     return {view.nodes.names[row]: count for row, count in zip(used.tolist(), counts.tolist(), strict=True)}
 
@@ -101,7 +101,8 @@ def group_unplaced_pods(
 ) -> tuple[UnplacedPods, ...]:
     """Group the pods without a node by workload and reason.
 
-    ``workloads`` maps new pods to their workloads. With ``with_queues``, groups also tell in which queue they wait.
+    ``workloads`` maps the keys of new pods to their workloads. With ``with_queues``, pods are also grouped by the queue
+    in which they wait.
     """
     pods_by_group: dict[tuple[str, str, str, QueuePlace], list[Pod]] = {}
     for outcome in outcomes:
@@ -127,9 +128,9 @@ def group_unplaced_pods(
 
 
 def find_waiting_at_permit(simulation: Simulation, outcomes: Iterable[Outcome]) -> dict[str, str]:
-    """Return the pods that Permit makes wait on a node, as ``namespace/name``, with the reasons.
+    """Return the placed pods that Permit makes wait on their node, as ``namespace/name``, with the reasons.
 
-    The outcomes must have rows.
+    All outcomes must have a node.
     """
     if not _has_permit_plugins(simulation.scheduler):
         return {}
@@ -201,29 +202,30 @@ def _find_queue_place(simulation: Simulation, outcome: Outcome) -> QueuePlace:
 
 def report_evictions(simulation: Simulation) -> tuple[EvictedPod, ...]:
     """Return all evictions by preemption in their order, each with the later fate of the victim."""
-    # A pod that was itself evicted in round n evicts others in round n + 1.
-    latest_round: dict[Position, int] = {}
+    # A pod that was itself evicted in round n evicts others in round n + 1
+    latest_round_by_victim: dict[Position, int] = {}
     rounds = []
     for eviction in simulation.evictions:
-        round_ = latest_round.get(eviction.preemptor, 0) + 1
-        rounds.append(round_)
-        latest_round[eviction.victim] = round_
+        eviction_round = latest_round_by_victim.get(eviction.preemptor, 0) + 1
+        rounds.append(eviction_round)
+        latest_round_by_victim[eviction.victim] = eviction_round
 
-    # Going backwards, the node from which each victim is evicted next is known.
+    # Going backwards, the node from which each victim is evicted next is known
     reports: list[EvictedPod] = []
     evicted_next_from: dict[Position, Row] = {}
-    for eviction, round_ in zip(reversed(simulation.evictions), reversed(rounds), strict=True):
-        reports.append(_report_eviction(simulation, eviction, evicted_next_from.get(eviction.victim), round_))
+    for eviction, eviction_round in zip(reversed(simulation.evictions), reversed(rounds), strict=True):
+        reports.append(_report_eviction(simulation, eviction, evicted_next_from.get(eviction.victim), eviction_round))
         evicted_next_from[eviction.victim] = eviction.row
     return tuple(reversed(reports))
 
 
 def _report_eviction(
-    simulation: Simulation, eviction: Eviction, evicted_next_from: Row | None, round_: int
+    simulation: Simulation, eviction: Eviction, evicted_next_from: Row | None, eviction_round: int
 ) -> EvictedPod:
     """Build the report on one eviction by preemption.
 
-    ``evicted_next_from`` is the node from which the victim is evicted next, or None if that does not happen.
+    ``evicted_next_from`` is the node from which the victim is evicted next, or None if that does not happen. The victim
+    was moved there; otherwise its fate is its state at the end of the simulation.
     """
     pods = simulation.view.pods
     names = simulation.view.nodes.names
@@ -244,7 +246,7 @@ def _report_eviction(
         budgets=simulation.budgets.find_protecting_budgets(victim),
         fate="" if simulation.interrupted else fate,
         target=names[row] if row >= 0 and not simulation.interrupted else "",
-        round=round_,
+        round=eviction_round,
         tied=tuple(pods.objects[position].key for position in eviction.tied),
     )
 
@@ -363,7 +365,10 @@ class MissingStorageClasses:
             }
 
     def find(self, pod: Pod) -> MissingStorageClass | None:
-        """Return the first nonexistent StorageClass that a claim of the pod names, or None."""
+        """Return the first nonexistent StorageClass that a claim of the pod names, with the claim.
+
+        Return None if there is none, or if StorageClasses were not read.
+        """
         if not self._claims:
             return None
         for volume in pod.spec.volumes:
@@ -388,7 +393,7 @@ class MissingStorageClasses:
     def _lacks_class(self, claim: PersistentVolumeClaim) -> bool:
         """Return whether the claim has no volume and names a class that does not exist.
 
-        A class without an object is possible if volumes of that class were created by hand.
+        A class without an object counts as existing if volumes name it, since they may have been created by hand.
         """
         name = claim.spec.storage_class_name
         if not name or claim.spec.volume_name:

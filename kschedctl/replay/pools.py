@@ -53,7 +53,10 @@ class Pools(NamedTuple):
 
 
 def select_reported_amounts(view: Fork, amounts: Amounts) -> dict[str, int]:
-    """Return the positive amounts, out of ``amounts`` (R,), of the resources that are worth reporting, by name."""
+    """Return the positive amounts among ``amounts`` (R,) by name of the resource.
+
+    Pods, and ephemeral storage if no pod requests any, are left out.
+    """
     amount_by_name = {name: int(amounts[view.resources[name]]) for name in list_reported_resources(view)}
     return {name: amount for name, amount in amount_by_name.items() if amount > 0}
 
@@ -84,7 +87,7 @@ class PoolState(NamedTuple):
 
 
 def compare_pools(before: Fork, after: Fork, remaining: Bools | None = None) -> tuple[PoolChange, ...]:
-    """Return the changes of all pools between two forks, or nothing if no pool changes its nodes or pods.
+    """Return the changes of all pools between two forks, or () if no pool changes its nodes or pods.
 
     ``remaining`` (N,) selects the nodes that exist in the end, or all if it is None. Both forks have the same nodes.
     """
@@ -93,7 +96,7 @@ def compare_pools(before: Fork, after: Fork, remaining: Bools | None = None) -> 
 
 
 def compare_pool_states(before: Mapping[str, PoolState], after: Mapping[str, PoolState]) -> tuple[PoolChange, ...]:
-    """Return the change of each pool, or nothing if no pool changes its nodes or pods."""
+    """Return the change of each pool, or () if no pool changes its nodes or pods."""
     empty = PoolState()
     changes = [
         _build_pool_change(name, before.get(name, empty), after.get(name, empty)) for name in sorted({*before, *after})
@@ -124,13 +127,17 @@ def _build_pool_change(pool: str, now: PoolState, then: PoolState) -> PoolChange
 
 
 def compute_pool_states(view: Fork, pools: Pools, remaining: Bools | None = None) -> dict[str, PoolState]:
-    """Return the state of each pool's workers, limited to the ``remaining`` nodes (N,) unless that is None."""
+    """Return the state of each pool by name, counting only its worker nodes.
+
+    ``remaining`` (N,) further limits the nodes that count, unless it is None.
+    """
     is_counted = pools.workers if remaining is None else pools.workers & remaining
     nodes = _sum_by_pool(pools, is_counted).tolist()
     pods = _sum_by_pool(pools, _count_pods_per_node(view) * is_counted).tolist()
-    shares = [_compute_requested_percentages(pools, view, is_counted, name) for name in (CPU, MEMORY)]
-    rows = zip(nodes, pods, *shares, strict=True)
-    return {name: PoolState(*row) for name, row in zip(pools.names, rows, strict=True)}
+    cpu = _compute_requested_percentages(pools, view, is_counted, CPU)
+    memory = _compute_requested_percentages(pools, view, is_counted, MEMORY)
+    states = map(PoolState, nodes, pods, cpu, memory)
+    return dict(zip(pools.names, states, strict=True))
 
 
 def _count_pods_per_node(view: Fork) -> Counts:

@@ -41,7 +41,7 @@ def run_queue(cluster: Cluster, closed_loop: bool = False) -> QueueRun:
     scheduler = Scheduler(cluster)
     loop = QueueReplay(scheduler, QueuedPodGroups(scheduler))
     loop.fill_queue()
-    gated = _report_gated(loop)
+    gated = _report_gated_pods(loop)
     records = list(loop.run_closed_loop() if closed_loop else loop.run_open_loop())
     get_key = _build_key_getter(loop)
     waiting_on_permit = {}
@@ -61,8 +61,8 @@ def run_queue(cluster: Cluster, closed_loop: bool = False) -> QueueRun:
     )
 
 
-def _report_gated(loop: QueueReplay) -> dict[str, GatedPod]:
-    """Build the reports on gated pods, by pod key."""
+def _report_gated_pods(loop: QueueReplay) -> dict[str, GatedPod]:
+    """Build the reports on the gated pods in the queue, by pod key."""
     gated_pods = {}
     for pod, _ in loop.queue:
         if pod.gated:
@@ -104,7 +104,7 @@ class _GroupFields(TypedDict, total=False):
 
 
 def _build_group_fields(loop: QueueReplay, record: GroupRecord | None) -> _GroupFields:
-    """Return the report fields about a pod group. Empty for the cycle of a single pod."""
+    """Build the report fields about a pod group. For the cycle of a single pod, there are none."""
     if record is None:
         return {}
     get_key = _build_key_getter(loop)
@@ -117,20 +117,20 @@ def _build_group_fields(loop: QueueReplay, record: GroupRecord | None) -> _Group
         "status": GroupStatus(result.status.code, result.message),
         "waiting_on_preemption": result.waiting_on_preemption,
         "pods": tuple(_report_member(loop, member) for member in members),
-        "condition": _report_condition(record),
-        "groups": {"/".join(tried_group.key): _report_group(tried_group) for tried_group in record.below},
+        "condition": _build_group_condition(record),
+        "groups": {"/".join(tried_group.key): _report_child_group(tried_group) for tried_group in record.below},
     }
 
 
-def _report_condition(record: GroupRecord) -> GroupCondition | None:
-    """Return the condition that the cycle writes to a pod group, or None."""
+def _build_group_condition(record: GroupRecord) -> GroupCondition | None:
+    """Build the report on the condition that the cycle writes to a pod group, or return None if it writes none."""
     return GroupCondition(*record.condition) if record.condition else None
 
 
-def _report_group(record: GroupRecord) -> GroupOutcome:
+def _report_child_group(record: GroupRecord) -> GroupOutcome:
     """Build the report on one PodGroup of a CompositePodGroup."""
     status = record.result.status
-    return GroupOutcome(GroupStatus(status.code, record.result.message), _report_condition(record))
+    return GroupOutcome(GroupStatus(status.code, record.result.message), _build_group_condition(record))
 
 
 def _report_member(loop: QueueReplay, member: MemberResult) -> TriedMember:

@@ -39,7 +39,7 @@ def recreate_evicted(simulation: Simulation, scaled_down: Container[Position] = 
     view = simulation.view
 
     def choose_recreation(position: Position) -> Recreation:
-        """Return when the evicted pod is recreated."""
+        """Return when the evicted pod is recreated: at once, when it is gone, or never."""
         if position in scaled_down or not _is_recreated(simulation, position):
             return Recreation.NEVER
         kind = find_owner(view.pods.objects[position]).kind
@@ -68,9 +68,9 @@ class SettledCluster:
 def settle(
     cluster: Cluster, seed: int = 0, sampling: SampledFrom | None = None, call_extender: CallExtender | None = None
 ) -> SettledCluster:
-    """Schedule all pending pods that fit, and return the settled cluster."""
+    """Schedule all pending pods that fit, and recreated victims of preemption, and return the resulting cluster."""
     simulation = recreate_evicted(Simulation(Scheduler(cluster, call_extender), seed=seed, sampling=sampling))
-    return explain_settled(simulation, schedule_with_victims(simulation, find_pending(simulation)))
+    return build_settled_cluster(simulation, schedule_with_victims(simulation, find_pending(simulation)))
 
 
 @dataclass(frozen=True)
@@ -88,14 +88,14 @@ class UnexplainedSettling:
 
     @cached_property
     def waiting(self) -> frozenset[str]:
-        """Return the pods that still wait, as ``namespace/name``."""
+        """The pods that still wait, as ``namespace/name``."""
         pods = self.simulation.view.pods.objects
         waiting_outcomes = get_waiting_outcomes(self.simulation, self.outcomes)
         return frozenset(pods[outcome.position].key for outcome in waiting_outcomes)
 
     def explain(self) -> SettledCluster:
         """Return the settled cluster with the reasons for which pods wait."""
-        return explain_settled(self.simulation, self.simulation.explain(self.outcomes))
+        return build_settled_cluster(self.simulation, self.simulation.explain(self.outcomes))
 
 
 def find_pending(simulation: Simulation) -> list[Position]:
@@ -145,7 +145,10 @@ def list_victims(outcomes: Iterable[Outcome]) -> list[Position]:
 
 
 def recreate_gone_pods(simulation: Simulation, positions: Iterable[Position]) -> list[Position]:
-    """Return the gone pods that controllers recreate. From now on they wait for a node."""
+    """Recreate the gone pods among ``positions`` as their controllers would, and return the recreated pods.
+
+    They are removed from ``simulation.gone`` and wait for a node from now on.
+    """
     gone = simulation.gone
     recreated = [position for position in positions if position in gone and _is_recreated(simulation, position)]
     gone.difference_update(recreated)
@@ -158,7 +161,7 @@ def _is_recreated(simulation: Simulation, position: Position) -> bool:
     return is_recreated(pod) and not would_fail_job(pod, simulation.view.objects)
 
 
-def explain_settled(simulation: Simulation, outcomes: list[Outcome]) -> SettledCluster:
+def build_settled_cluster(simulation: Simulation, outcomes: list[Outcome]) -> SettledCluster:
     """Build the settled cluster from a simulation and its outcomes, whose messages are filled in."""
     pods = simulation.view.pods.objects
     waiting = {}
@@ -175,7 +178,7 @@ def explain_settled(simulation: Simulation, outcomes: list[Outcome]) -> SettledC
 
 
 def get_waiting_outcomes(simulation: Simulation, outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """Return the latest outcome of each remaining pod that found no node."""
+    """Return the latest outcome of each pod that found no node and is not gone."""
     return [
         outcome
         for outcome in _select_latest_outcomes(outcomes)
@@ -184,7 +187,7 @@ def get_waiting_outcomes(simulation: Simulation, outcomes: Iterable[Outcome]) ->
 
 
 def _select_latest_outcomes(outcomes: Iterable[Outcome]) -> Iterable[Outcome]:
-    """Return the last outcome of each pod."""
+    """Return the last outcome of each pod, since a pod may be tried or displaced several times."""
     return {outcome.position: outcome for outcome in outcomes}.values()
 
 
@@ -206,7 +209,7 @@ def build_resulting_cluster(simulation: Simulation) -> Cluster:
 
 
 def build_replacement(pod: Pod, node: str) -> Pod:
-    """Build the replacement that a controller creates for the pod. Without a node it waits for one."""
+    """Build the replacement that a controller creates for the pod, running on ``node`` or, if it is empty, pending."""
     replacement = recreate_pod(pod)
     if not node:
         return replacement

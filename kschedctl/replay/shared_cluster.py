@@ -43,11 +43,11 @@ class SharedCluster:
 
     @property
     def scheduler(self) -> Scheduler:
-        """Return the scheduler of the cluster, built once."""
+        """The scheduler of the cluster, built once in each process."""
         return self.get_cached(_build_scheduler)
 
     def get_cached(self, make: Callable[[SharedCluster], T]) -> T:
-        """Return what ``make`` builds from the cluster. It is built once in each process."""
+        """Return the value that ``make`` builds from the cluster, which is built only once in each process."""
         if make not in self.cache:
             self.cache[make] = make(self)
         return cast(T, self.cache[make])
@@ -59,7 +59,7 @@ def _build_scheduler(shared: SharedCluster) -> Scheduler:
 
 
 def describe_search_start(sampling: SampledFrom | None, nodes: int, seed: int) -> SearchStart | None:
-    """Return where the first search for nodes starts, or None if all nodes are examined."""
+    """Return where the first search for nodes starts with this seed, or None if all ``nodes`` nodes are examined."""
     if sampling is None:
         return None
     return SearchStart(sampling.find_start_index(nodes, seed), known=sampling.start is not None)
@@ -126,7 +126,7 @@ def _find_creation_unknowns(
 
 
 def _find_unreplayed_queue_sort(scheduler: Scheduler) -> Iterator[str]:
-    """Yield the configured queueSort plugins if their order is not replayed."""
+    """Yield a line for each configured queueSort plugin, if the order of the queue is not replayed."""
     if scheduler.queue_sort is not None:
         return
     first_profile = next(iter(scheduler.configuration.profiles.values()))

@@ -62,15 +62,15 @@ def summarize_unknowns(unknowns: Iterable[Unknown], affected: Mapping[Effect, st
     ``affected`` maps effects to parts of the answer. Kinds that could change nothing are left out.
     """
     unknown_kinds = []
-    for (kind, effect), gap, _ in unknowns:
-        affects = affected.get(effect)
+    for unknown in unknowns:
+        affects = affected.get(unknown.dependency.effect)
         if affects:
-            unknown_kinds.append(UnknownKind(kind, gap.why, affects))
+            unknown_kinds.append(UnknownKind(unknown.dependency.kind, unknown.gap.why, affects))
     return merge_unknown_kinds([unknown_kinds])
 
 
 def find_unread_dependencies(cluster: Cluster, *dependencies: Dependency) -> tuple[Unknown, ...]:
-    """Return which of these dependencies, and of those that every answer has, were not read."""
+    """Return the unread kinds of objects among these dependencies and the dependencies that every answer has."""
     unread = []
     for dependency in (*ALWAYS_NEEDED, *dependencies):
         gap = cluster.gap(dependency.kind)
@@ -80,7 +80,11 @@ def find_unread_dependencies(cluster: Cluster, *dependencies: Dependency) -> tup
 
 
 def find_simulation_unknowns(simulation: PodsOnNodes, *dependencies: Dependency) -> tuple[UnknownKind, ...]:
-    """Return the unknown kinds that could change the outcome of a simulation with these additional dependencies."""
+    """Return the unknown kinds that could change the outcome of a simulation.
+
+    ``dependencies`` are the kinds on which the answer depends in addition to what scheduling reads. Only if pods were
+    preempted could the choice of victims change.
+    """
     unknowns = (*find_unread_dependencies(simulation.view.cluster, *dependencies), *simulation.unknown)
     affected = dict(IN_SIMULATIONS)
     if simulation.preempted:
@@ -94,7 +98,7 @@ def build_unknown_fields(unknown: tuple[UnknownKind, ...]) -> Unread:
 
 
 def merge_unknown_kinds(answers: Iterable[Iterable[UnknownKind]]) -> tuple[UnknownKind, ...]:
-    """Return each unknown kind of several answers once, with the most important part that it could change."""
+    """Return each unknown kind of several answers once, with the most important part of an answer it could change."""
     merged: dict[str, UnknownKind] = {}
     for unknown in chain.from_iterable(answers):
         previous = merged.get(unknown.kind)

@@ -191,6 +191,8 @@ class CostKind(StrEnum):
 
     STILL_WAITS = "StillWaits"
     """Other pods take the room first, so that the pod still waits."""
+    PARTIAL = "Partial"
+    """Some of the workload's pods still wait."""
     NEEDS_VALUES = "NeedsValues"
     """The fix is not verified until somebody fills in values."""
     CHECK_FIRST = "CheckFirst"

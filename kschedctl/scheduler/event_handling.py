@@ -131,7 +131,8 @@ class EventHandlers:
         before_change = TaintRules(old_rules, self.classes, features)
         after_change = TaintRules(new_rules, self.classes, features)
         for resource_slice in self.slices:
-            before, after = before_change.apply(resource_slice), after_change.apply(resource_slice)
+            before = before_change.apply_to_slice(resource_slice)
+            after = after_change.apply_to_slice(resource_slice)
             if before is not None and after is not None and before != after:
                 yield ChangedObject("ResourceSlice", before, after)
 

@@ -81,24 +81,24 @@ class Archive:
         return name in self._zip.NameToInfo
 
     def read_member(self, name: str, max_size: int = MAX_FILE_SIZE) -> bytes:
-        """Return the content of a member.
+        """Return the content of the member with this name.
 
-        Raises InputError if the member is too large, ValueError if its size differs from the directory's, and zipfile's
-        errors if it is damaged.
+        Raises KeyError if the member does not exist, InputError if it is too large, ValueError if its size differs from
+        the size in the zip directory, and zipfile's errors if it is damaged.
         """
         info = self._zip.getinfo(name)
         if info.file_size > max_size:
             raise InputError(f"its member {name} is larger than {max_size >> 20:,} MiB")
-        self._reserve((1 + REFERENCE_BYTES) * info.file_size)
+        self._reserve_memory((1 + REFERENCE_BYTES) * info.file_size)
         with self._zip.open(info) as stream:
             data = stream.read(info.file_size + 1)
         if len(data) != info.file_size:
             raise ValueError(f"{name} does not have the size in the directory")
-        self._reserve(_estimate_memory(data))
+        self._reserve_memory(_estimate_memory(data))
         return data
 
-    def _reserve(self, size: int) -> None:
-        """Count the bytes as used memory. Raises InputError if more memory is used than the limit."""
+    def _reserve_memory(self, size: int) -> None:
+        """Add the bytes to the memory that the snapshot takes. Raises InputError if it exceeds the limit."""
         self._reserved += size
         if self._reserved > self._limit:
             raise InputError(f"needs more than {self._limit >> 20:,} MiB of memory")
@@ -148,17 +148,20 @@ def _open_seekable(path: str) -> Iterator[tuple[BinaryIO, int]]:
         head = first + file.read(_HEAD_SIZE)
         status = None if path == STDIN else os.fstat(file.fileno())
         if status is not None and stat.S_ISREG(status.st_mode):
-            _validate_head(head, size=status.st_size, path=path)
+            _validate_file_head(head, size=status.st_size, path=path)
             yield file, status.st_size
         else:
-            _validate_head(head, size=len(head), path=path)  # before the rest is read
+            _validate_file_head(head, size=len(head), path=path)  # before the rest is read
             data = head + file.read(MAX_FILE_SIZE)
-            _validate_head(head, size=len(data), path=path)
+            _validate_file_head(head, size=len(data), path=path)
             yield io.BytesIO(data), len(data)
 
 
-def _validate_head(head: bytes, *, size: int, path: str) -> None:
-    """Raise InputError if the first bytes are not those of a zip file, or if the size exceeds MAX_FILE_SIZE."""
+def _validate_file_head(head: bytes, *, size: int, path: str) -> None:
+    """Raise InputError if the file does not begin like a zip file, or if its size exceeds MAX_FILE_SIZE.
+
+    Snapshots in the first format, which was no zip file, get their own message.
+    """
     if size > MAX_FILE_SIZE:
         raise InputError(f"larger than {MAX_FILE_SIZE >> 20:,} MiB", where=display_path(path))
     if match := _FIRST_FORMAT.match(head):
@@ -248,7 +251,7 @@ def write_archive(
 
 
 def read_header(path: str) -> Header:
-    """Return the header of a snapshot. Raises InputError."""
+    """Return the header of a snapshot file, or of standard input for ``-``. Raises InputError."""
     with open_archive(path) as members:
         return _decode_header(members)
 
@@ -261,7 +264,10 @@ def read_archive(path: str) -> Cluster:
 
 
 def _decode_header(members: Archive) -> Header:
-    """Decode the header. Raises InputError for a file of another kind or format, and msgspec.DecodeError."""
+    """Decode the header of a snapshot.
+
+    Raises InputError for a file of another kind or format, and msgspec.DecodeError for a damaged header.
+    """
     data = members.read_member(HEADER, MAX_HEADER_SIZE) if HEADER in members else b"{}"
     header_format = decode_json(data, _HeaderFormat)
     if header_format.kind != KIND:
@@ -274,7 +280,7 @@ def _decode_header(members: Archive) -> Header:
 
 
 def _load_objects(header: Header, members: Archive) -> dict[str, object]:
-    """Return the objects by field of the Cluster. Kinds that this version does not know are skipped."""
+    """Read the objects of all kinds, by the name of the field in Cluster. Unknown kinds are skipped."""
     count_by_kind = {kind: count for kind, count in header.objects.items() if kind in FIELDS}
     with ThreadPoolExecutor(4) as threads:  # members are unpacked in parallel, since zlib releases the GIL
         futures = {kind: threads.submit(members.read_member, _get_member_name(kind)) for kind in count_by_kind}
@@ -301,14 +307,14 @@ def _build_cluster(header: Header, objects: JsonDict) -> Cluster:
 
 
 def _build_gaps(header: Header) -> dict[str, Gap]:
-    """Return the gaps of the cluster, and gaps for kinds that the version that wrote the snapshot did not save."""
+    """Return the gaps in the header, and a gap for each kind that the writing version of kschedctl did not save."""
     # The first snapshots do not state their kinds. They do not contain CREATION_KINDS.
     unsupported = [kind for kind in FIELDS if kind not in header.kinds] if header.kinds else CREATION_KINDS
     return {kind: Gap(NOT_HELD) for kind in unsupported if kind not in header.objects} | header.gaps
 
 
 def _build_warnings(header: Header) -> tuple[str, ...]:
-    """Return a warning if the replayed version was substituted for an unsupported version of the server, or ()."""
+    """Return a warning if an unsupported version of the server is replayed as the nearest supported one, or ()."""
     server_version = header.provenance.server_version if header.provenance else ""
     try:
         minor = KubeVersion.parse(server_version).minor

@@ -1,4 +1,4 @@
-"""The objects of a kind as bytes in a snapshot: msgpack, in which pods and nodes are tables."""
+"""Encoding of the objects of a kind in a snapshot as msgpack, in which pods and nodes are tables of distinct values."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class _NodeRecord(msgspec.Struct, array_like=True):
 
 
 def encode_objects(kind: str, objects: Sequence[Any]) -> bytes:
-    """Encode the objects of a kind as a section."""
+    """Encode the objects of a kind as a section of a snapshot, without fields that scheduling does not read."""
     if kind == "Pod":
         record: object = _build_pod_record(PodTable.from_pods(objects))
     elif kind == "Node":
@@ -102,30 +102,31 @@ def encode_objects(kind: str, objects: Sequence[Any]) -> bytes:
     return msgspec.msgpack.encode(record)
 
 
-class _DistinctParts:
-    """The distinct values among many parts, with a number for each."""
+class _DistinctValues:
+    """The distinct values among many values, which are referred to by their index."""
 
     def __init__(self) -> None:
-        self.parts: list[Any] = []
-        self._numbers: dict[bytes, int] = {}
+        self.values: list[Any] = []
+        self._indexes: dict[bytes, int] = {}
+        """The index of each value, by its msgpack."""
         self._encode = msgspec.msgpack.Encoder().encode
 
-    def get_number(self, part: object) -> int:
-        """Return the number of a part. Equal parts have the same number."""
-        number = self._numbers.setdefault(self._encode(part), len(self.parts))
-        if number == len(self.parts):
-            self.parts.append(part)
-        return number
+    def intern_value(self, value: object) -> int:
+        """Return the index of the value among the distinct values, to which it is added if it is new."""
+        index = self._indexes.setdefault(self._encode(value), len(self.values))
+        if index == len(self.values):
+            self.values.append(value)
+        return index
 
 
 def _build_pod_record(table: PodTable) -> _PodRecord:
-    """Build the record of a pod table, in which equal parts of templates are stored once."""
-    distinct_parts = [_DistinctParts() for _ in range(5)]
+    """Build the record of a pod table, in which equal metadata, specs, volumes and so on occur once."""
+    distinct_parts = [_DistinctValues() for _ in range(5)]
     rows = [
-        [distinct.get_number(part) for distinct, part in zip(distinct_parts, _split_template(template), strict=True)]
+        [distinct.intern_value(part) for distinct, part in zip(distinct_parts, _split_template(template), strict=True)]
         for template in table.templates
     ]
-    metadata, specs, affinities, volumes, statuses = (distinct.parts for distinct in distinct_parts)
+    metadata, specs, affinities, volumes, statuses = (distinct.values for distinct in distinct_parts)
     return _PodRecord(
         metadata,
         specs,
@@ -156,18 +157,18 @@ def _split_template(template: Pod) -> tuple[object, ...]:
 
 def _build_node_record(nodes: list[Node]) -> _NodeRecord:
     """Build the record of nodes, in which equal images are stored once."""
-    images = _DistinctParts()
-    codes = [images.get_number(image) for node in nodes for image in node.status.images]
+    images = _DistinctValues()
+    codes = [images.intern_value(image) for node in nodes for image in node.status.images]
     return _NodeRecord(
         [replace(node, status=replace(node.status, images=())) for node in nodes],
-        images.parts,
+        images.values,
         _encode_numbers([len(node.status.images) for node in nodes]),
         _encode_numbers(codes),
     )
 
 
 def _encode_column(column: TextColumn) -> _Column:
-    """Build the record of a column in the form that fits its type."""
+    """Build the record of a column of texts, in the form in which its type stores them: times, UIDs or codes."""
     match column:
         case TimeColumn():
             return _Column(_ColumnForm.TIMES, column.seconds.astype("<i8").tobytes())
@@ -179,7 +180,7 @@ def _encode_column(column: TextColumn) -> _Column:
 
 
 def _encode_numbers(numbers: object) -> bytes:
-    """Encode numbers as little-endian int32."""
+    """Encode numbers as little-endian int32, row by row."""
     return np.asarray(numbers, "<i4").tobytes()
 
 
@@ -187,12 +188,14 @@ def _encode_numbers(numbers: object) -> bytes:
 
 
 def decode_objects(kind: str, data: bytes, count: int) -> Sequence[Struct]:
-    """Decode the objects of a section. Raises ValueError if it is not a section with that many objects."""
+    """Decode the objects of a section. Raises ValueError if it does not consist of ``count`` valid objects."""
     decode = _DECODERS.get(kind)
-    objects = decode(data) if decode else _decode_list(kind, data)
+    objects = decode(data) if decode else _decode_struct_list(kind, data)
     if len(objects) != count:
         raise ValueError(f"{len(objects):,} objects of kind {kind} instead of {count:,}")
-    if kind != "Pod":  # the names of pods were validated as columns, without building the pods
+
+    # The names of pods were validated as columns, without building the pods
+    if kind != "Pod":
         validate_stored_names(name for obj in objects for name in (obj.metadata.namespace, obj.metadata.name))  # type: ignore[attr-defined]
     return objects
 
@@ -206,44 +209,47 @@ def _decode_pods(data: bytes) -> PodTable:
     pod_count = len(record.names)
     template = _decode_numbers(record.template)
     _validate_codes(template, len(templates))
-    _validate_length(len(template), pod_count)
+    _validate_column_length(len(template), pod_count)
     return PodTable(templates, template, record.names, _decode_columns(record, pod_count))
 
 
 def _decode_distinct_pods(record: _PodRecord) -> list[Pod]:
-    """Rebuild the distinct pods of a pod table from their stored parts. Raises ValueError if a part does not exist."""
-    parts: tuple[Sequence[object], ...] = (
-        record.metadata,
-        record.specs,
-        record.affinities,
-        record.volumes,
-        record.statuses,
-    )
+    """Rebuild the distinct pods of a pod table from their stored metadata, specs, affinities, volumes and statuses.
+
+    Raises ValueError if a pod refers to a part that does not exist.
+    """
+    # Each pod has a row with the indexes of its five parts
+    parts: tuple[list[Any], ...] = (record.metadata, record.specs, record.affinities, record.volumes, record.statuses)
     rows = _decode_numbers(record.templates).reshape(-1, len(parts))
-    for column, values in zip(rows.T, parts, strict=True):
-        _validate_codes(column, len(values))
-    templates = []
-    for metadata, spec, affinity, volumes, status in rows.tolist():
-        pod_spec = replace(record.specs[spec], affinity=record.affinities[affinity], volumes=record.volumes[volumes])
-        templates.append(Pod(record.metadata[metadata], pod_spec, record.statuses[status]))
-    return templates
+    for column, part in zip(rows.T, parts, strict=True):
+        _validate_codes(column, len(part))
+
+    pods = []
+    for metadata_index, spec_index, affinity_index, volumes_index, status_index in rows.tolist():
+        spec = replace(
+            record.specs[spec_index],
+            affinity=record.affinities[affinity_index],
+            volumes=record.volumes[volumes_index],
+        )
+        pods.append(Pod(record.metadata[metadata_index], spec, record.statuses[status_index]))
+    return pods
 
 
 def _decode_columns(record: _PodRecord, count: int) -> PodTextColumns:
-    """Decode the columns of a table with ``count`` pods. Columns that older snapshots do not have are constant.
+    """Decode the columns of a table with ``count`` pods. Raises ValueError if one of them is invalid.
 
-    Raises ValueError.
+    Columns that older snapshots do not have get the same default in every row.
     """
     return PodTextColumns(
         uids=_decode_column(record.uids, count),
-        node=_decode_texts(record.node, count),
+        node=_decode_interned_texts(record.node, count),
         created=_decode_column(record.created, count),
         started=_decode_column(record.started, count),
         scheduled=_decode_column(record.scheduled or _build_constant_column(count), count),
-        disrupted=_decode_texts(record.disrupted or _build_constant_column(count), count),
-        message=_decode_texts(record.message or _build_constant_column(count), count),
-        unschedulable_message=_decode_texts(record.refusal or _build_constant_column(count), count),
-        containers=_decode_texts(record.containers or _build_constant_column(count, NOT_RECORDED), count),
+        disrupted=_decode_interned_texts(record.disrupted or _build_constant_column(count), count),
+        message=_decode_interned_texts(record.message or _build_constant_column(count), count),
+        unschedulable_message=_decode_interned_texts(record.refusal or _build_constant_column(count), count),
+        containers=_decode_interned_texts(record.containers or _build_constant_column(count, NOT_RECORDED), count),
     )
 
 
@@ -258,9 +264,10 @@ def _decode_nodes(data: bytes) -> tuple[Node, ...]:
     counts = _decode_numbers(record.counts)
     codes = _decode_numbers(record.codes)
     _validate_codes(codes, len(record.images))
-    _validate_codes(counts, len(codes) + 1)  # no node has more images than there are codes
-    _validate_length(int(counts.sum(dtype=np.int64)), len(codes))
+    _validate_codes(counts, len(codes) + 1)  # a count is at most the number of codes
+    _validate_column_length(int(counts.sum(dtype=np.int64)), len(codes))
 
+    # The images of all nodes follow each other, so that each node has a slice of them
     images = [record.images[code] for code in codes.tolist()]
     ends = np.cumsum(counts, dtype=np.int64).tolist()
     starts = [0, *ends[:-1]] if ends else []
@@ -270,20 +277,20 @@ def _decode_nodes(data: bytes) -> tuple[Node, ...]:
     )
 
 
-def _decode_list(kind: str, data: bytes) -> tuple[Struct, ...]:
-    """Decode a section that is a list of the kind's structs. Raises ValueError."""
+def _decode_struct_list(kind: str, data: bytes) -> tuple[Struct, ...]:
+    """Decode a section that is a plain list of the kind's structs. Raises ValueError if it is not."""
     tuple_type: Any = GenericAlias(tuple, (KINDS[kind].struct, ...))
     objects: tuple[Struct, ...] = decode_msgpack(data, tuple_type)
     return objects
 
 
-def _decode_texts(column: _Column, count: int) -> InternedTexts:
+def _decode_interned_texts(column: _Column, count: int) -> InternedTexts:
     """Decode a column of ``count`` interned texts. Raises ValueError for another form or length."""
     if column.form != _ColumnForm.TEXTS:
         raise ValueError(f"a column of {column.form}")
     codes = _decode_numbers(column.data)
     _validate_codes(codes, len(column.values))
-    _validate_length(len(codes), count)
+    _validate_column_length(len(codes), count)
     return InternedTexts(codes, column.values)
 
 
@@ -292,14 +299,14 @@ def _decode_column(column: _Column, count: int) -> TextColumn:
     match column.form:
         case _ColumnForm.TIMES:
             seconds = np.frombuffer(column.data, "<i8").astype(np.int64, copy=False)
-            _validate_length(len(seconds), count)
+            _validate_column_length(len(seconds), count)
             if count and not NEVER <= seconds.min() <= seconds.max() <= LATEST:
                 raise ValueError("an invalid time")
             return TimeColumn(seconds)
         case _ColumnForm.UIDS:
-            _validate_length(len(column.data), count * UID_BYTES)
+            _validate_column_length(len(column.data), count * UID_BYTES)
             return UidColumn(column.data)
-    return _decode_texts(column, count)
+    return _decode_interned_texts(column, count)
 
 
 def _decode_numbers(data: bytes) -> Ints:
@@ -313,7 +320,7 @@ def _validate_codes(codes: Ints, value_count: int) -> None:
         raise ValueError("an unknown code")
 
 
-def _validate_length(length: int, expected_length: int) -> None:
+def _validate_column_length(length: int, expected_length: int) -> None:
     """Raise ValueError if the length is not the expected one."""
     if length != expected_length:
         raise ValueError("columns of different length")

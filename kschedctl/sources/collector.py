@@ -1,4 +1,4 @@
-"""A collector of the documents and list items that are read: objects by kind, manifests, and warnings."""
+"""The collector of everything that is read from files: objects by kind, manifests, gaps and warnings."""
 
 from __future__ import annotations
 
@@ -82,13 +82,13 @@ class Origins(Mapping[tuple[str, str, str], str]):
     def _by_key(self) -> dict[tuple[str, str, str], str]:
         """The origin of each object by its key."""
         return {
-            _build_key(batch.kind, *key): batch.origin
+            _build_object_key(batch.kind, *key): batch.origin
             for batch in self._batches
             for key in zip(batch.namespaces, batch.names, strict=True)
         }
 
     def get_files(self, kind: str) -> set[str]:
-        """Return the files that contain objects of a kind, without the numbers of documents."""
+        """Return the names of the files that contain objects of a kind, without the numbers of the documents."""
         origins = {batch.origin for batch in self._batches if batch.kind == kind and batch.names}
         return {origin.rpartition(", document ")[0] or origin for origin in origins}
 
@@ -144,13 +144,14 @@ class Collector:
         return objects
 
     def add_document(self, document: object, place: Place) -> None:
-        """Add a parsed document or item of a list: as an object of the cluster, a manifest, or a skipped object.
+        """Add a parsed document or item of a list as an object of the cluster, as a manifest, or as skipped.
 
-        Flags of control plane components in it are recorded, too. Raises InputError if it is invalid.
+        If it is a pod of the Cluster Autoscaler or kube-apiserver, the flags are recorded as well. Raises InputError if
+        it is invalid.
         """
         if not isinstance(document, dict):
             raise place.error(f"expected an object, got {type_name(document)}")
-        kind, version = (_get_text(document, field, place) for field in ("kind", "apiVersion"))
+        kind, version = (_get_string_field(document, field, place) for field in ("kind", "apiVersion"))
         self.documents += 1
         self._add_as_object(document, kind, version, place)
         self.autoscaler = self.autoscaler or read_autoscaler(document)
@@ -158,22 +159,27 @@ class Collector:
         self._add_as_manifest(document, kind, version, place)
 
     def _add_as_object(self, document: dict[str, object], kind: str, version: str, place: Place) -> None:
-        """Add the objects of a document to the cluster, or count the document as skipped. Raises InputError."""
+        """Add the object or the items of the list in a document to the cluster. Raises InputError.
+
+        A KubeSchedulerConfiguration is stored, an unknown object that may create pods is added in a reduced form, and
+        all other unknown objects are counted as skipped.
+        """
         if kind.endswith("List") and "items" in document:
             self._add_list(document, kind, version, place)
         elif kind == CONFIGURATION:
             self._set_configuration(document, place)
-        elif self.is_wanted(unique_kind_name(kind, version), version, place):
-            self._add_in_any_version(document, unique_kind_name(kind, version), version, place)
+        elif self.is_kind_read(unique_kind_name(kind, version), version, place):
+            self._add_object_in_any_version(document, unique_kind_name(kind, version), version, place)
         elif may_create_pods(document) and (resource := build_custom_resource(document)):
             self.add_objects(OTHER_CUSTOM_RESOURCE, [resource], place.origin)
         else:
             self.skipped[kind] += 1
 
     def _add_as_manifest(self, document: dict[str, object], kind: str, version: str, place: Place) -> None:
-        """Add the document of a pod, workload or object that pods refer to as a manifest, and warn about its fields.
+        """Add the document of a pod, a workload or an object that pods refer to as a manifest.
 
-        Documents of other kinds are ignored.
+        Manifests, and stored pods and Karpenter's objects as well, get warnings about unknown fields. Documents of
+        other kinds are ignored.
         """
         has_uid = _has_uid(document)
         if kind in POD_HOLDERS and not has_uid:
@@ -226,7 +232,7 @@ class Collector:
             ObjectBatch(kind, origin, [meta.namespace for meta in metas], [meta.name for meta in metas])
         )
 
-    def is_wanted(self, kind: str, version: str, place: Place) -> bool:
+    def is_kind_read(self, kind: str, version: str, place: Place) -> bool:
         """Return whether objects of this kind are read.
 
         Raises InputError if the document is not an object or is in a version that is too old to be read.
@@ -276,8 +282,8 @@ class Collector:
         for index, item in enumerate(items):
             self.add_document({**defaults, **item} if isinstance(item, dict) else item, place.item(index))
 
-    def _add_in_any_version(self, document: dict[str, object], kind: str, version: str, place: Place) -> None:
-        """Add an object of a wanted kind, whether its version is known or newer. Raises InputError."""
+    def _add_object_in_any_version(self, document: dict[str, object], kind: str, version: str, place: Place) -> None:
+        """Add an object of a kind that is read, in a known or a newer API version. Raises InputError."""
         if is_newer_version(kind, version):
             self._add_newer_version(document, kind, place)
         else:
@@ -337,7 +343,7 @@ class Collector:
             self.add_objects(kind, [obj], place.origin)
 
     def _filter_relevant(self, kind: str, objects: list[Any]) -> list[Any]:
-        """Return the events and other objects that show how scheduling went, and count all others as skipped."""
+        """Return the events and other observed objects that are about scheduling, and count the others as skipped."""
         relevant = [obj for obj in objects if not is_irrelevant(obj)]
         if len(relevant) < len(objects):
             self.skipped[kind] += len(objects) - len(relevant)
@@ -381,17 +387,17 @@ def _validate_object(kind: str, obj: Any, get_place: Callable[[], Place]) -> Non
         validate_quantities(RESOURCE_FIELDS[kind](obj), get_place)
 
 
-def _build_key(kind: str, namespace: str, name: str) -> tuple[str, str, str]:
-    """Return kind, namespace and name of an object.
+def _build_object_key(kind: str, namespace: str, name: str) -> tuple[str, str, str]:
+    """Build the key of an object: its kind, namespace and name.
 
-    The namespace is "" for cluster-scoped kinds, and the default namespace if none is set.
+    The namespace is "" for cluster-scoped kinds, and otherwise the default namespace if none is set.
     """
     if kind in CLUSTER_SCOPED:
         return kind, "", name
     return kind, namespace or DEFAULT_NAMESPACE, name
 
 
-def _get_text(document: dict[str, object], field: str, place: Place) -> str:
+def _get_string_field(document: dict[str, object], field: str, place: Place) -> str:
     """Return the string in a field, or "" if it is unset. Raises InputError for other types."""
     value = document.get(field)
     if value is not None and not isinstance(value, str):

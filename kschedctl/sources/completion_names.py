@@ -90,13 +90,13 @@ class _NodeRecord(msgspec.Struct, array_like=True):
 
 
 def iter_names_in_files(paths: Sequence[str], kind: str, recursive: bool = False) -> Iterator[ObjectName]:
-    """Yield the names of objects of a kind in files and folders, except standard input and large files.
+    """Yield the names of objects of a kind in files and folders. Standard input and large files are skipped.
 
-    Raises OSError, ValueError, KschedctlError.
+    Folders in folders are read if ``recursive``. Raises OSError, ValueError, KschedctlError.
     """
     for path in find_files([path for path in paths if path != STDIN], recursive).files:
         for document in _iter_documents(_read_file(path), path):
-            yield from _iter_names(document, kind, "")
+            yield from _iter_object_names(document, kind, "")
 
 
 def list_names_in_snapshot(path: str, kind: str) -> list[ObjectName]:
@@ -117,7 +117,8 @@ def list_names_in_snapshot(path: str, kind: str) -> list[ObjectName]:
 
 
 def _iter_pod_names(pods: _PodRecord) -> Iterator[ObjectName]:
-    """Yield the names of the pods in a snapshot. See archive_sections.py for the columns, which are int32."""
+    """Yield the names of the pods in a snapshot, and whether they are pending."""
+    # The columns are int32 arrays, as archive_sections.py encodes them
     template_parts = array("i", pods.templates)  # five numbers for each template: metadata, …, status
     template_of_pod = array("i", pods.template)
     node_of_pod = array("i", pods.node.data)
@@ -154,11 +155,14 @@ def _iter_documents(data: bytes, file: str) -> Iterator[_Object]:
             yield convert_builtins(document.value, _Object)
 
 
-def _iter_names(document: _Object, kind: str, item_kind: str) -> Iterator[ObjectName]:
-    """Yield the names of objects of the kind in a document or list. ``item_kind`` is that of items without a kind."""
+def _iter_object_names(document: _Object, kind: str, item_kind: str) -> Iterator[ObjectName]:
+    """Yield the names of objects of the kind in a document, which may be a list of objects.
+
+    ``item_kind`` is the kind that a document without a kind has, because it is an item of a list of this kind.
+    """
     if document.items is not None:
         for item in document.items:
-            yield from _iter_names(item, kind, document.kind.removesuffix("List"))
+            yield from _iter_object_names(item, kind, document.kind.removesuffix("List"))
     elif (document.kind or item_kind) == kind:
         metadata = document.metadata
         if kind != "Pod":

@@ -1,4 +1,4 @@
-"""Decoding of documents into structs, and checks of their names and quantities, with errors that name file and field.
+"""Decoding of documents into structs, and checks of names and quantities, with errors that name the file and field.
 
 Upstream: ValidatePathSegmentName in staging/src/k8s.io/apimachinery/pkg/api/validation/path (v1.36). Impossible
 quantities are those that the snapshot cannot count (kschedctl/snapshot/pod_info.py).
@@ -58,7 +58,10 @@ def decode_document(document: JsonObject, struct: type[T], place: Place) -> T:
 
 
 def _build_type_error(document: JsonObject, error: msgspec.ValidationError, place: Place) -> InputError:
-    """Build the InputError for msgspec's error, with the path of the field. Large numbers are "out of range"."""
+    """Build the InputError for msgspec's error about a field, with the field's path.
+
+    Numbers of more than 64 bits get the message "number out of range".
+    """
     mismatch = locate_mismatch(document, error)
     message = mismatch.message[:1].lower() + mismatch.message[1:].replace("`", "").replace(" | null", "")
     is_out_of_range = message.startswith(("expected int <=", "expected int >="))
@@ -110,7 +113,7 @@ def _validate_quantity(name: str, text: str | int | float) -> None:
 
 
 def iter_pod_resources(spec: PodSpec) -> ResourcesByPath:
-    """Yield the path and the quantities of each map of requests and limits of a pod."""
+    """Yield the path and the quantities of each mapping with requests, limits or overhead of a pod."""
     for field, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
         for index, container in enumerate(containers):
             yield f"spec.{field}[{index}].resources.requests", container.resources.requests
@@ -122,7 +125,7 @@ def iter_pod_resources(spec: PodSpec) -> ResourcesByPath:
 
 
 def _iter_node_resources(node: Node) -> ResourcesByPath:
-    """Yield the path and the quantities of each map of resources of a node."""
+    """Yield the path and the quantities of a node's allocatable resources and of its capacity."""
     yield "status.allocatable", node.status.allocatable
     yield "status.capacity", node.status.capacity
 
@@ -161,9 +164,9 @@ RESOURCE_FIELDS: dict[str, Callable[[Any], ResourcesByPath]] = {
 
 
 def validate_names(meta: ObjectMeta | PodMeta, get_place: Callable[[], Place], *, may_be_generated: bool) -> None:
-    """Raise InputError if an object has no name, or a name or namespace with a slash.
+    """Raise InputError if an object has no name, or if its name or namespace contains a slash.
 
-    With ``may_be_generated``, a generateName replaces the name.
+    With ``may_be_generated`` an object with a generateName needs no name.
     """
     if not meta.name and not (may_be_generated and meta.generate_name):
         raise get_place().error("required", "metadata.name")

@@ -70,9 +70,9 @@ class HTTPCaller:
         scheme = urlsplit(url).scheme
         if scheme not in ("http", "https"):
             raise ExtenderError(f'Post "{strip_url(url)}": unsupported protocol scheme "{scheme}"')
-        return self._post(url, settings, msgspec.json.encode(payload))
+        return self._post_payload(url, settings, msgspec.json.encode(payload))
 
-    def _post(self, url: str, settings: Extender, body: bytes) -> tuple[int, object]:
+    def _post_payload(self, url: str, settings: Extender, body: bytes) -> tuple[int, object]:
         """Send a POST request and return the status, and the decoded body if the status is 200 or else None.
 
         Raises ExtenderError, UnknownAnswerError, InputError.
@@ -82,7 +82,7 @@ class HTTPCaller:
         limit = Limit(monotonic() + seconds, seconds)
         try:
             with apply_limit(limit):
-                response = self._get_pool(settings).request(
+                response = self._get_connection_pool(settings).request(
                     "POST",
                     url,
                     body=body,
@@ -101,7 +101,7 @@ class HTTPCaller:
         finally:
             response.close()
 
-    def _get_pool(self, settings: Extender) -> urllib3.PoolManager:
+    def _get_connection_pool(self, settings: Extender) -> urllib3.PoolManager:
         """Return the connection pool of an extender, which is created on first use. Raises InputError."""
         key = repr(settings)  # the settings are not hashable
         if key not in self._pools:
@@ -146,10 +146,10 @@ def _read_answer(response: urllib3.BaseHTTPResponse, shown_url: str, limit: Limi
         else:
             message = "unexpected EOF"
         raise ExtenderError(message) from None
-    return 200, decode_first_value(_decompress(b"".join(chunks), response, shown_url))
+    return 200, decode_first_value(_decompress_body(b"".join(chunks), response, shown_url))
 
 
-def _decompress(body: bytes, response: urllib3.BaseHTTPResponse, shown_url: str) -> bytes:
+def _decompress_body(body: bytes, response: urllib3.BaseHTTPResponse, shown_url: str) -> bytes:
     """Return the body, decompressed if it is in the gzip format, which Go's client requests.
 
     Raises ExtenderError if the body is not gzip, and UnknownAnswerError if it expands to more than MAX_BODY_SIZE.
@@ -167,7 +167,7 @@ def _decompress(body: bytes, response: urllib3.BaseHTTPResponse, shown_url: str)
 
 
 def _describe_failure(shown_url: str, error: Exception, limit: Limit) -> str:
-    """Describe a failed request in the words of Go's client."""
+    """Describe a request that got no response, such as a timeout, in the words of Go's client."""
     if isinstance(error, ReadTimeoutError) or limit.seconds_left() <= 0:
         reason = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
     elif "without response" in str(error):  # urllib3's words for a connection that the server closed
@@ -178,7 +178,7 @@ def _describe_failure(shown_url: str, error: Exception, limit: Limit) -> str:
 
 
 def _describe_error(error: BaseException) -> str:
-    """Describe an error on one line, without the names of urllib3's objects."""
+    """Describe the cause of a urllib3 error on one line, without the names of urllib3's objects and error numbers."""
     reason = getattr(error, "reason", None)
     text = str(reason if isinstance(reason, BaseException) else error)
     description = text.rpartition("Failed to establish a new connection: ")[2] or text
@@ -221,7 +221,7 @@ def _reject_constant(name: str) -> object:
 
 
 def _describe_json_error(text: str, error: json.JSONDecodeError) -> str:
-    """Describe a decoding error in Go's words."""
+    """Describe an error of Python's JSON decoder in the words of Go's decoder."""
     if error.pos >= len(text) or error.msg.startswith("Unterminated string"):
         return "unexpected EOF"
     character = text[error.pos]
@@ -230,7 +230,8 @@ def _describe_json_error(text: str, error: json.JSONDecodeError) -> str:
 
 
 def _describe_preceding_element(preceding_text: str) -> str:
-    """Describe the kind of element after which a comma is expected, in Go's words."""
+    """Describe in Go's words the kind of element after which a comma is expected: of an array or of an object."""
+    # Brackets in strings do not count
     open_brackets: list[str] = []
     for bracket in re.findall(r"[\[\]{}]", _STRINGS.sub("", preceding_text)):
         if bracket in "[{":

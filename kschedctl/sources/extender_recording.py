@@ -1,4 +1,4 @@
-"""Calls of extenders with whole pods, and the answers, which are recorded and replayed for the same questions."""
+"""Recording of extenders' answers and their replay for the same questions, and calls with completed pods."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ class PodExtras(NamedTuple):
 
     @classmethod
     def from_document(cls, pod: Payload) -> PodExtras:
-        """Extract the annotations and named volumes of a pod or pod template, without invalid ones and NOT_SENT."""
+        """Extract the annotations and the volumes of a pod or pod template.
+
+        Annotations in NOT_SENT and values that are not strings are left out, and so are volumes without a name.
+        """
         annotations = _get_mapping(_get_mapping(pod, "metadata"), "annotations")
         sent_annotations = {
             str(key): value for key, value in annotations.items() if isinstance(value, str) and key not in NOT_SENT
@@ -42,7 +45,7 @@ class PodExtras(NamedTuple):
         named_volumes = [volume for volume in volumes if isinstance(volume, Mapping) and volume.get("name")]
         return cls(sent_annotations, tuple(named_volumes))
 
-    def add_to(self, pod: Payload) -> dict[str, object]:
+    def add_to_pod(self, pod: Payload) -> dict[str, object]:
         """Return a copy of the pod with these annotations and volumes, which replace equally named ones of the pod.
 
         The pod's other annotations and volumes, such as volumes that admission added, are kept.
@@ -71,12 +74,12 @@ class WholePods:
         metadata = payload["Pod"]["metadata"]
         extras = self.full_pods.get(f"{metadata.get('namespace', '')}/{metadata.get('name', '')}")
         if extras:
-            payload = {**payload, "Pod": extras.add_to(payload["Pod"])}
+            payload = {**payload, "Pod": extras.add_to_pod(payload["Pod"])}
         return self._call(extender, verb, payload)
 
 
 def iter_pod_documents(documents: Iterable[Payload]) -> Iterator[tuple[str, Payload]]:
-    """Yield ``namespace/name`` and document of each pod among the documents and in lists among them."""
+    """Yield ``namespace/name`` and the document of each pod among the documents and in lists among them."""
     for document in documents:
         items = document.get("items")
         if not isinstance(items, list):
@@ -184,12 +187,15 @@ class RecordedAnswers:
 
 
 def _get_question(answer: ExtenderAnswer) -> ExtenderAnswer:
-    """Return the question of a recorded answer, as an answer without result."""
+    """Return the question of a recorded answer, which is an ExtenderAnswer without a result."""
     return msgspec.structs.replace(answer, status=0, body=None, error="", whole=False)
 
 
 def _build_question(extender: Payload, verb: str, payload: Payload) -> ExtenderAnswer:
-    """Build the question of a call, as an answer without result."""
+    """Build the question of a call, which is an ExtenderAnswer without a result.
+
+    It names the extender, the verb, the pod and the nodes, and has a hash of the payload.
+    """
     metadata = payload["Pod"]["metadata"]
     full_nodes = payload.get("Nodes")
     names = map(_get_node_name, full_nodes["items"]) if full_nodes else payload.get("NodeNames") or ()

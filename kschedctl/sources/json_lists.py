@@ -58,29 +58,31 @@ _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, OverflowError)
 
 
 class ListReader:
-    """A reader of one list, of which ``data`` is the beginning."""
+    """A reader of one list, which passes the items to a collector."""
 
     def __init__(self, data: bytes, head: re.Match[bytes], reader: Reader, collector: Collector, place: Place) -> None:
+        """``data`` is the beginning of the list, and ``head`` its match up to the first item."""
         self._buffer = data[head.end() :]
         self._reader = reader
         self._collector = collector
         self._place = place
         self._head = b"{" + head[1]
         """The beginning of the list up to its items."""
-        meta = self._parse_strictly(self._head + b'"items":[]}', place)
+        meta = self._parse_json_strictly(self._head + b'"items":[]}', place)
         self._kind = meta.get("kind", "").removesuffix("List")
         """The kind of all items, or "" for a List whose items have their own kinds."""
         self._version = meta.get("apiVersion", "") if self._kind else ""
         self._unique_kind = unique_kind_name(self._kind, self._version)
-        self._is_wanted = not self._kind or collector.is_wanted(self._unique_kind, self._version, place)
+        self._is_wanted = not self._kind or collector.is_kind_read(self._unique_kind, self._version, place)
         self._index = 0
         """The index of the next item."""
         self._new_fields = NewPodFields(self._warn_of_new_pod_fields)
         self._collected_kinds: set[str] = set()
         """The unique kinds of the collected items."""
 
-    def read(self) -> bytes:
-        """Collect all items and return the bytes after the list. Raises InputError."""
+    def read_list(self) -> bytes:
+        """Read the list to its end, collect all items, and return the bytes after the list. Raises InputError."""
+        # Most batches are recognized by the look of their text; the others need a scan, which also finds the last item
         while self._read_batch() or self._scan_items():
             pass
         return self._parse_list_end()
@@ -113,10 +115,12 @@ class ListReader:
         if is_newer_version(self._unique_kind, self._version):
             self._collect_separately([bytes(item) for item in _raw_items.decode(array)])
             return
+
+        # Decode all items at once or, if one of them does not fit, one by one
         try:
             items: list[object] = get_items_decoder(self._unique_kind).decode(array)
             self._collect_decoded(items)
-            checked_pods = self._find_new_fields(array, items)
+            checked_pods = self._check_new_fields(array, items)
             only_pods = len(set(map(type, items))) == 1 and get_item_kind(items[0]) == "Pod"
             # Pods of one template have the same flags, so one of them is enough.
             self._find_component_flags(b"[" + b",".join(checked_pods) + b"]" if only_pods else array)
@@ -126,9 +130,9 @@ class ListReader:
             self._collect_separately([bytes(item) for item in _raw_items.decode(array)])
 
     def _find_component_flags(self, array: bytes) -> None:
-        """Find the flags of the Cluster Autoscaler and of kube-apiserver, which are not in the structs.
+        """Record the flags of the Cluster Autoscaler and kube-apiserver if their pods or workloads are in the array.
 
-        Flags that were found before are kept.
+        Flags that were recorded before are kept.
         """
         collector = self._collector
         if collector.autoscaler is None and AUTOSCALER in array and _AUTOSCALER_FLAG in array:
@@ -138,8 +142,11 @@ class ListReader:
             with suppress(*_UNDECODABLE):
                 collector.api_server = component_flags.find_api_server(_container_owners.decode(array), self._kind)
 
-    def _find_new_fields(self, array: bytes, items: list[object]) -> list[msgspec.Raw]:
-        """Warn about new fields of the items, and return the JSON of the checked pods, one of each template."""
+    def _check_new_fields(self, array: bytes, items: list[object]) -> list[msgspec.Raw]:
+        """Warn about fields of the items that only a newer API has.
+
+        Return the JSON of the pods that were checked, which is one pod of each template.
+        """
         checked_pods = self._new_fields.check_items(items, partial(_raw_items.decode, array), self._index)
         if self._unique_kind == "Pod":
             return checked_pods
@@ -161,46 +168,49 @@ class ListReader:
         for _, run in groupby(items, type):
             same_kind_items = list(run)
             kind = get_item_kind(same_kind_items[0])
-            objects = self._collector.check_items(kind, same_kind_items, partial(self._get_place, start))
+            objects = self._collector.check_items(kind, same_kind_items, partial(self._get_item_place, start))
             checked_runs.append((kind, objects))
             start += len(same_kind_items)
         for kind, objects in checked_runs:
             self._collected_kinds.add(kind)
             self._collector.add_objects(kind, objects, self._place.origin)
 
-    def _get_place(self, start: int, index: int) -> Place:
+    def _get_item_place(self, start: int, index: int) -> Place:
         """Return the place of the item at an index of a batch that begins at item ``start`` of the list."""
         return self._place.item(start + index)
 
     def _collect_separately(self, items: list[bytes]) -> None:
-        """Collect items one by one, as structs if possible, or else as documents.
+        """Collect the JSON of items one by one, as structs if possible, and otherwise as documents.
 
-        This is slow, but possible for items of other kinds or newer versions and with nulls. Raises InputError for an
-        invalid item.
+        This is slow, but also works for items of other kinds, of newer versions, or with nulls. Raises InputError for
+        an invalid item.
         """
         for item in items:
             place = self._place.item(self._index)
             try:
                 self._collect_item(item, place)
             except _UNDECODABLE:
-                document = self._parse_strictly(item, place)
+                document = self._parse_json_strictly(item, place)
                 defaults = {"kind": self._kind, "apiVersion": self._version} if self._kind else {}
                 self._collector.add_document(defaults | document if isinstance(document, dict) else document, place)
             self._index += 1
 
-    def _parse_strictly(self, data: bytes, place: Place) -> Any:
-        """Parse a JSON text with the parser for documents, and return its value. Raises InputError about the place."""
+    def _parse_json_strictly(self, data: bytes, place: Place) -> Any:
+        """Parse a JSON value with the strict parser for documents. Raises InputError about the place."""
         try:
             return next(parse_json(decode_utf8(data, place.file), place.file)).value
         except InputError as error:
             raise place.error(error.what) from None
 
     def _collect_item(self, data: bytes, place: Place) -> None:
-        """Collect one item. Raises one of _UNDECODABLE if the item has to be parsed as a document, and InputError."""
+        """Collect the JSON of one item as a struct, or count it as skipped if its kind is not read.
+
+        Raises one of _UNDECODABLE if the item has to be parsed as a document, and InputError if it is invalid.
+        """
         meta = _type_meta.decode(data)
         version = meta.api_version or self._version
         kind = unique_kind_name(meta.kind or self._kind, version)
-        if not self._collector.is_wanted(kind, version, place):
+        if not self._collector.is_kind_read(kind, version, place):
             if is_custom_group(get_group(version)):
                 raise msgspec.ValidationError(version)  # the fields of the document show whether it creates pods
             self._collector.skipped[kind] += 1
@@ -235,6 +245,7 @@ class ListReader:
             items.append(self._buffer[start:end])
             start = after.end()
             has_next = bool(after[1])
+
         try:
             self._collect_array(b"[" + b",".join(items) + b"]")
         except _UNDECODABLE:
@@ -277,7 +288,7 @@ class ListReader:
                     raise self._place.error("invalid JSON: the end of the list is missing") from None
                 self._buffer += data
         rest_size = end - len(list_start)
-        envelope = self._parse_strictly(list_start + self._buffer[:rest_size], self._place)
+        envelope = self._parse_json_strictly(list_start + self._buffer[:rest_size], self._place)
         kind = envelope.get("kind")
         if not isinstance(kind, str) or not kind.endswith("List"):
             raise self._place.error('the kind of a list must end in "List"')
@@ -292,10 +303,11 @@ def match_list_head(data: bytes) -> re.Match[bytes] | None:
 
 
 def _find_last_boundary(data: bytes) -> re.Match[bytes] | None:
-    """Return the last boundary between two items in the data, or None. The end of the data is searched first."""
+    """Return the last position in the data that looks like the boundary between two items, or None."""
+    # The end of the data is searched first, since a boundary is usually near
     return _find_last_boundary_after(data, max(len(data) - _SEARCH_WINDOW, 0)) or _find_last_boundary_after(data, 0)
 
 
 def _find_last_boundary_after(data: bytes, start: int) -> re.Match[bytes] | None:
-    """Return the last boundary after ``start``, or None."""
+    """Return the last position from ``start`` on that looks like the boundary between two items, or None."""
     return max(_BOUNDARY.finditer(data, start), key=re.Match.start, default=None)

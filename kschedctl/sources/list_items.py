@@ -1,6 +1,6 @@
-"""Decoders of the items of JSON lists. Parts that many pods or nodes share are decoded and stored only once.
+"""Decoders of the items of JSON lists, which decode and store values that many pods or nodes share only once.
 
-Such a part is recognized by its JSON. Most of a pod is decoded once for each template, and pods become rows of a table
+Such a value is recognized by its JSON. Most of a pod is decoded once for each template, and pods become rows of a table
 without a Pod being built.
 """
 
@@ -63,7 +63,10 @@ _TIME_PLACEHOLDER = b'TransitionTime" : null'
 
 
 def _define_partly_decoded(struct: type[Struct], undecoded: Iterable[str]) -> type[object]:
-    """Define a subclass of the struct in which the fields in ``undecoded`` stay JSON, or are empty if missing."""
+    """Define a subclass of the struct that does not decode the fields in ``undecoded``, but keeps their JSON.
+
+    Fields that are missing in the JSON are empty.
+    """
     fields: list[tuple[str, object, object]] = [(name, msgspec.Raw, msgspec.Raw()) for name in undecoded]
     return msgspec.defstruct(f"{struct.__name__}Item", fields, bases=(struct,), rename="camel", frozen=True, gc=False)
 
@@ -151,7 +154,7 @@ class PodItems:
         self._specs: dict[tuple[bytes, bytes, bytes], PodSpec] = {}
 
     def build_table(self) -> PodTable:
-        """Build the table of all rows. No more rows can be added."""
+        """Build the table of all rows, and clear the caches. No more rows can be added."""
         self._templates = {}
         self._facts = {}
         self._texts = {}
@@ -174,23 +177,28 @@ class PodItems:
             status = item.status
             if get_place is not None and (not meta.name or "/" in meta.name or "/" in meta.namespace):
                 validate_names(meta, partial(get_place, index), may_be_generated=True)
+
+            # The template, for which the times of conditions do not matter
             pieces = _TIME.split(bytes(status.conditions))  # texts and times alternate
-            key = self._build_key(meta, item.spec, status, _TIME_PLACEHOLDER.join(pieces[::2]))
+            key = self._build_template_key(meta, item.spec, status, _TIME_PLACEHOLDER.join(pieces[::2]))
             template = self._templates.get(key)
             if template is None:
                 get_item_place = get_place and partial(get_place, index)
                 template = self._add_template(item, key, piece_count=len(pieces), get_place=get_item_place)
             numbers.append(template.number)
             containers.append(template.containers)
+
+            # Times and messages
             facts = template.facts
             if facts.scheduled_piece:
-                scheduled[index] = _parse_time(pieces[facts.scheduled_piece])
+                scheduled[index] = _parse_condition_time(pieces[facts.scheduled_piece])
             if facts.disrupted_piece:
-                disrupted[index] = _parse_time(pieces[facts.disrupted_piece])
+                disrupted[index] = _parse_condition_time(pieces[facts.disrupted_piece])
             if facts.unschedulable_message:
                 unschedulable_messages[index] = facts.unschedulable_message
             if status.message:
                 messages[index] = status.message[:MAX_MESSAGE_LENGTH]
+
         metas = [item.metadata for item in items]
         intern_namespace = self._namespaces.setdefault
         texts = [  # in the order of PodTexts
@@ -207,8 +215,11 @@ class PodItems:
         namespaces = [intern_namespace(meta.namespace, meta.namespace) for meta in metas]
         return PodRows(namespaces, [meta.name for meta in metas], numbers, texts)
 
-    def _build_key(self, meta: object, spec: object, status: object, conditions: bytes) -> TemplateKey:
-        """Build the key of the template of a pod with these parts. ``conditions`` is JSON without times."""
+    def _build_template_key(self, meta: object, spec: object, status: object, conditions: bytes) -> TemplateKey:
+        """Build the key of a pod's template from the pod's metadata, spec and status.
+
+        ``conditions`` is the JSON of the pod's conditions without times.
+        """
         return (
             _encode((_meta_decoded(meta), _spec_decoded(spec), _status_decoded(status))),
             _encode(_list_relevant_volumes(spec)),
@@ -220,18 +231,19 @@ class PodItems:
     def _add_template(
         self, item: Any, key: TemplateKey, *, piece_count: int, get_place: Callable[[], Place] | None
     ) -> _Template:
-        """Register the template of an item under a new key, and return it.
+        """Register the template of an item under a new key, and return the template.
 
-        Its quantities are validated if there is ``get_place``. Raises InputError, msgspec.ValidationError.
+        ``piece_count`` is the number of pieces into which the conditions' JSON was split at times. Quantities are only
+        validated if there is ``get_place``. Raises InputError, msgspec.ValidationError.
         """
         decoded, volumes, _, spec, conditions_json = key
         if decoded not in self._pods:
             self._pods[decoded] = _build_common_pod(item)
         common_pod = self._pods[decoded]
-        conditions = self._decode_part(PodStatus, "conditions", conditions_json or b"[]")
+        conditions = self._decode_field(PodStatus, "conditions", conditions_json or b"[]")
         pod = Pod(
-            replace(common_pod.metadata, **self._decode_parts(PodMeta, item.metadata, _SHARED_METADATA)),
-            self._build_spec(common_pod.spec, item.spec, (decoded, volumes, spec), get_place),
+            replace(common_pod.metadata, **self._decode_fields(PodMeta, item.metadata, _SHARED_METADATA)),
+            self._build_pod_spec(common_pod.spec, item.spec, (decoded, volumes, spec), get_place),
             replace(common_pod.status, conditions=conditions),
         )
         if conditions_json not in self._facts:
@@ -243,7 +255,7 @@ class PodItems:
         self._templates[shared_key] = template
         return template
 
-    def _build_spec(
+    def _build_pod_spec(
         self, common_spec: PodSpec, item: object, key: tuple[bytes, bytes, bytes], get_place: Callable[[], Place] | None
     ) -> PodSpec:
         """Return the spec of an item, which is built and validated once per key.
@@ -254,38 +266,41 @@ class PodItems:
             pod_spec = replace(
                 common_spec,
                 volumes=tuple(_list_relevant_volumes(item)),
-                **self._decode_parts(PodSpec, item, _SHARED_SPEC),
+                **self._decode_fields(PodSpec, item, _SHARED_SPEC),
             )
             if get_place is not None:
                 validate_quantities(iter_pod_resources(pod_spec), get_place)
             self._specs[key] = pod_spec
         return self._specs[key]
 
-    def _decode_parts(self, struct: type[Struct], part: object, names: Iterable[str]) -> dict[str, object]:
-        """Decode the fields that stayed JSON, except those that are missing. Raises msgspec.ValidationError."""
+    def _decode_fields(self, struct: type[Struct], partly_decoded: object, names: Iterable[str]) -> dict[str, object]:
+        """Decode the fields with these names, which stayed JSON, of a partly decoded struct.
+
+        Fields that were missing in the JSON are left out. Raises msgspec.ValidationError.
+        """
         values = {}
         for name in names:
-            text = bytes(getattr(part, name))
+            text = bytes(getattr(partly_decoded, name))
             if text:
-                values[name] = self._decode_part(struct, name, text)
+                values[name] = self._decode_field(struct, name, text)
         return values
 
-    def _decode_part(self, struct: type[Struct], name: str, text: bytes) -> Any:
-        """Return the value of a field that stayed JSON. Equal JSON is decoded only once."""
+    def _decode_field(self, struct: type[Struct], name: str, text: bytes) -> Any:
+        """Decode the JSON of a field of the struct. Equal JSON is decoded only once. Raises msgspec.ValidationError."""
         key = name, text
         if key not in self._parts:
             self._parts[key] = _get_field_decoder(struct, name).decode(text)
         return self._parts[key]
 
 
-def _parse_time(piece: bytes) -> str:
-    """Return the time of a condition as text, or "" for Go's zero time."""
+def _parse_condition_time(piece: bytes) -> str:
+    """Return the time of a condition as a string, or "" for Go's zero time."""
     text = piece.decode()
     return "" if text == ZERO_TIME else text
 
 
 def _list_relevant_volumes(spec: Any) -> list[Volume]:
-    """Return the volumes with a source that scheduling reads, and invalid volumes without a name."""
+    """Return the volumes of a pod spec with a source that scheduling reads, and invalid volumes without a name."""
     return [volume for volume in spec.volumes if not _encode(volume).startswith(_ONE_FIELD_PREFIX) or not volume.name]
 
 
@@ -303,7 +318,7 @@ def _build_common_pod(item: Any) -> Pod:
 
 @cache
 def _get_field_decoder(struct: type[Struct], name: str) -> msgspec.json.Decoder[object]:
-    """Return the JSON decoder for a field of the struct."""
+    """Return the JSON decoder for the type of the field with this name in the struct."""
     return get_json_decoder(get_type_hints(struct, include_extras=True)[name])
 
 
@@ -348,7 +363,7 @@ class NodeItems:
         )
 
     def _share_conditions(self, conditions: Iterable[Condition]) -> tuple[Condition, ...]:
-        """Return the shared conditions with these types, states and reasons. Nothing reads their other fields."""
+        """Return conditions with the same types, states and reasons, which nodes share. No other fields are read."""
         key = tuple([(condition.type, condition.status, condition.reason) for condition in conditions])
         if key not in self._conditions:
             self._conditions[key] = tuple([Condition(*fields) for fields in key])

@@ -1,4 +1,4 @@
-"""Warnings about fields of stored objects that only a newer API version has, one for each field."""
+"""Warnings about fields of stored objects that kschedctl does not know, since only a newer API has them."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class NewPodFields:
         return True
 
     def _has_only_known_fields(self, item: msgspec.Raw) -> bool:
-        """Return whether the spec of a pod has no unknown field."""
+        """Return whether the spec in the JSON of a pod has no unknown field."""
         try:
             _get_strict_decoder().decode(item)
         except msgspec.ValidationError:
@@ -143,7 +143,7 @@ class NewPodFields:
 @cache
 def _get_strict_decoder() -> msgspec.json.Decoder[Any]:
     """Return a decoder of pods that rejects unknown fields."""
-    pod = msgspec.defstruct("StrictPod", [("spec", _StrictTypes().build("PodSpec"), None)])
+    pod = msgspec.defstruct("StrictPod", [("spec", _StrictTypes().build_type("PodSpec"), None)])
     return get_json_decoder(pod)
 
 
@@ -153,13 +153,18 @@ class _StrictTypes:
     def __init__(self) -> None:
         self._types: dict[str, Any] = {}
 
-    def build(self, name: str) -> Any:
-        """Return the type of the values of a known API type, in which fields get short names, or Raw for ""."""
+    def build_type(self, name: str) -> Any:
+        """Build the strict type for an API type, or return msgspec.Raw for "", a type with nothing to check inside.
+
+        A value may also be a list or a scalar. The attributes have short names, since only decoding matters.
+        """
         if not name:
             return msgspec.Raw
         if name not in self._types:
             fields_of_type = get_fields_by_type()[name]
-            fields = [(f"f{number}", self.build(inner), None) for number, inner in enumerate(fields_of_type.values())]
+            fields = [
+                (f"f{number}", self.build_type(inner), None) for number, inner in enumerate(fields_of_type.values())
+            ]
             names = {f"f{number}": field for number, field in enumerate(fields_of_type)}
             struct = msgspec.defstruct(name, fields, rename=names, forbid_unknown_fields=True, gc=False)
             self._types[name] = list[struct] | struct | _SCALAR  # type: ignore[valid-type]

@@ -63,7 +63,7 @@ def write_file(path: str, parts: Iterable[bytes], *, private: bool = False) -> N
 
 
 def _resolve_target(path: str) -> tuple[str, os.stat_result | None]:
-    """Return the file to which the path leads, and its status if it exists.
+    """Return the path of the file to write, with symbolic links resolved, and the file's status if it exists.
 
     Raises InputError if the file cannot be created or replaced.
     """
@@ -84,14 +84,14 @@ def _resolve_target(path: str) -> tuple[str, os.stat_result | None]:
 
 
 def _explain_uncreatable(path: str, folder: str) -> str:
-    """Return the reason why no file can be created at the path in the folder, or ""."""
+    """Return the reason why no file can be created at the path in the folder, or "" if it can."""
     if not path or path.endswith(os.sep):
         return "not a file name"
     return "" if os.path.isdir(folder) else "no such folder"
 
 
 def _explain_irreplaceable(status: os.stat_result, target: str) -> str:
-    """Return the reason why the existing file cannot be replaced, or ""."""
+    """Return the reason why the existing file must not or cannot be replaced, or "" if it can."""
     if stat.S_ISDIR(status.st_mode):
         return "a folder"
     if not stat.S_ISREG(status.st_mode):
@@ -117,7 +117,7 @@ def _sync_folder(folder: str) -> None:
 
 
 def _write_to_stdout(parts: Iterable[bytes]) -> None:
-    """Write to standard output. If its reader has gone, the error is handled when the program ends."""
+    """Write to standard output, after what was printed before. Raises OSError, such as BrokenPipeError."""
     sys.stdout.flush()
     sys.stdout.buffer.writelines(parts)
     sys.stdout.buffer.flush()

@@ -1,4 +1,4 @@
-"""Reading of clusters and manifests from files, folders and standard input: YAML, JSON, lists of both, gzip."""
+"""Reading of clusters and manifests from files, folders and standard input, as YAML or JSON, also packed with gzip."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def load_configuration_file(path: str, stdin: BinaryIO | None = None) -> JsonObj
 
 
 def read_documents(path: str, stdin: BinaryIO | None = None) -> list[JsonObject]:
-    """Return the documents of a file. Raises InputError if one is not an object."""
+    """Return the documents of a file, or of ``stdin`` for ``-``. Raises InputError if one of them is not an object."""
     return [_require_object(document.value, path, document) for document in load_documents(path, stdin)]
 
 
@@ -156,9 +156,10 @@ def _collect_builds(builds: Iterable[Build], collector: Collector) -> set[str]:
 
 
 def _collect_file(path: str, is_named: bool, collector: Collector, stdin: BinaryIO | None) -> None:
-    """Collect a file. If it was found in a folder and not named, a build is skipped with a warning.
+    """Collect the documents of a file. Raises InputError.
 
-    Raises InputError.
+    ``is_named`` says whether the user named the file itself. A kustomization or chart that was only found in a folder
+    is skipped with a warning.
     """
     build_option = BUILD_OPTIONS.get(os.path.basename(path))
     if build_option and not is_named:
@@ -172,20 +173,25 @@ def _collect_file(path: str, is_named: bool, collector: Collector, stdin: Binary
 
 
 def _collect_documents(path: str, is_named: bool, collector: Collector, stdin: BinaryIO | None) -> None:
-    """Collect the documents of a file, or warn about documents that are not objects if the file is not named.
+    """Collect the documents of a file. Raises InputError.
 
-    Long JSON lists are read piece by piece. Raises InputError.
+    Long JSON lists are read piece by piece. Documents that are not objects are an error if the user named the file
+    itself (``is_named``), and otherwise get a warning.
     """
     with open_file(path, stdin) as reader:
         previous_count = collector.documents
         number = 1
+
+        # Long JSON lists at the beginning
         data = reader.read(SMALL).removeprefix(codecs.BOM_UTF8)
         while len(data) >= SMALL and (head := match_list_head(data)):
             place = Place(reader.name, number)
-            data = ListReader(data, head, reader, collector, place).read().lstrip()
+            data = ListReader(data, head, reader, collector, place).read_list().lstrip()
             data += reader.read(max(SMALL - len(data), 0))
             number += 1
             collector.documents += 1
+
+        # All other documents
         for value, document_number, line in parse_documents(read_content(reader, data), number):
             place = Place(reader.name, document_number, line)
             if is_named or (isinstance(value, dict) and value.get("kind")):

@@ -122,7 +122,7 @@ class _RepositoryReader:
     def read_build(self, build: Build) -> None:
         """Read the objects of a build. If the build fails, its files are read as they are."""
         try:
-            self.objects += [built for built in build.build_objects() if _is_object(built.value)]
+            self.objects += [built for built in build.build_objects() if _looks_like_object(built.value)]
             self.built |= build.files
             self.readable += 1
         except InputError as error:
@@ -142,21 +142,21 @@ class _RepositoryReader:
             self._record_failure(name, content.text if content else None, error)
 
     def _record_failure(self, name: str, text: str | None, error: InputError) -> None:
-        """Record an unreadable file as a template, as a foreign file, or as broken.
+        """Record a file that cannot be read: as a template if it has placeholders, as foreign, or as broken.
 
-        ``text`` is None if not even the text could be read.
+        A file is foreign if it has no apiVersion. ``text`` is None if not even the text could be read.
         """
         if text is not None and _ANY_PLACEHOLDER.search(text):
-            self._skip(_classify_template(name), name)
+            self._record_skip(_classify_template(name), name)
         elif text is not None and not _KUBERNETES.search(text):
-            self._skip(SkipReason.FOREIGN, name)
+            self._record_skip(SkipReason.FOREIGN, name)
         else:
             line_match = _LINE.search(error.where.rpartition(": ")[2])
             line = int(line_match[1]) if line_match else 1
             self.broken.append(BrokenFile(name, line, error.what))
 
     def _collect_objects(self, file: str, name: str, content: Content) -> None:
-        """Collect the objects of a file that is named so in messages, and record why documents are skipped.
+        """Collect the objects of a file, which messages call ``name``, and record why other documents are skipped.
 
         Raises InputError before anything is collected if a document cannot be parsed.
         """
@@ -165,15 +165,18 @@ class _RepositoryReader:
             pattern.search(content.text) for pattern in (_PLACEHOLDER, _VARIABLE, _UPPER_AMOUNT)
         )
         for document in parse_without_schemas(content):
-            located_objects = [candidate for candidate in iter_objects(document, text) if _is_object(candidate.value)]
+            located_objects = [
+                candidate for candidate in iter_objects(document, text) if _looks_like_object(candidate.value)
+            ]
             where = name if document.number == 1 else f"{name}, document {document.number}"
             if not located_objects and not _is_empty_list(document.value):
-                self._skip(SkipReason.FOREIGN, where)
+                self._record_skip(SkipReason.FOREIGN, where)
+
             for located in located_objects:
                 self._record_references(os.path.abspath(file), located.value)
                 reason = self._find_skip_reason(file, located.value, may_have_placeholders)
                 if reason is not None:
-                    self._skip(reason, where)
+                    self._record_skip(reason, where)
                 else:
                     complete_object = self._kustomizations.complete_object(file, located.value)
                     self.objects.append(located._replace(value=complete_object))
@@ -184,7 +187,7 @@ class _RepositoryReader:
             return _classify_template(file)
         if is_partial_workload(value) and self._folders.is_standalone(os.path.abspath(file)):
             return SkipReason.TEST
-        if self._kustomizations.is_patch(file, value):
+        if self._kustomizations.is_patch_object(file, value):
             return SkipReason.PATCH
         return None
 
@@ -199,7 +202,7 @@ class _RepositoryReader:
         files = {located.file for located in self.objects if not located.build}
         expected_results = set(filter(self._is_expected_result, files))
         for file in sorted(expected_results):
-            self._skip(SkipReason.TEST, file)
+            self._record_skip(SkipReason.TEST, file)
         self.objects = [located for located in self.objects if located.build or located.file not in expected_results]
 
     def _is_expected_result(self, file: str) -> bool:
@@ -207,7 +210,7 @@ class _RepositoryReader:
         path = os.path.abspath(file)
         return self.tests.is_expected_result(path) or (has_expectation_name(path) and self._folders.is_standalone(path))
 
-    def _skip(self, reason: SkipReason, where: str) -> None:
+    def _record_skip(self, reason: SkipReason, where: str) -> None:
         """Record that a file or document is skipped for a reason."""
         self.passed_over.setdefault(reason, []).append(where)
 
@@ -265,8 +268,11 @@ def _classify_template(file: str) -> SkipReason:
     return SkipReason.TEMPLATE
 
 
-def _is_object(value: JsonObject) -> bool:
-    """Return whether the value looks like a Kubernetes object. A ``kind`` alone may also be a value for a chart."""
+def _looks_like_object(value: JsonObject) -> bool:
+    """Return whether the value looks like a Kubernetes object: it has a kind, and an apiVersion, metadata or spec.
+
+    A ``kind`` alone may also be a value for a chart.
+    """
     kind = value.get("kind")
     version = value.get("apiVersion", "")
     if not isinstance(kind, str) or not kind or not isinstance(version, str | None):
@@ -280,18 +286,22 @@ def _is_empty_list(value: object) -> bool:
 
 
 def _has_placeholder(value: JsonObject) -> bool:
-    """Return whether a placeholder is in a field that the API server would read."""
+    """Return whether the object has a placeholder for a template in a field that is not free text.
+
+    In quantities, names in capitals count as placeholders. Variables such as ``$(NAME)`` do not count in custom
+    resources, whose controllers may replace them.
+    """
     group = str(value.get("apiVersion")).rpartition("/")[0]
     is_custom = "." in group and not group.endswith(".k8s.io")
-    for text in _iter_texts(value):
+    for text in _iter_strings(value):
         if _PLACEHOLDER.search(text):
             return True
-        if not is_custom and _VARIABLE.search(text):  # controllers of custom resources use variables themselves
+        if not is_custom and _VARIABLE.search(text):
             return True
-    return any(_UPPER_NAME.fullmatch(text) for text in _iter_amounts(value))
+    return any(_UPPER_NAME.fullmatch(text) for text in _iter_quantity_strings(value))
 
 
-def _iter_amounts(value: object) -> Iterator[str]:
+def _iter_quantity_strings(value: object) -> Iterator[str]:
     """Yield the strings in fields with quantities."""
     unvisited: list[object] = [value]
     while unvisited:
@@ -304,13 +314,13 @@ def _iter_amounts(value: object) -> Iterator[str]:
 
 
 def _has_name_placeholder(value: JsonObject) -> bool:
-    """Return whether no object can have this name, so that a script probably replaces it."""
+    """Return whether the object's name is a placeholder such as ``PV_NAME`` or ``<name>``, which is no valid name."""
     name = text_at(value, "metadata", "name")
     return bool(_UPPER_NAME.fullmatch(name) or _BLANK.search(name))
 
 
-def _iter_texts(value: object) -> Iterator[str]:
-    """Yield the keys and strings of the value, except in fields with free text."""
+def _iter_strings(value: object) -> Iterator[str]:
+    """Yield all keys and strings in the value, except the strings in fields with free text."""
     unvisited: list[object] = [value]
     while unvisited:
         inner_value = unvisited.pop()

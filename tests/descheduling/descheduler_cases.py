@@ -16,7 +16,7 @@ from kschedctl.api.json_values import drop_nulls
 from kschedctl.api.times import parse_microseconds
 from kschedctl.cluster import FIELDS, Cluster, convert
 from kschedctl.descheduling.arguments import DefaultEvictorArgs, PluginArguments
-from kschedctl.descheduling.descheduler import PLUGIN_TYPES, build_round
+from kschedctl.descheduling.descheduler import PLUGIN_TYPES, build_profile_round
 from kschedctl.descheduling.evictions import EvictionCounter
 from kschedctl.descheduling.plugin import DeschedulingRound
 from kschedctl.descheduling.policy import PLUGINS, PolicyEvictionLimits
@@ -79,7 +79,7 @@ def here(case: Case, evictor: str) -> tuple[DeschedulingRound, list[str]]:
     )
     given = arguments("DefaultEvictor", case[evictor])
     assert isinstance(given, DefaultEvictorArgs)
-    return build_round(given, counter, counter.for_other_pods(ended, into(ended))), evicted
+    return build_profile_round(given, counter, counter.for_other_pods(ended, into(ended))), evicted
 
 
 def evicted_by(case: Case) -> list[str]:

@@ -106,7 +106,7 @@ def test_preemption_that_may_not_happen_says_why() -> None:
 def test_tied_candidates_are_all_named() -> None:
     preemption = replace(UNSCHEDULABLE.preemption, tied=("n2", "n3"))
     shown = text(replace(UNSCHEDULABLE, preemption=preemption))
-    assert "on one of 2 tied nodes by evicting 1 pod, picked at random: n2, n3" in shown
+    assert "on one of 2 equally good nodes by evicting 1 pod, picked at random: n2, n3" in shown
 
 
 def test_scores_show_raw_and_weighted_and_the_ties() -> None:

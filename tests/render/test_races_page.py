@@ -54,7 +54,7 @@ SEVERAL = (result(100, "30s", 10), result(100, "never", 0), result(500, "30s", 3
 def test_sizes_have_rows_and_expiries_columns() -> None:
     blocks = page(*SEVERAL)
     (table,) = [block for block in blocks if isinstance(block, Table)]
-    assert [column.name for column in table.columns] == ["nodes", "pods/s", "30s", "never"]
+    assert [column.name for column in table.columns] == ["nodes", "pods per s", "30s", "never"]
     assert cells(table) == [["100", "10", "1.0%", "0%"], ["500", "10", "3.0%", "0%"]]
 
 

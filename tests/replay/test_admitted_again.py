@@ -184,13 +184,13 @@ def test_capacity_says_what_ends_first() -> None:
     """The nodes have room for 2 × 64 pods of a cpu; the quotas for 5, and for 500."""
     by_quota = capacity(cluster(quota("q", {"pods": "0"}, {"pods": "5"})), [deployment(1, "1")]).shapes[0]
     assert (by_quota.fits, by_quota.created, by_quota.most) == (128, 5, 5)
-    assert by_quota.ends_first.startswith(
+    assert by_quota.limit_sentence.startswith(
         "the quota ends first: only 5 more are created: exceeded quota: q, requested: pods=1, used: pods=5"
     )
     by_room = capacity(cluster(quota("q", {"pods": "0"}, {"pods": "500"})), [deployment(1, "1")]).shapes[0]
     assert (by_room.fits, by_room.created, by_room.most) == (128, 500, 128)
-    assert by_room.ends_first.startswith("room ends first: 500 more are created, then exceeded quota: q")
-    assert capacity(cluster(), [deployment(1, "1")]).shapes[0].ends_first == ""
+    assert by_room.limit_sentence.startswith("room ends first: 500 more are created, then exceeded quota: q")
+    assert capacity(cluster(), [deployment(1, "1")]).shapes[0].limit_sentence == ""
 
 
 def test_a_manifest_that_is_explained() -> None:

@@ -31,7 +31,7 @@ def of_kind(documents: list[Json], kind: str) -> Json:
 
 @pytest.mark.parametrize("case", cases(), ids=lambda each: each["case"])
 def test_the_api_servers_reason_and_what_is_lacking(case: Json) -> None:
-    (found,) = creations(objects(case, replicas=6, there=5)).report_current()
+    (found,) = creations(objects(case, replicas=6, there=5)).report_current_failures()
     kind = case["workload"]["kind"]
     assert found.workload == f"{kind} {case['namespace']}/web"
     assert (found.wanted, found.there, found.missing, found.object, found.past) == (6, 5, 1, "Pod", False)
@@ -47,7 +47,7 @@ def test_the_api_servers_reason_and_what_is_lacking(case: Json) -> None:
 )
 @pytest.mark.parametrize("gone", [("Event",), ("Event", "Deployment"), ("Event", "ReplicaSet"), ("Deployment",)])
 def test_conditions_tell_it_without_events_and_events_without_workloads(case: Json, gone: tuple[str, ...]) -> None:
-    (found,) = creations(without(objects(case, replicas=3), *gone)).report_current()
+    (found,) = creations(without(objects(case, replicas=3), *gone)).report_current_failures()
     assert found.workload.endswith("/web")
     assert (found.wanted, found.there, found.missing) == (3, 0, 3)
     assert found.headline.endswith(words(case))
@@ -55,18 +55,18 @@ def test_conditions_tell_it_without_events_and_events_without_workloads(case: Js
 
 def test_an_event_alone_tells_it_where_workloads_were_not_read() -> None:
     documents = without(objects(QUOTA, replicas=3, there=1), "Deployment", "ReplicaSet")
-    (found,) = creations(documents, assume_complete=False).report_current()
+    (found,) = creations(documents, assume_complete=False).report_current_failures()
     assert found.workload == "Deployment adm-rs-01/web"  # by the hash in the pod's labels
     assert (found.wanted, found.there, found.missing) == (None, 1, None)
     assert found.headline.startswith("pods (1 exists, the wanted number is unknown): exceeded quota")
-    assert creations(documents).report_current() == ()  # all is known: its ReplicaSet is gone
+    assert creations(documents).report_current_failures() == ()  # all is known: its ReplicaSet is gone
 
 
 @pytest.mark.parametrize("number", [1, 22, 26])
 def test_where_all_pods_are_there_it_is_past(number: int) -> None:
     lacking = case(number)
     found = creations(objects(lacking, replicas=2, there=2))
-    assert found.report_current() == ()
+    assert found.report_current_failures() == ()
     told = found.report_workload(Owner(lacking["workload"]["kind"], lacking["namespace"], "web"))
     assert told is not None
     assert told.past
@@ -80,13 +80,13 @@ def test_an_event_is_past_once_a_pod_was_created_since(created: str, past: bool)
     told = found.report_workload(Owner("StatefulSet", STATEFUL["namespace"], "web"))
     assert told is not None
     assert told.past is past
-    assert bool(found.report_current()) is not past
+    assert bool(found.report_current_failures()) is not past
 
 
 def test_a_condition_is_of_now_whenever_the_last_pod_was_created() -> None:
     """A ReplicaSet's controller takes it back as soon as a try succeeds."""
     documents = without(objects(QUOTA, replicas=3, there=2, created=LATER), "Event")
-    assert [each.missing for each in creations(documents).report_current()] == [1]
+    assert [each.missing for each in creations(documents).report_current_failures()] == [1]
 
 
 def change(documents: list[Json], kind: str, part: str, **fields: Any) -> list[Json]:
@@ -106,7 +106,7 @@ def change(documents: list[Json], kind: str, part: str, **fields: Any) -> list[J
     ids=["suspended", "complete", "all completions there", "leaving", "of an earlier one"],
 )
 def test_what_wants_no_more_pods_lacks_none(ended: Callable[[], list[Json]]) -> None:
-    assert creations(ended()).report_current() == ()
+    assert creations(ended()).report_current_failures() == ()
 
 
 def test_pods_that_ended_or_leave_are_not_there() -> None:
@@ -115,7 +115,7 @@ def test_pods_that_ended_or_leave_are_not_there() -> None:
     documents.append(failed_creations.pod(maker, 7, BEFORE, phase="Failed"))
     leaving = failed_creations.pod(maker, 8, BEFORE)
     leaving["metadata"]["deletionTimestamp"] = TIME
-    (found,) = creations([*documents, leaving]).report_current()
+    (found,) = creations([*documents, leaving]).report_current_failures()
     assert (found.wanted, found.there, found.missing) == (3, 2, 1)
 
 
@@ -128,11 +128,11 @@ def test_the_surge_of_a_rollout_is_wanted_too() -> None:
     old["spec"]["template"]["metadata"]["labels"]["pod-template-hash"] = "old"
     old["status"] = {}
     pods = [failed_creations.pod(old, number, BEFORE) for number in range(3)]
-    (found,) = creations([*documents, old, *pods]).report_current()
+    (found,) = creations([*documents, old, *pods]).report_current_failures()
     assert (found.workload, found.wanted, found.there, found.missing) == ("Deployment adm-rs-01/web", 4, 3, 1)
     deployment = of_kind(documents, "Deployment")  # the same where only the Deployment was printed
     deployment["status"] |= {"replicas": 3, "updatedReplicas": 0}
-    (alone,) = creations([*without(documents, "ReplicaSet", "Event"), *pods]).report_current()
+    (alone,) = creations([*without(documents, "ReplicaSet", "Event"), *pods]).report_current_failures()
     assert alone.headline.startswith("pods of its new template (3 wanted, 3 exist): exceeded quota")
 
 
@@ -142,7 +142,7 @@ def test_a_deployment_whose_replica_set_cannot_be_created() -> None:
     condition = {"type": "Progressing", "status": "False", "reason": "ReplicaSetCreateError", "message": said}
     documents = without(objects(QUOTA, replicas=3), "ReplicaSet", "Event")
     of_kind(documents, "Deployment")["status"]["conditions"] = [condition]
-    (found,) = creations(documents).report_current()
+    (found,) = creations(documents).report_current_failures()
     assert (found.object, found.missing) == ("ReplicaSet", None)
     assert found.headline == "its new ReplicaSet (3 wanted, 0 exist): replicasets.apps web-5d: exceeded quota: rq"
 
@@ -168,17 +168,17 @@ def cron_job_made(created: str) -> Json:
 def test_a_cron_job_whose_jobs_cannot_be_created() -> None:
     """Its controller's words: pkg/controller/cronjob/cronjob_controllerv2.go (v1.36)."""
     event = cron_event('Error creating job: jobs.batch "web-2" is forbidden: exceeded quota: rq, requested: count=1')
-    (found,) = creations([event, cron_job_made(BEFORE)]).report_current()
+    (found,) = creations([event, cron_job_made(BEFORE)]).report_current_failures()
     assert (found.workload, found.object) == ("CronJob d/web", "Job")
     assert found.headline == "its next Job: jobs.batch web-2: exceeded quota: rq, requested: count=1"
-    assert creations([event, cron_job_made(LATER)]).report_current() == ()
+    assert creations([event, cron_job_made(LATER)]).report_current_failures() == ()
 
 
 def test_of_a_cron_job_the_pods_of_its_jobs() -> None:
     documents = objects(JOB)
     owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "controller": True}
     of_kind(documents, "Job")["metadata"]["ownerReferences"] = [owner]
-    (found,) = creations(documents).report_current()
+    (found,) = creations(documents).report_current_failures()
     assert (found.workload, found.wanted, found.missing) == ("CronJob adm-rs-26/nightly", 1, 1)
     assert creations(documents).report_workload(Owner("Job", "adm-rs-26", "web")) is not None
 
@@ -192,7 +192,7 @@ def test_a_daemon_set_wants_as_many_as_its_controller_says(wanted: int, missing:
         for about in (each.get("involvedObject", {}), *each["metadata"].get("ownerReferences", ())):
             about["kind"] = "DaemonSet"
             about.pop("uid", None)
-    found = creations(documents).report_current()
+    found = creations(documents).report_current_failures()
     assert [each.missing for each in found] == ([missing] if missing else [])
 
 

@@ -19,7 +19,7 @@ from kschedctl.api.kinds import KINDS
 from kschedctl.cluster import Cluster, Provenance
 from kschedctl.sources.anonymize.cluster import anonymize_cluster
 from kschedctl.sources.anonymize.fields import FIELDS
-from kschedctl.sources.anonymize.kept_texts import KEPT_FIELDS, is_well_known
+from kschedctl.sources.anonymize.kept_texts import KEPT_FIELDS, is_well_known_key
 from kschedctl.sources.archive_file import read_archive, write_archive
 
 PSEUDONYM = re.compile(r"x\d{4,}")
@@ -62,7 +62,7 @@ def test_no_original_is_left_in_the_file(make: Any, tmp_path: Path) -> None:
     everything = unpacked(tmp_path / "s").decode("utf-8", "replace").replace("".join(stays), "")
     found = {text for kind in KINDS.values() for obj in getattr(cluster, kind.field) for text in texts(obj)}
     words = set(re.findall(r"[\w./-]+", everything))
-    left = {text for text in found & words if not is_well_known(text)}
+    left = {text for text in found & words if not is_well_known_key(text)}
     assert left <= API_WORDS, left - API_WORDS
     assert len(found - left) > 100
 

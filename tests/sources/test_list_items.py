@@ -41,7 +41,7 @@ def test_volumes_of_which_nothing_is_read_tell_no_templates_apart(
     data = json.dumps({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": pods}).encode()
     head, collector = match_list_head(data), Collector()
     assert head is not None
-    ListReader(data, head, Reader("-", io.BytesIO()), collector, Place("-")).read()
+    ListReader(data, head, Reader("-", io.BytesIO()), collector, Place("-")).read_list()
     found = collector.objects["Pod"]
     assert (len(found), decoded) == (50, 1)
     assert {len(each.spec.volumes) for each in found} == {0 if volume is None else 1}

@@ -28,7 +28,7 @@ def nodes_of(*items: Json) -> list[api.Node]:
     data = json.dumps({"kind": "NodeList", "apiVersion": "v1", "metadata": {}, "items": items}).encode()
     head, collector = match_list_head(data), Collector()
     assert head is not None
-    ListReader(data, head, Reader("-", io.BytesIO()), collector, Place("-")).read()
+    ListReader(data, head, Reader("-", io.BytesIO()), collector, Place("-")).read_list()
     return list(collector.objects["Node"])
 
 

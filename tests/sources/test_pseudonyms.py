@@ -17,7 +17,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import ConfigurationError
 from kschedctl.sources.anonymize.cluster import anonymize_cluster
 from kschedctl.sources.anonymize.expressions import Expressions, computes_with_texts
-from kschedctl.sources.anonymize.kept_texts import is_well_known
+from kschedctl.sources.anonymize.kept_texts import is_well_known_key
 from kschedctl.sources.anonymize.labels import Numbers
 from kschedctl.sources.anonymize.pseudonyms import Pseudonyms
 from kschedctl.sources.anonymize.rewriter import Rewriter
@@ -58,7 +58,7 @@ def settled(keys: list[str]) -> tuple[Pseudonyms, dict[str, str]]:
 def test_keys_that_everybody_has_stay(key: str, stays: bool) -> None:
     pseudonyms, originals = settled([key])
     made = pseudonyms.replace_key(key)
-    assert (made == key, is_well_known(key)) == (stays, stays)
+    assert (made == key, is_well_known_key(key)) == (stays, stays)
     assert restored(made, originals) == key
     assert stays or resource_names.is_qualified_name(made)
 

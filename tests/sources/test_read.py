@@ -200,7 +200,7 @@ def streamed(data: bytes) -> Collector:
     assert head is not None
     rest = ListReader(
         data[: head.end() + 20], head, Reader("-", io.BytesIO(data[head.end() + 20 :])), collector, Place("-")
-    ).read()
+    ).read_list()
     assert not rest.strip()
     return collector
 

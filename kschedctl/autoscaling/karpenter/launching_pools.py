@@ -54,7 +54,8 @@ class LaunchingPools:
         self.doubts: tuple[str, ...] = ()
         if types is None:
             type_count = counted(len(self._types), "instance type")
-            self.doubts = (f"only the {type_count} of existing nodes, because --instance-types was not given",)
+            doubt = f"only the {type_count} of existing nodes can be considered; --instance-types FILE adds others"
+            self.doubts = (doubt,)
         self.sources = ("NodePools of the cluster",)
 
     def find_obstacles(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:

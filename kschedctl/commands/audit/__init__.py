@@ -64,7 +64,7 @@ Without such objects, a section is left out unless it is selected by name.
 """
 
 
-MISSED_WAKES = "what should have woken pods"
+MISSED_WAKES = "missed wake-ups"
 """The part of section "queue" that needs the cluster at an earlier time."""
 
 

@@ -29,7 +29,7 @@ RULES = (REFUSED,)
 
 def build_creation_section(audited: AuditedCluster) -> CreationSection:
     """Build the section about pods that could not be created, from workloads' conditions and events."""
-    not_created = CreationFailures(audited.cluster, audited.now).report_current()
+    not_created = CreationFailures(audited.cluster, audited.now).report_current_failures()
     return CreationSection(
         title="Pods that could not be created",
         headline=_build_headline(not_created),

@@ -239,7 +239,8 @@ def build_priorities_evidence(report: PrioritiesSection, style: Style) -> Page:
 
     Starving pods get a table in wide output only, since findings already give their figures.
     """
-    exposed = build_struct_table(report.exposed, style, title="Behind Services, below others", limit=ROWS_SHOWN // 2)
+    exposed_title = "Pods behind Services that higher tiers may preempt"
+    exposed = build_struct_table(report.exposed, style, title=exposed_title, limit=ROWS_SHOWN // 2)
     starving = build_struct_table(
         report.starving, style, title="Waiting too long", note="started: since the oldest of them was created"
     )

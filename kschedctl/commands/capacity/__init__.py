@@ -118,23 +118,28 @@ def capacity(
     2
     """
     shared = prepare_shapes(cluster, manifests, most, sampling, written or {})
-    shared.call_extender, workers = call_extender, limit_workers(workers, call_extender)
+    shared.call_extender = call_extender
+    workers = limit_workers(workers, call_extender)
     trials = [Trial(shape, seed + run) for shape in range(len(shared.shapes)) for run in range(runs)]
+
+    # A single trial runs in this process and keeps its partial result if it is interrupted
     if len(trials) == 1:
-        capacities = [run_trial(shared, trials[0], progress.begin("Placing", most or 0))]
-        is_interrupted = capacities[0].verdict == ""
-        return _build_report(shared, seed, _add_quota_room(shared, capacities), is_interrupted)
-    results = run_all(_run_whole_trial, shared, trials, workers, progress.begin("Trials", len(trials)))
+        shape_capacity = run_trial(shared, trials[0], progress.begin("Placing", most or 0))
+        is_interrupted = shape_capacity.verdict == ""
+        return _build_capacity_report(shared, seed, _add_quota_room(shared, [shape_capacity]), is_interrupted)
+
+    # The trials of a shape follow each other
+    results = run_all(_run_uninterrupted_trial, shared, trials, workers, progress.begin("Trials", len(trials)))
     shapes = []
     for first in range(0, len(trials), runs):
         completed = [shape for shape in results.by_task[first : first + runs] if shape is not None]
         if completed:
             shapes.append(_combine_runs(completed))
-    return _build_report(shared, seed, _add_quota_room(shared, shapes), results.interrupted)
+    return _build_capacity_report(shared, seed, _add_quota_room(shared, shapes), results.interrupted)
 
 
 def _add_quota_room(shared: PodShapes, capacities: Sequence[ShapeCapacity]) -> Sequence[ShapeCapacity]:
-    """Return the shapes with the number of pods that Kueue admits, for those that Kueue manages."""
+    """Return the shapes, with the number of pods that Kueue admits added to each shape that Kueue manages."""
     if not shared.workloads:
         return capacities
     from kschedctl.commands.capacity.quota_room import find_quota_room  # noqa: PLC0415 - few clusters
@@ -151,8 +156,10 @@ def _add_quota_room(shared: PodShapes, capacities: Sequence[ShapeCapacity]) -> S
     return with_room
 
 
-def _build_report(shared: PodShapes, seed: int, shapes: Sequence[ShapeCapacity], interrupted: bool) -> Capacity:
-    """Build the report on all shapes."""
+def _build_capacity_report(
+    shared: PodShapes, seed: int, shapes: Sequence[ShapeCapacity], interrupted: bool
+) -> Capacity:
+    """Build the report on all shapes. If admission denies pods for sure, unread kinds do not make it undecided."""
     unknown = merge_unknown_kinds(shape.unknown for shape in shapes)
     start = describe_search_start(shared.sampling, len(shared.cluster.nodes), seed)
     created = (pod for pods in shared.pods for pod in pods)
@@ -187,27 +194,32 @@ def prepare_shapes(
 ) -> PodShapes:
     """Build a cluster that also holds one pod of each shape, or many if each pod needs claims of its own.
 
-    Raises UsageError if there is no shape, or if a shape is a DaemonSet.
+    `most` is the maximum number of pods to try, or None. Raises UsageError if there is no shape, or if a shape is a
+    DaemonSet.
     """
+    # The workloads, which are the shapes
     sorted_manifests = sort_manifests(manifests)
     workloads = list(sorted_manifests.workloads.values())
     if not workloads:
         raise UsageError("no shape to try", hint="give a manifest of a workload, or of a pod without UID and node")
     for workload in workloads:
         if isinstance(workload, DaemonSet):
-            raise UsageError(
-                f"{' '.join(get_identity(workload)[::2])} runs once on each node", hint="simulate says where"
-            )
+            owner = get_identity(workload)
+            raise UsageError(f"{owner.kind} {owner.name} runs once on each node", hint="simulate says where")
+
+    # Their pods and other objects, and how many pods the API server admits
     cluster = cluster.with_objects(sorted_manifests.objects)
     validate_new_manifests(sorted_manifests, cluster, admission=False, validated=written)
     cluster = create_new_objects(cluster).cluster
     queued_workloads = workloads if has_queues(cluster) else []
-    creation, has_own_claims = _create_pods(cluster, workloads, most)
+    creation, has_own_claims = _create_pods_to_try(cluster, workloads, most)
     documents = {**written, **sorted_manifests.documents}
     trials = zip(workloads, creation.pods.values(), strict=True)
     admitted = [_count_admitted_pods(Admissions(cluster, documents), workload, pods, most) for workload, pods in trials]
+
+    # The pods to try, in the flavors of their queue
     pods_by_shape = {
-        name: [_with_unique_name(pod, cluster) for pod in pods_of_shape]
+        name: [_ensure_unique_name(pod, cluster) for pod in pods_of_shape]
         for name, pods_of_shape in creation.pods.items()
     }
     if queued_workloads:
@@ -215,9 +227,8 @@ def prepare_shapes(
 
         for workload, (name, pods) in zip(queued_workloads, pods_by_shape.items(), strict=True):
             pods_by_shape[name] = add_flavors_of_queue(cluster, workload, pods)
-    cluster = add_pods(
-        creation.apply_to(cluster), [pod for pods_of_shape in pods_by_shape.values() for pod in pods_of_shape]
-    )
+    all_pods = [pod for pods_of_shape in pods_by_shape.values() for pod in pods_of_shape]
+    cluster = add_pods(creation.apply_to(cluster), all_pods)
     keys = [[pod.key for pod in pods_of_shape] for pods_of_shape in pods_by_shape.values()]
     repeated = [not claims for claims in has_own_claims]
     return PodShapes(
@@ -233,7 +244,7 @@ def prepare_shapes(
     )
 
 
-def _create_pods(cluster: Cluster, workloads: Sequence[Struct], most: int | None) -> tuple[Creation, list[bool]]:
+def _create_pods_to_try(cluster: Cluster, workloads: Sequence[Struct], most: int | None) -> tuple[Creation, list[bool]]:
     """Create one pod of each workload, or many if each pod needs claims of its own.
 
     Return them with a flag for each workload: whether its pods need claims of their own.
@@ -257,7 +268,10 @@ def _create_pods(cluster: Cluster, workloads: Sequence[Struct], most: int | None
 def _count_admitted_pods(
     admissions: Admissions, workload: Struct, pods: Sequence[Pod], most: int | None
 ) -> AdmittedPods:
-    """Count how many pods of a shape the API server creates."""
+    """Count how many of at most `most` pods of a shape the API server creates.
+
+    If `most` is None, MAX_PODS are tried, or the existing pods if each has claims of its own.
+    """
     if not pods:
         return AdmittedPods(None, ())
     wanted = most or (MAX_PODS if len(pods) == 1 else len(pods))
@@ -272,7 +286,7 @@ def _has_own_claims(workload: Struct, pod: Pod) -> bool:
     return bool(templates) or devices or any(volume.ephemeral for volume in pod.spec.volumes)
 
 
-def _with_unique_name(pod: Pod, cluster: Cluster) -> Pod:
+def _ensure_unique_name(pod: Pod, cluster: Cluster) -> Pod:
     """Return the pod without its node, and under a name that no pod of the cluster has."""
     pod = recreate_pod(pod) if pod.spec.node_name else pod
     if cluster.pod(pod.metadata.namespace, pod.metadata.name) is None:
@@ -284,15 +298,21 @@ def _with_unique_name(pod: Pod, cluster: Cluster) -> Pod:
 
 
 def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = lambda number: None) -> ShapeCapacity:
-    """Place as many pods of a shape as fit."""
+    """Place as many pods of a shape as fit, and report how many and why the next pod does not.
+
+    `advance` is called with 1 for each placed pod. After an interruption, the report covers the pods placed before, and
+    its verdict is empty.
+    """
     view, ahead = _place_pods_ahead(shared, trial)
     simulation = Simulation(shared.scheduler, view, seed=trial.seed, sampling=shared.sampling, preemption=False)
     before = view.requested.copy()
     positions = [view.pods.index[key] for key in shared.pods[trial.shape]]
+
+    # Place pods until one does not fit
     last_outcome = Outcome(positions[0], SCHEDULED)
     rows: list[Row] = []
     feasible_counts: list[int] = []
-    next_positions = _iter_positions(view, positions, shared.repeated[trial.shape])
+    next_positions = _iter_pods_to_try(view, positions, shared.repeated[trial.shape])
     try:
         for position in islice(next_positions, shared.limit or MAX_PODS):
             last_outcome = simulation.attempt(position) or Outcome(position, UNSCHEDULABLE)
@@ -303,6 +323,8 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
             advance(1)
     except KeyboardInterrupt:
         last_outcome = Outcome(positions[0], "")
+
+    # Report how many fit, and why the last one does not
     placed = np.array(rows, np.int32)
     is_unschedulable = last_outcome.verdict == UNSCHEDULABLE
     failed_cycle = simulation.run_cycle(last_outcome.position) if is_unschedulable else None
@@ -362,7 +384,9 @@ def _iter_curve_points(feasible_counts: Sequence[int], ended: bool) -> Iterator[
     With `ended`, one more pod fits on no node.
     """
     changes = [i for i, nodes in enumerate(feasible_counts) if i == 0 or nodes != feasible_counts[i - 1]]
-    yield from (RoomLeft(i, feasible_counts[i]) for i in changes[:: len(changes) // MAX_CURVE_POINTS + 1])
+    thinning = len(changes) // MAX_CURVE_POINTS + 1
+    for i in changes[::thinning]:
+        yield RoomLeft(i, feasible_counts[i])
     if ended:
         yield RoomLeft(len(feasible_counts), 0)
 
@@ -373,15 +397,15 @@ def _find_preempted(shared: PodShapes, trial: Trial, view: Fork, position: Posit
     return tuple(view.pods.objects[victim].key for victim in outcome.victims) if outcome else ()
 
 
-def _run_whole_trial(shared: PodShapes, trial: Trial) -> ShapeCapacity:
-    """Run one of several trials. Raises KeyboardInterrupt if it is interrupted."""
+def _run_uninterrupted_trial(shared: PodShapes, trial: Trial) -> ShapeCapacity:
+    """Run one of several trials. Raises KeyboardInterrupt if it is interrupted, since its result would be partial."""
     shape_capacity = run_trial(shared, trial)
     if not shape_capacity.verdict:
         raise KeyboardInterrupt
     return shape_capacity
 
 
-def _iter_positions(view: Fork, positions: Sequence[Position], repeated: bool) -> Iterator[Position]:
+def _iter_pods_to_try(view: Fork, positions: Sequence[Position], repeated: bool) -> Iterator[Position]:
     """Yield the positions of the existing pods and, with `repeated`, of endless clones of the first."""
     yield from positions
     while repeated:

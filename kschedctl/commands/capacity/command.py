@@ -55,6 +55,7 @@ def capacity(
             )
 
     def fits_enough(report: Capacity) -> bool:
+        """Return whether at least one pod of each shape fits, or as many as --max asks for."""
         return all(shape.most >= (most or 1) for shape in report.shapes)
 
     with extending.open_caller() as options["call_extender"]:

@@ -36,15 +36,14 @@ def build_page(report: Capacity, style: Style) -> Page:
     """Build the page with a part for each shape. Parts after the first begin with a heading."""
     shapes: list[Block] = []
     for shape in report.shapes:
-        shapes += (
-            build_subsection(shape.shape, _build_shape_part(shape, style, named=False))
-            if shapes
-            else _build_shape_part(shape, style, named=True)
-        )
-    only = paragraph(Marked("Not certain:", Tone.WARNING), describe_verdict_doubts(report.unknown))
+        if not shapes:
+            shapes += _build_shape_part(shape, style, named=True)
+        else:
+            shapes += build_subsection(shape.shape, _build_shape_part(shape, style, named=False))
+    doubt_line = paragraph(Marked("Not certain:", Tone.WARNING), describe_verdict_doubts(report.unknown))
     return (
         *build_interruption_line(report.interrupted),
-        *([only] if report.undecided else []),
+        *([doubt_line] if report.undecided else []),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *shapes,
         *build_search_start_line(report.search_start),
@@ -57,7 +56,7 @@ def _build_shape_part(shape: ShapeCapacity, style: Style, named: bool) -> Page:
     headline = paragraph(
         *([Marked(name, Tone.STRONG)] if named else []), Marked(fit, Tone.GOOD if shape.most else Tone.BAD), where
     )
-    admission_line = (paragraph(Marked(shape.ends_first, Tone.PLAIN if shape.most == shape.fits else Tone.BAD)),)
+    admission_line = (paragraph(Marked(shape.limit_sentence, Tone.PLAIN if shape.most == shape.fits else Tone.BAD)),)
     quota_tone = Tone.BAD if shape.by_quota is not None and shape.by_quota < shape.fits else Tone.PLAIN
     quota_line = (paragraph(Marked(shape.quota_sentence, quota_tone)),) if shape.quota_sentence else ()
     message_line = (paragraph("The next one:", *describe_message(shape.message, style)),) if shape.message else ()
@@ -65,7 +64,7 @@ def _build_shape_part(shape: ShapeCapacity, style: Style, named: bool) -> Page:
         headline,
         *((paragraph(Marked(shape.cause, Tone.BAD)),) if shape.cause else ()),
         *((paragraph(shape.sentence_about_pods_ahead),) if shape.ahead else ()),
-        *(admission_line if shape.ends_first else ()),
+        *(admission_line if shape.limit_sentence else ()),
         *quota_line,
         *message_line,
         *((paragraph(shape.eviction_sentence),) if shape.evicts else ()),
@@ -76,20 +75,19 @@ def _build_shape_part(shape: ShapeCapacity, style: Style, named: bool) -> Page:
 
 
 def _build_locations_section(shape: ShapeCapacity, style: Style) -> Page:
-    """Build the section that shows where the pods go, by topology domain and node."""
+    """Build the section that shows where the pods go, by topology domain and node. It is empty if no pod fits."""
     if not shape.nodes:
         return ()
-    tables = [
-        block
-        for key, values in shape.domains.items()
-        for block in _build_counts_table(key.rpartition("/")[2], [*values.items()], style, limit=None)
-    ]
+    tables: list[Block] = []
+    for key, pods_by_value in shape.domains.items():
+        _, _, short_key = key.rpartition("/")
+        tables += _build_counts_table(short_key, [*pods_by_value.items()], style, limit=None)
     nodes = sorted(shape.nodes.items(), key=lambda item: -item[1])
     return section("Where", *tables, *_build_counts_table("node", nodes, style, limit=NODES_SHOWN), *_iter_plots(shape))
 
 
 def _build_counts_table(place: str, pods: Sequence[tuple[str, int]], style: Style, limit: int | None) -> Page:
-    """Build the table of pods by place."""
+    """Build the table of the number of pods by place, which is a node or the value of a topology label."""
     columns = (Column(place, keep=True), *number_columns("pods"))
     return build_table(pods, columns, lambda row: (row[0], f"{row[1]:,}"), style, limit=limit, each_node=True)
 

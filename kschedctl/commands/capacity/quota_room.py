@@ -37,21 +37,26 @@ def find_quota_room(cluster: Cluster, workload: Struct, most: int) -> QuotaRoom 
     first = _foresee_pods(cluster, workload, 1)
     if first is None or first.report.state is WaitingState.NOT_CHECKED or not (first.report.replayed or first.admitted):
         return None
-    admitted, refused = _count_pods(first), most + 1
-    outlook = first
-    if not admitted:
+    if not _count_admitted_pods(first):
         return QuotaRoom(0, "", first.reason or first.report.headline)
+
+    # Try all pods, then search by bisection for the largest number that is admitted
+    most_admitted, fewest_refused = _count_admitted_pods(first), most + 1
     tried = most
-    while admitted < tried:
+    while most_admitted < tried:
         outlook = _foresee_pods(cluster, workload, tried) or first
-        number = _count_pods(outlook)
-        if number and number < tried:  # each pod is a Workload of its own, or the Job starts with fewer pods
-            return QuotaRoom(number, first.flavors, outlook.reason)
-        admitted, refused = (tried, refused) if number else (admitted, tried)
-        tried = (admitted + refused) // 2
-    if refused > most:
+        admitted = _count_admitted_pods(outlook)
+        if admitted and admitted < tried:  # each pod is a Workload of its own, or the Job starts with fewer pods
+            return QuotaRoom(admitted, first.flavors, outlook.reason)
+        if admitted:
+            most_admitted = tried
+        else:
+            fewest_refused = tried
+        tried = (most_admitted + fewest_refused) // 2
+    if fewest_refused > most:
         return QuotaRoom(most, first.flavors, "")
-    return QuotaRoom(admitted, first.flavors, (_foresee_pods(cluster, workload, refused) or first).reason)
+    refusing_outlook = _foresee_pods(cluster, workload, fewest_refused) or first
+    return QuotaRoom(most_admitted, first.flavors, refusing_outlook.reason)
 
 
 def _foresee_pods(cluster: Cluster, workload: Struct, pods: int) -> JobOutlook | None:
@@ -61,7 +66,7 @@ def _foresee_pods(cluster: Cluster, workload: Struct, pods: int) -> JobOutlook |
     return next(iter(foresee_jobs(cluster, {get_identity(workload): new_workload}, "")), None)
 
 
-def _count_pods(outlook: JobOutlook) -> int:
+def _count_admitted_pods(outlook: JobOutlook) -> int:
     """Return the number of pods that get quota without preemption."""
     return sum(
         pod_set.count

@@ -77,8 +77,8 @@ class ShapeCapacity(Document, frozen=True):
         return min((self.fits, *limits))
 
     @property
-    def ends_first(self) -> str:
-        """A sentence about whether the nodes or the quota run out first; empty if only nodes run out."""
+    def limit_sentence(self) -> str:
+        """A sentence that says whether room on nodes or admission ends first; empty if admission denies no pod."""
         if self.created is None:
             return ""
         created = f"{self.created:,} more {'is' if self.created == 1 else 'are'} created"
@@ -138,7 +138,7 @@ class Capacity(Report, frozen=True):
     kind: str = "Capacity"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return how many pods of the first shape fit."""
+        """Return how many pods of the first shape fit, or () without shapes."""
         return self.shapes[0].build_first_line() if self.shapes else ()
 
     def extend_summary(self, summary: Summary) -> Summary:
@@ -156,7 +156,7 @@ class Capacity(Report, frozen=True):
         for shape in self.shapes:
             subject = f"{shape.shape}: " if len(self.shapes) > 1 else ""
             if shape.most < shape.fits or shape.limited:
-                yield from (f"{subject}{text}" for text in (shape.ends_first, shape.quota_sentence) if text)
+                yield from (f"{subject}{text}" for text in (shape.limit_sentence, shape.quota_sentence) if text)
             if shape.ahead:
                 yield shape.sentence_about_pods_ahead
             if shape.evicts:

@@ -101,7 +101,7 @@ class NodeConsolidation(Report, frozen=True):
             text = "There are no nodes"
         moved_pods = sum(node.pods for node in self.removable)
         if moved_pods:
-            text += f", with {counted(moved_pods, 'pod')} placed again"
+            text += f" if {counted(moved_pods, 'pod')} {agreeing(moved_pods, 'moves', 'move')} to other nodes"
         if self.price:
             text += f", saving ${self.price:.4f} an hour"
         if not self.complete:

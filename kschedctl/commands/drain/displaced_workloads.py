@@ -20,7 +20,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.drain.report import DisplacedWorkload, QuotaOutcome
 from kschedctl.replay.edits import is_recreated
 from kschedctl.replay.waiting_elsewhere.entries import is_condition_true
-from kschedctl.replay.waiting_elsewhere.kueue import FINISHED, find_job
+from kschedctl.replay.waiting_elsewhere.kueue import FINISHED, find_workload_job
 from kschedctl.replay.waiting_elsewhere.kueue_jobs import JobOutlook, foresee_jobs
 from kschedctl.replay.waiting_elsewhere.kueue_placement import find_workload_pods
 
@@ -28,7 +28,8 @@ from kschedctl.replay.waiting_elsewhere.kueue_placement import find_workload_pod
 def report_displaced_workloads(cluster: Cluster, pods: Sequence[Pod]) -> tuple[DisplacedWorkload, ...]:
     """Report on the Workloads with quota that have some of these evicted pods.
 
-    ``cluster`` has the drained nodes cordoned, and still has the evicted pods.
+    A Workload of a single recreated pod loses its quota, so Kueue is replayed with the pod's successor. ``cluster`` has
+    the drained nodes cordoned, and still has the evicted pods.
     """
     evicted_keys = {pod.key for pod in pods}
     reports: list[DisplacedWorkload] = []
@@ -36,7 +37,7 @@ def report_displaced_workloads(cluster: Cluster, pods: Sequence[Pod]) -> tuple[D
     for workload in cluster.kueue_workloads:
         if workload.status.admission is None or is_condition_true(workload.status.conditions, FINISHED):
             continue
-        job = find_job(workload, cluster)
+        job = find_workload_job(workload, cluster)
         workload_pods = find_workload_pods(cluster, workload, job)
         evicted_pods = [pod for pod in workload_pods if pod.key in evicted_keys]
         if not evicted_pods:
@@ -46,14 +47,17 @@ def report_displaced_workloads(cluster: Cluster, pods: Sequence[Pod]) -> tuple[D
             single_pods[evicted_pods[0].key] = workload, evicted_pods[0]
         else:
             outcome = QuotaOutcome.RELEASED if is_single_pod else QuotaOutcome.KEPT
-            reports.append(_build_report(workload, str(job or ""), len(evicted_pods), outcome))
-    return (*reports, *_replay_successors(cluster, single_pods))
+            reports.append(_build_displaced_workload_report(workload, str(job or ""), len(evicted_pods), outcome))
+    return (*reports, *_iter_successor_reports(cluster, single_pods))
 
 
-def _replay_successors(
+def _iter_successor_reports(
     cluster: Cluster, single_pods: dict[str, tuple[KueueWorkload, Pod]]
 ) -> Iterator[DisplacedWorkload]:
-    """Replay Kueue with the successors of evicted pods, after their Workloads have given their quota back."""
+    """Replay Kueue with the successors of evicted pods, and yield a report on each evicted pod's Workload.
+
+    The Workloads of the evicted pods have given their quota back by then. ``single_pods`` has them by key of the pod.
+    """
     gone = {id(workload) for workload, _ in single_pods.values()}
     remaining_workloads = tuple(workload for workload in cluster.kueue_workloads if id(workload) not in gone)
     successors: dict[Owner, Pod] = {}
@@ -71,14 +75,16 @@ def _replay_successors(
 
 
 def _build_successor_report(workload: KueueWorkload, pod: Pod, outlook: JobOutlook) -> DisplacedWorkload:
-    """Build the report on a Workload of one pod by what Kueue does with the successor."""
+    """Build the report on a Workload of one pod: its successor is admitted again, or waits for quota."""
     job = f"Pod {pod.key}"
     if outlook.admitted:
-        return _build_report(workload, job, 1, QuotaOutcome.READMITTED, flavors=outlook.flavors)
-    return _build_report(workload, job, 1, QuotaOutcome.WAITS, reason=outlook.reason or outlook.report.headline)
+        return _build_displaced_workload_report(workload, job, 1, QuotaOutcome.READMITTED, flavors=outlook.flavors)
+    return _build_displaced_workload_report(
+        workload, job, 1, QuotaOutcome.WAITS, reason=outlook.reason or outlook.report.headline
+    )
 
 
-def _build_report(
+def _build_displaced_workload_report(
     workload: KueueWorkload, job: str, pods: int, outcome: QuotaOutcome, *, flavors: str = "", reason: str = ""
 ) -> DisplacedWorkload:
     """Build the report on one Workload with quota."""

@@ -26,7 +26,7 @@ def build_page(report: Drain, style: Style) -> Page:
     """Build the page of a drain. Sections without content are left out."""
     return (
         *build_interruption_line(report.interrupted),
-        _build_verdict(report),
+        _build_verdict_line(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *_build_lost_section(report.lost, style),
         *_build_returned_section(report.returned, style),
@@ -44,8 +44,8 @@ def build_page(report: Drain, style: Style) -> Page:
     )
 
 
-def _build_verdict(report: Drain) -> Paragraph:
-    """Build the line with the verdict."""
+def _build_verdict_line(report: Drain) -> Paragraph:
+    """Build the line with the verdict, the nodes, and the numbers of pods by what becomes of them."""
     verdict, nodes, sentence = report.build_first_line()
     tone = Tone.BAD if report.blocked or not report.interrupted else Tone.WARNING
     if report.safe:
@@ -66,7 +66,7 @@ def _build_returned_section(returned: tuple[str, ...], style: Style) -> Page:
 
 
 def _build_pods_section(title: str, pods: tuple[str, ...], style: Style) -> Page:
-    """Build a section with a list of pods. It is left out if there are none."""
+    """Build a section with a list of pods. Without pods, it is empty."""
     if not pods:
         return ()
     shown_pods, note = limit_rows_by_style(pods, style, ROWS_SHOWN)

@@ -59,7 +59,7 @@ class DisplacedWorkload(Document, frozen=True):
 
     @property
     def gate_problem(self) -> GateProblem:
-        """Return the problem that fails a CI gate."""
+        """The problem that fails a CI gate, if the successor waits for quota."""
         return GateProblem("not-scheduled", f"Workload {self.workload}", f"its successor {self.reason}")
 
 
@@ -155,7 +155,7 @@ class Drain(Report, frozen=True):
 
     @property
     def _not_created_count(self) -> int:
-        """The number of pods that the API server denies."""
+        """The number of replacements that the API server denies."""
         return sum(workload.missing or 0 for workload in self.not_created)
 
     def extend_summary(self, summary: Summary) -> Summary:
@@ -202,7 +202,10 @@ class Drain(Report, frozen=True):
         )
 
     def find_gate_problems(self) -> list[GateProblem]:
-        """Return the pods that block the drain, get no node, are lost, come back or are evicted."""
+        """Return a problem for each pod that blocks the drain, gets no node or quota, is lost, returns or is evicted.
+
+        A workload whose replacements are denied, and pods that wait for the same reason, give one problem together.
+        """
         returned = "comes back to a drained node: it tolerates the cordon"
         return [
             *(GateProblem("eviction-blocked", f"Pod {blocked.pod}", blocked.why) for blocked in self.blocked),

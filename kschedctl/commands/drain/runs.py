@@ -26,7 +26,7 @@ from kschedctl.replay.node_drain import (
     combine_always_unplaced,
     compute_unplaced_spreads,
     count_always_unplaced,
-    report_moved_pods,
+    iter_moved_pods,
 )
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, compute_spreads, run_seeds
 from kschedctl.replay.placements import (
@@ -94,7 +94,7 @@ def drain_nodes(
 
 
 def _count_outcomes(report: Drain) -> dict[str, int]:
-    """Count the pods by what becomes of them."""
+    """Count the pods by what becomes of them: moved, unplaced, blocked, lost, returned, or evicted for others."""
     return {
         "moved": len(report.moved),
         "unplaced": sum(len(group.pods) for group in report.unplaced),
@@ -106,26 +106,32 @@ def _count_outcomes(report: Drain) -> dict[str, int]:
 
 
 def drain_once(shared: CordonedNodes, seed: int, progress: Progress = NO_PROGRESS) -> Drain:
-    """Drain the nodes with one seed: one pod after the other with `sequential_seed`, otherwise in random order."""
+    """Drain the nodes with one seed: one pod after the other with `sequential_seed`, otherwise in random order.
+
+    An interrupted drain gives a partial report.
+    """
     simulation = Simulation(shared.scheduler, seed=seed, sampling=shared.sampling)
     before = simulation.view.requested.copy()
     random_order = None if seed == shared.sequential_seed else Random(seed)
     node_drain = NodeDrain(simulation, shared.nodes, random_order, Admissions(shared.cluster, {}))
     evictable = list(node_drain.evictable)
     node_drain.run(progress.begin("Draining", len(node_drain.evictable)))
+
+    # What becomes of the pods
     pods = simulation.view.pods.objects
     unplaced = [outcome for outcome in node_drain.outcomes.values() if outcome.row < 0]
     evicted = report_evictions(simulation)
-    blocked = tuple(node_drain.report_blocked())
-    returned = tuple(pods[position].key for position in node_drain.find_returned())
+    blocked = tuple(node_drain.report_blocked_pods())
+    returned = tuple(pods[position].key for position in node_drain.find_returned_pods())
     not_created = tuple(node_drain.report_not_created())
-    displaced_workloads = _report_workloads(
+    displaced_workloads = _report_displaced_workloads(
         shared, [pods[position] for position in (*node_drain.outcomes, *node_drain.lost)]
     )
     has_waiting = any(workload.outcome is QuotaOutcome.WAITS for workload in displaced_workloads)
     always_unplaced: dict[str, int] = {}
     if random_order and unplaced:
-        always_unplaced = count_always_unplaced(_build_simulation_without(shared, evictable), unplaced)
+        always_unplaced = count_always_unplaced(_build_simulation_without_pods(shared, evictable), unplaced)
+
     is_drained = not (blocked or returned or simulation.interrupted)
     has_consequences = bool(unplaced or not_created or evicted or node_drain.lost) or has_waiting
     return Drain(
@@ -133,7 +139,7 @@ def drain_once(shared: CordonedNodes, seed: int, progress: Progress = NO_PROGRES
         seed=seed,
         drained=is_drained,
         safe=is_drained and not has_consequences,
-        moved=tuple(report_moved_pods(node_drain)),
+        moved=tuple(iter_moved_pods(node_drain)),
         unplaced=group_unplaced_pods(simulation, unplaced, {}),
         in_no_order=always_unplaced,
         blocked=blocked,
@@ -145,7 +151,7 @@ def drain_once(shared: CordonedNodes, seed: int, progress: Progress = NO_PROGRES
         headroom=compute_headroom(simulation.view, before),
         **count_pods_by_place(simulation.view, before, simulation.view.requested),
         search_start=describe_search_start(shared.sampling, len(simulation.view.nodes), seed),
-        **_build_basis(node_drain),
+        **_build_report_basis(node_drain),
         interrupted=simulation.interrupted,
         not_created=not_created,
         displaced_workloads=displaced_workloads,
@@ -153,7 +159,7 @@ def drain_once(shared: CordonedNodes, seed: int, progress: Progress = NO_PROGRES
     )
 
 
-def _report_workloads(shared: CordonedNodes, pods: Sequence[Pod]) -> tuple[DisplacedWorkload, ...]:
+def _report_displaced_workloads(shared: CordonedNodes, pods: Sequence[Pod]) -> tuple[DisplacedWorkload, ...]:
     """Report on the Workloads of Kueue that have some of these evicted pods."""
     if not shared.cluster.kueue_workloads or not pods:
         return ()
@@ -162,19 +168,20 @@ def _report_workloads(shared: CordonedNodes, pods: Sequence[Pod]) -> tuple[Displ
     return report_displaced_workloads(shared.cluster, pods)
 
 
-def _build_basis(node_drain: NodeDrain) -> ClusterBasis:
-    """Build the report fields about what limits the answer."""
+def _build_report_basis(node_drain: NodeDrain) -> ClusterBasis:
+    """Build the report fields about what was not read or is not replayed. Evicted pods have to be created again."""
     simulation = node_drain.simulation
     recreated_pods = [simulation.view.pods.objects[position] for position in (*node_drain.outcomes, *node_drain.denied)]
     return build_cluster_basis(
         find_simulation_unknowns(simulation, *node_drain.dependencies),
         simulation.scheduler,
         created_pods=(pod.key for pod in recreated_pods),
+        # Quotas and LimitRanges are replayed, but not the rest of admission, since the pods were not read in full
         replayed={pod.metadata.namespace: False for pod in recreated_pods},
     )
 
 
-def _build_simulation_without(shared: CordonedNodes, positions: Sequence[Position]) -> Simulation:
+def _build_simulation_without_pods(shared: CordonedNodes, positions: Sequence[Position]) -> Simulation:
     """Build a simulation without the pods at these positions."""
     simulation = Simulation(shared.scheduler)
     simulation.remove(positions)

@@ -220,7 +220,7 @@ def _iter_distinct_advice(suggestions: Iterable[Advice | None]) -> Iterator[Advi
 def _advise_on_cause(cause: Cause) -> Advice | None:
     """Return advice on a single cause, or None if no advice applies.
 
-    Advice that the fact calls for comes before the next step that the plugin suggests.
+    Advice that the figures behind the cause call for comes before the next step that the plugin suggests.
     """
     if isinstance(cause.fact_data, Insufficient) and cause.fact_data.exceeds_every_node:
         return _TOO_LARGE
@@ -237,7 +237,7 @@ def _advise_on_cause(cause: Cause) -> Advice | None:
 
 
 def _find_claim_name(fact: AnyFact | None) -> str:
-    """Return the name (without namespace) of the PersistentVolumeClaim that the fact is about, or an empty string."""
+    """Return the name (without namespace) of the PersistentVolumeClaim that a cause's figures are about, or ""."""
     match fact:
         case ClaimsUnbound(claims=(first, *_)):
             claim = first.claim

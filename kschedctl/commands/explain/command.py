@@ -235,7 +235,10 @@ class _Question(msgspec.Struct, frozen=True):
         return reports[0] if len(reports) == 1 else one_pod.combine_explanations(reports)
 
     def _add_new_resources(self, report: Explanation | Explanations, inquiry: Inquiry) -> Explanation | Explanations:
-        """Add objects of the manifests that wait for another controller. They may leave the answer undecided."""
+        """Add objects of the manifests that wait for another controller, unless pods are selected by labels.
+
+        If nothing certainly fails, such objects may leave the answer undecided.
+        """
         waiting = () if self.scope.selector else find_new_resources(inquiry.cluster, inquiry.now)
         if not waiting:
             return report
@@ -352,7 +355,9 @@ def is_everything_fine(report: Explanation | Explanations | PendingPods) -> bool
     """
     match report:
         case Explanation():
-            return report.verdict in FINE and not (_list_creation_failures(report) or report.claims_without_scheduler)
+            if report.replicas is not None or _list_creation_failures(report) or report.claims_without_scheduler:
+                return False
+            return report.verdict in FINE
         case Explanations():
             return all(map(is_everything_fine, report.explanations))
     waits = report.not_created or has_unadmitted(report.waiting_elsewhere)

@@ -116,7 +116,7 @@ def _report_cycle_with_group(
     group = report_pod_group_with_tree(scheduler, framework, info.pod) or report_gang(scheduler, framework, info.pod)
     report = add_group_report(pod_report, group)
     unknowns = (*unread, *doubts.find_cycle_uncertainties(cycle, framework), *iter_order_doubts(group))
-    return _add_gang_doubts(_add_unknowns(report, unknowns))
+    return _add_gang_doubts(_add_unread_kinds(report, unknowns))
 
 
 def _find_settled_verdict(pod: Pod, framework: Framework | None) -> str:
@@ -151,7 +151,7 @@ def _report_settled_pod(scheduler: Scheduler, framework: Framework | None, info:
     return report
 
 
-def _add_unknowns(report: Explanation, unknowns: tuple[Unknown, ...]) -> Explanation:
+def _add_unread_kinds(report: Explanation, unknowns: tuple[Unknown, ...]) -> Explanation:
     """Add the kinds of objects that were not read, and what each could change about the verdict."""
     effects = {"Schedulable": WHEN_SCHEDULABLE, "Gated": WHEN_GATED}.get(report.verdict, WHEN_UNSCHEDULABLE)
     has_victims = report.preemption is not None and bool(report.preemption.candidates)
@@ -238,8 +238,8 @@ def _add_node_results(
         eliminations=report_eliminations(rejections, cycle),
         nodes=nodes,
         groups=group_nodes(nodes),
-        volumes=_report_volumes(reserved),
-        allocations=_report_devices(reserved),
+        volumes=_report_volumes_by_node(reserved),
+        allocations=_report_devices_by_node(reserved),
         filter=_report_all_rejections(cycle),
         first_fail=_report_first_rejections(cycle, evaluated),
         score=_map_scores_by_node(cycle, scores.raw),
@@ -387,7 +387,7 @@ def _merge_reservations(reservations: Sequence[Reservation]) -> Reservation:
     )
 
 
-def _report_volumes(reservations: Mapping[str, Reservation]) -> dict[str, VolumesReport]:
+def _report_volumes_by_node(reservations: Mapping[str, Reservation]) -> dict[str, VolumesReport]:
     """Return the volumes that would be bound or provisioned, by node."""
     return {
         node: VolumesReport(dict(reserved.bindings), reserved.provisions)
@@ -396,7 +396,7 @@ def _report_volumes(reservations: Mapping[str, Reservation]) -> dict[str, Volume
     }
 
 
-def _report_devices(reservations: Mapping[str, Reservation]) -> dict[str, dict[str, tuple[DeviceReport, ...]]]:
+def _report_devices_by_node(reservations: Mapping[str, Reservation]) -> dict[str, dict[str, tuple[DeviceReport, ...]]]:
     """Return the devices that would be allocated, by node and claim. Claims without a new allocation are left out."""
     by_node: dict[str, dict[str, tuple[DeviceReport, ...]]] = {}
     for node, reserved in reservations.items():
@@ -521,7 +521,7 @@ STARTING = frozenset({"", "Pending"})
 
 
 def find_claims_without_scheduler(pod: Pod, view: Fork) -> tuple[ClaimWithoutScheduler, ...]:
-    """Find the pod's unbound claims that stay unbound because spec.nodeName bypasses the scheduler.
+    """Find the pod's claims that stay unbound because spec.nodeName bypasses the scheduler. A started pod has none.
 
     The volume controller provisions a volume of a WaitForFirstConsumer class once kube-scheduler has put the
     selected-node annotation on the claim. It does so for pods that it binds, never for a pod that has a node.

@@ -56,7 +56,7 @@ class _LeveledElimination(NamedTuple):
 def _build_elimination(
     obstacles_of_reason: list[Obstacle], closeness: NodeCloseness, cycle: Cycle
 ) -> _LeveledElimination:
-    """Build the elimination for one reason, with the level of its closest node."""
+    """Build the elimination for one reason, with how far its closest node is out of reach (the level)."""
     reported = np.logical_or.reduce([obstacle.reported for obstacle in obstacles_of_reason])
     rows = closeness.sort_by_closeness(reported, measure_distance(obstacles_of_reason))
     nearest = int(rows[0])
@@ -102,7 +102,7 @@ def report_nodes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[NodeRepor
 
 
 def _report_node(obstacles: Sequence[Obstacle], cycle: Cycle, row: int, totals: Mapping[int, int]) -> NodeReport:
-    """Report one node with its refusals or its total score."""
+    """Report one node with its total score if it is feasible (in `totals`), otherwise with its refusals."""
     node = cycle.view.nodes.objects[row]
     return NodeReport(
         name=node.metadata.name,

@@ -60,7 +60,7 @@ def build_scores_section(report: Explanation, style: Style) -> Page:
         f"Scores of {count(len(ranked), 'feasible node')}, {form}",
         *build_table(rows, columns, keep_row, limit=None, note=note, full=False),
         *_build_equal_scores_line(report, nodes[0], distinguishing),
-        _describe_choice(report),
+        _describe_chosen_node(report),
         *_plot_scores(report, ranked),
     )
 
@@ -90,7 +90,7 @@ def _build_equal_scores_line(report: Explanation, node: str, distinguishing: lis
     return [paragraph("Equal on all these nodes:", ", ".join(alike))] if alike else []
 
 
-def _describe_choice(report: Explanation) -> Paragraph:
+def _describe_chosen_node(report: Explanation) -> Paragraph:
     """Describe the node that kube-scheduler would choose, or the tied nodes among which it chooses at random.
 
     For a member of a larger group, a clause says that the pod was tried alone.

@@ -16,6 +16,7 @@ from kschedctl.fixes.ranking import CheckedFix, RankedFix, move_holding_fixes_fo
 from kschedctl.fixes.rollouts import Rollouts
 from kschedctl.fixes.search import RemedySearch, RemedyWishes
 from kschedctl.fixes.trial.trials import Trials, build_stored_pod
+from kschedctl.replay.controllers.other_replicas import add_other_replicas
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.unknown import REMEDIES, merge_unknown_kinds, summarize_unknowns
 from kschedctl.reports.remedy import sort_complete_first
@@ -106,7 +107,11 @@ def should_search_fixes(report: Explanation, target: TargetPod) -> bool:
 def search_fixes(
     target: TargetPod, wishes: RemedyWishes, progress: Callable[[int], None] = lambda _: None
 ) -> tuple[RemedySearch, list[RankedFix]]:
-    """Search for fixes. Return the search and the fixes, best first."""
+    """Search for fixes. Return the search and the fixes, best first.
+
+    The other replicas of a workload without pods wait beside the target, so that fixes are checked with all of them.
+    """
+    target = add_other_replicas(target)
     search = RemedySearch(
         Trials(target.scheduler, find_unchanged_pod(target)),
         iter_fixes_at_node,

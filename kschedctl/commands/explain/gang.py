@@ -27,8 +27,8 @@ from kschedctl.commands.explain.pod_group import (
     find_rejecting_gate,
     format_group_keys,
     iter_pod_keys,
+    iter_tried_member_reports,
     iter_victims,
-    report_tried_members,
     sort_by_priority_and_age,
 )
 from kschedctl.commands.explain.pod_group_report import GangTask, MemberReport, PodGroupReport
@@ -87,7 +87,10 @@ class _Gang(NamedTuple):
 
     @property
     def pod_count(self) -> int:
-        """The number of pods that count toward the gang's size."""
+        """The number of pods that count toward the gang's size.
+
+        Except for Coscheduling, terminating pods do not count, and succeeded pods do.
+        """
         if self.key.project is GangProject.COSCHEDULING:
             return len(self.infos)
         terminating_count = sum(idle.verdict == TERMINATING for idle in self.idle.values())
@@ -264,7 +267,10 @@ def _iter_failed_members(view: Fork, gang: _Gang) -> Iterator[MemberReport]:
 def _find_member_failures(
     view: Fork, gang: _Gang, result: GroupResult, framework: Framework
 ) -> dict[Position, MemberFailure]:
-    """Return why tried pods were not placed, by position. The plugin of a gang that is bound together decides it."""
+    """Return why tried pods were not placed, by position.
+
+    If the gang is bound together, the plugin that binds it finds the reasons.
+    """
     plugin = find_gang_plugin(framework) if gang.bound_together else None
     if plugin:
         return plugin.find_member_failures(result, gang.tried, view)
@@ -274,14 +280,14 @@ def _find_member_failures(
 def _add_placement_result(
     report: PodGroupReport, view: Fork, gang: _Gang, result: GroupResult, failed: Mapping[Position, MemberFailure]
 ) -> PodGroupReport:
-    """Add the result of placing the gang to the report."""
+    """Add the result of placing the gang to the report: the verdict, the tried members, victims and Volcano's tasks."""
     placed = [member for member in result.members if member.row != NO_ROW]
     return replace(
         report,
         verdict=_find_gang_verdict(report, view, gang, result),
         fitting=report.fitting + len(placed),
         message=result.message if result.status.code is Code.ERROR else "",
-        members=(*report_tried_members(view, gang.tried, result, failed), *report.members),
+        members=(*iter_tried_member_reports(view, gang.tried, result, failed), *report.members),
         victims=tuple(iter_pod_keys(view, iter_victims(result))),
         tasks=tuple(_iter_task_reports(view, gang, result)),
     )

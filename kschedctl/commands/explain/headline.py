@@ -94,11 +94,13 @@ def _describe_permit_wait(report: Explanation) -> str:
 
 def _describe_destination(report: Explanation) -> str:
     """Describe on which node the pod would be placed, or on which tied nodes, and how many nodes fit."""
-    among = f", of {len(report.feasible):,} nodes that fit" if len(report.feasible) > 1 else ""
+    feasible_count = len(report.feasible)
     if len(report.best) == 1:
+        among = f", the best of {feasible_count:,} nodes that fit" if feasible_count > 1 else ""
         return f"on {report.best[0]}{among}"
+    among = f", of {feasible_count:,} nodes that fit" if feasible_count > len(report.best) else ""
     shown = ", ".join(report.best[:NAMED]) + (", …" if len(report.best) > NAMED else "")
-    return f"on any of {len(report.best):,} tied nodes ({shown}){among}"
+    return f"on any of {len(report.best):,} equally good nodes ({shown}){among}"
 
 
 def _describe_preemption_under_way(preemption: PreemptionReport) -> str:
@@ -176,7 +178,7 @@ def describe_bound_gang_failure(group: PodGroupReport) -> str:
 
 
 def _describe_externally_decided_gang(group: PodGroupReport) -> str:
-    """Describe a gang that another project places by rules that are not replayed."""
+    """Describe a gang that another project places by rules that are not replayed: how many of its pods exist or fit."""
     project, name = group.decided_by, group.short_name
     if group.missing:
         return f"its gang {name} has {group.pods} of the {counted(group.min_count, 'pod')} that {project} waits for"

@@ -10,11 +10,13 @@ from msgspec.structs import replace
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.objects import Pod
 from kschedctl.api.validation.manifests import KINDS
+from kschedctl.api.workloads import format_title
 from kschedctl.cluster import Cluster, convert, describe, fill_namespace
-from kschedctl.commands.explain.report import FINE, Explanation
+from kschedctl.commands.explain.report import FINE, Explanation, ReplicaCount
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.creation import admit_pod
 from kschedctl.replay.controllers.manifests import sort_manifests
+from kschedctl.replay.controllers.other_replicas import count_placed_replicas
 from kschedctl.replay.controllers.target_creation import create_targets
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.unreplayed_admission import (
@@ -112,6 +114,16 @@ def find_creation_doubts(target: TargetPod, cluster: Cluster, *, fits: bool) -> 
     if denied:  # unread limits could only deny the pod as well
         return CreationDoubts(not_replayed, hooks)
     return CreationDoubts(not_replayed, (*find_unread_limits(cluster, namespaces), *hooks))
+
+
+def add_unplaced_replicas(report: Explanation, target: TargetPod) -> Explanation:
+    """Say in the headline of a pod that fits how many replicas of its new workload do not fit beside it."""
+    placed, total = count_placed_replicas(target)
+    if target.workload is None or placed == total:
+        return report
+    replicas = ReplicaCount(format_title(target.workload), placed, total)
+    headline = ", but ".join(filter(None, (report.headline, replicas.sentence)))
+    return replace(report, headline=headline, replicas=replicas)
 
 
 def add_creation_failures(report: Explanation, failures: NotCreated) -> Explanation:

@@ -136,8 +136,13 @@ def explain_target(target: TargetPod) -> Explanation:
     # A pod that is not in the cluster has to be created first
     doubtful_kinds: tuple[UnknownKind, ...] = ()
     if target.workload is not None or scheduler.cluster.pod(pod.metadata.namespace, pod.metadata.name) is None:
-        from kschedctl.commands.explain.new_pods import find_creation_doubts  # noqa: PLC0415 - needless if it exists
+        from kschedctl.commands.explain.new_pods import (  # noqa: PLC0415 - needless for a pod that exists
+            add_unplaced_replicas,
+            find_creation_doubts,
+        )
 
+        if report.verdict in FINE:
+            report = add_unplaced_replicas(report, target)
         creation = find_creation_doubts(target, scheduler.cluster, fits=report.verdict in FINE)
         doubtful_kinds = creation.unknown
         report = replace(report, not_replayed=(*report.not_replayed, *creation.not_replayed))

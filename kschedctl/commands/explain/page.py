@@ -123,7 +123,7 @@ def _is_shown_elsewhere(advice: Advice, report: Explanation) -> bool:
 
 
 def _build_more_fixes_line(report: Explanation, style: Style) -> Page:
-    """Build the line with the command that shows more fixes."""
+    """Build the line with the command that shows more fixes. It is empty without fixes or without such a command."""
     if not report.remedies:
         return ()
     commands = style.commands.get(report.pod, ())
@@ -476,7 +476,7 @@ def build_message_line(report: Explanation) -> Page:
 
 
 def build_preemption_line(report: Explanation) -> Page:
-    """Build the line that explains why pod priorities rule out preemption."""
+    """Build the line that explains why pod priorities rule out preemption. It is empty if they do not."""
     priorities = report.preemption.no_lower_priority if report.preemption else None
     if report.verdict != "Unschedulable" or priorities is None:
         return ()

@@ -86,7 +86,7 @@ def report_pending(
     cluster = scheduler.cluster
     pods = find_pending_pods(cluster, namespace, selector)
     # A workload without pods has no pod labels that a selector could match
-    not_created = () if selector else CreationFailures(cluster, now).report_current(namespace)
+    not_created = () if selector else CreationFailures(cluster, now).report_current_failures(namespace)
     report = group_pending_pods(
         scheduler, pods, describe_scope(namespace, selector), now, in_full, not_created=not_created
     )
@@ -213,13 +213,13 @@ def _group_by_cause(pods: Iterable[Pod], explanations: Mapping[str, Explanation]
         report = explanations[pod.key]
         by_cause.setdefault((report.verdict, find_shared_cause(report)), []).append(pod)
     groups = [
-        _build_group(sorted(pods_of_cause, key=_build_age_sort_key), explanations, now)
+        _build_pending_group(sorted(pods_of_cause, key=_build_age_sort_key), explanations, now)
         for pods_of_cause in by_cause.values()
     ]
     return tuple(sorted(groups, key=lambda group: (group.verdict in FINE, -len(group.pods))))
 
 
-def _build_group(pods: list[Pod], explanations: Mapping[str, Explanation], now: str) -> PendingGroup:
+def _build_pending_group(pods: list[Pod], explanations: Mapping[str, Explanation], now: str) -> PendingGroup:
     """Build the group of pods with the same cause. `pods` are sorted, the oldest first."""
     first_report = explanations[pods[0].key]
     messages = {explanations[pod.key].message for pod in pods}

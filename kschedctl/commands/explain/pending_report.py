@@ -118,7 +118,10 @@ class PendingPods(Report, frozen=True):
         return (f"{counted(pods, 'pod')} pending {self.scope}, {causes}{also_waiting}{doubt}",)
 
     def _describe_named_objects(self) -> tuple[str, ...]:
-        """Return how the named objects wait: the only one with its headline, else their number and the first."""
+        """Return how the named objects wait, or that they do not wait.
+
+        A single object comes with its headline, several with their number and the first of them.
+        """
         if not self.waiting_elsewhere:
             verb = agreeing(len(self.asked_about), "does", "do")
             status = agreeing(len(self.asked_about), "its status", "their status")
@@ -156,7 +159,7 @@ class PendingPods(Report, frozen=True):
         return tuple(pod for group in self.groups for pod in group.pods)
 
     def find_gate_problems(self) -> list[GateProblem]:
-        """Return a problem for each cause of pods that are not created or not scheduled."""
+        """Return a problem for each workload without pods, cause of pending pods, and object that is not admitted."""
         waiting = [
             GateProblem("not-scheduled", f"Pod {group.pods[0]}", with_pod_count(len(group.pods), group.cause))
             for group in self.groups

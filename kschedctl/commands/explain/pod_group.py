@@ -65,7 +65,8 @@ class GroupMembers(NamedTuple):
 def report_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod) -> PodGroupReport | None:
     """Report on the pod's PodGroup without its tree, or return None if the pod belongs to no group.
 
-    An unschedulable group may preempt pods; a group that is not placed is checked for a deadlock.
+    All pods of the group are tried together. If they do not fit, the group may preempt other pods, and it is checked
+    for a deadlock with other groups.
     """
     key = get_group_key(pod) if schedules_groups_together(scheduler.gates) else None
     if key is None:
@@ -167,7 +168,7 @@ def _find_completing_pod(scheduler: Scheduler, key: GroupKey) -> Position | None
 
 
 def sort_by_priority_and_age(infos: Mapping[Position, PodInfo], positions: Iterable[Position]) -> list[Position]:
-    """Sort pods by priority, highest first, then by age, oldest first."""
+    """Sort pods by priority, highest first, then by age, oldest first. Pods of unknown age come first."""
     order = list(positions)
     created = {position: infos[position].pod.metadata.creation_timestamp or "" for position in order}
     order.sort(key=lambda position: (-infos[position].priority, created[position], position))
@@ -197,8 +198,8 @@ def build_group_report(
         pods=state.size,
         scheduled=len(state.scheduled),
         message=result.message if result else "",
-        members=tuple(_report_members(view, members, result)),
-        placements=tuple(_report_placements(view, result)) if result else (),
+        members=tuple(_iter_member_reports(view, members, result)),
+        placements=tuple(_iter_placement_reports(view, result)) if result else (),
         victims=tuple(iter_pod_keys(view, iter_victims(result))) if result else (),
     )
 
@@ -241,16 +242,18 @@ def find_group_verdict(result: GroupResult | None) -> str:
     return ERROR if result.status.code is Code.ERROR else UNSCHEDULABLE
 
 
-def _report_members(view: Fork, members: GroupMembers, result: GroupResult | None) -> Iterator[MemberReport]:
+def _iter_member_reports(view: Fork, members: GroupMembers, result: GroupResult | None) -> Iterator[MemberReport]:
     """Yield a report on each tried and each gated pod."""
     pods = view.pods.objects
     if result:
-        yield from report_tried_members(view, members.tried, result, find_failed_members(result, members.tried, view))
+        yield from iter_tried_member_reports(
+            view, members.tried, result, find_failed_members(result, members.tried, view)
+        )
     for position, status in members.gated.items():
         yield MemberReport(pods[position].key, GATED, message=", ".join(status.reasons))
 
 
-def report_tried_members(
+def iter_tried_member_reports(
     view: Fork, tried: Iterable[Position], result: GroupResult, failed: Mapping[Position, MemberFailure]
 ) -> Iterator[MemberReport]:
     """Yield a report on each tried pod, with its node or the reason why it was not placed."""
@@ -273,7 +276,7 @@ def _find_member_verdict(member: MemberResult | None) -> str:
     return ERROR if member.status.code is Code.ERROR else UNSCHEDULABLE
 
 
-def _report_placements(view: Fork, result: GroupResult) -> Iterator[PlacementReport]:
+def _iter_placement_reports(view: Fork, result: GroupResult) -> Iterator[PlacementReport]:
     """Yield a report on each topology domain in which the group was tried.
 
     If plugins scored the domains, the report on a domain in which the group fits has the sum of their scores.
@@ -341,7 +344,7 @@ ORDER_MATTERS = "try their groups in random order: in another order this pod has
 ORDER_MAY_MATTER = "try their groups in random order: not all orders were tried here"
 
 
-def _report_tree(
+def _report_pod_group_in_tree(
     scheduler: Scheduler, framework: Framework, tree: GroupTree, key: GroupKey, pod: Pod
 ) -> PodGroupReport | None:
     """Report on the pod's PodGroup and the tree of groups that contains it."""
@@ -446,4 +449,4 @@ def report_pod_group_with_tree(scheduler: Scheduler, framework: Framework, pod: 
     tree = find_composite_tree(scheduler.view, key)
     if tree is None:
         return report_pod_group(scheduler, framework, pod)
-    return _report_tree(scheduler, framework, tree, key, pod)
+    return _report_pod_group_in_tree(scheduler, framework, tree, key, pod)

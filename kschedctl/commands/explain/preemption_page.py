@@ -67,7 +67,7 @@ def _build_outcome_line(report: PreemptionReport) -> list[Block]:
     prediction = "kube-scheduler would make room" if report.asked else "it would make room"
     evicting = f"by evicting {count(len(report.candidates[report.chosen].victims), 'pod')}"
     if len(report.tied) > 1:
-        tied_nodes = f"on one of {len(report.tied)} tied nodes {evicting}, picked at random:"
+        tied_nodes = f"on one of {len(report.tied)} equally good nodes {evicting}, picked at random:"
         names = ", ".join(report.tied[:TIED_SHOWN]) + (", …" if len(report.tied) > TIED_SHOWN else "")
         return [paragraph(prediction, tied_nodes, Marked(names, Tone.GOOD))]
     decided = f"{evicting}, decided by: {report.decided_by}" if report.decided_by else evicting

@@ -32,7 +32,7 @@ from kschedctl.reports.unknown import (
 )
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, describe_state_counts, has_unadmitted, list_fixes
 from kschedctl.scheduler.registry.in_tree import AnyFact
-from kschedctl.text.counts import counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few
 
 
 class PreFilterReport(Document, frozen=True):
@@ -356,6 +356,20 @@ class ClaimWithoutScheduler(Document, frozen=True):
     storage_class: str
 
 
+class ReplicaCount(Document, frozen=True):
+    """How many pods of a workload that has none yet get a node."""
+
+    workload: str
+    placed: int
+    total: int
+
+    @property
+    def sentence(self) -> str:
+        """The counts as a sentence, for a workload of which not all pods fit."""
+        verb = agreeing(self.placed, "gets", "get")
+        return f"only {self.placed:,} of the {self.total:,} pods of {self.workload} {verb} a node"
+
+
 class _VerdictPart(Report, frozen=True):
     """The part of an explanation that gives the answer about the pod."""
 
@@ -370,6 +384,8 @@ class _VerdictPart(Report, frozen=True):
     """The answer in one line."""
     stands_for: str = ""
     """The workload that the question is about, if the pod only stands for it; empty otherwise."""
+    replicas: ReplicaCount | None = None
+    """The number of the workload's pods that get a node, if the explained pod fits but not all pods do."""
     not_created: NotCreated | None = None
     """The pods that the workload could not create."""
     once_created: OnceCreated | None = None
@@ -553,7 +569,10 @@ class Explanation(_ExtenderPart, frozen=True):
             nominated=nominated,
             preemption=no_lower_priority,
             victims=victims,
-            warnings=self.preemption.warnings if self.preemption is not None else (),
+            warnings=(
+                *([self.replicas.sentence] if self.replicas is not None else ()),
+                *(self.preemption.warnings if self.preemption is not None else ()),
+            ),
             fixes=tuple(remedy.to_short_fix() for remedy in (*list_fixes(self.waiting_elsewhere), *self.remedies)),
             advice=tuple(advice.text for advice in self.advice),
             figures={"feasibleNodes": len(self.feasible), "nodes": len(self.nodes)},
@@ -583,13 +602,16 @@ class Explanation(_ExtenderPart, frozen=True):
         return (self.pod,)
 
     def find_gate_problems(self) -> list[GateProblem]:
-        """Return the one problem that fails a CI gate: the pod is not created, or not scheduled.
+        """Return the one problem that fails a CI gate: the pod, or another pod of its workload, gets no node.
 
-        A pod that is not scheduled comes with its best fix. The list is empty if the pod has a node or would get one.
+        A pod that is not scheduled comes with its best fix. The list is empty if all these pods have a node or would
+        get one.
         """
         creation_failure = self.not_created
         if creation_failure is not None and not creation_failure.past:
             return [creation_failure.gate_problem]
+        if self.replicas is not None:
+            return [GateProblem("not-scheduled", self.replicas.workload, self.replicas.sentence)]
         if self.verdict in FINE:
             return []
         # A pod that stands for a workload is reported under the workload's name

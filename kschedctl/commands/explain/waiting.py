@@ -303,7 +303,7 @@ def _find_other_scheduler_cause(name: str, report: Explanation, audited: Replaye
 
 
 def _find_rejection_cause(pod: Pod, report: Explanation, audited: ReplayedCluster) -> WaitCause:
-    """Find the cause for a pod that is not schedulable by itself or with its group."""
+    """Find the cause for which a pod waits that is not schedulable, by itself or with its group."""
     if report.verdict == "NotResponsible":
         return _find_other_scheduler_cause(pod.spec.scheduler_name, report, audited)
     if report.pod_group and (group_failure := describe_group_failure(report.pod_group, report)):
@@ -362,7 +362,10 @@ def find_terminating_victims(report: Explanation, audited: ReplayedCluster) -> t
 
 
 def _report_victim(pod: Pod, audited: ReplayedCluster) -> TerminatingVictim:
-    """Report on a terminating victim. Its metadata.deletionTimestamp is the end of its grace period."""
+    """Report on a terminating victim: when its deletion was requested, when it is due, and for how long it is overdue.
+
+    Its metadata.deletionTimestamp is the end of its grace period.
+    """
     due = pod.metadata.deletion_timestamp or ""
     seconds = audited.seconds_since(due)
     late = seconds is not None and seconds > audited.thresholds.overdue_seconds

@@ -101,7 +101,10 @@ def _extract_essentials(answer: Answer) -> object:
 
 
 def _get_creation_figures(creation_failure: NotCreated | None) -> object:
-    """Return the workload and its numbers of pods, or None if pods could be created."""
+    """Return the workload, its numbers of wanted and existing pods, and whether the failure is past.
+
+    Return None if all pods could be created.
+    """
     if creation_failure is None:
         return None
     return (

@@ -121,7 +121,7 @@ def _build_manifest_context(
     located = ((manifest.value, manifest) for manifest in manifests.objects)
     manifests.sets.declare_clusters(destination.together)
     context = LintContext.from_manifests(
-        located, described_cluster.cluster, gates, destination.namespace, get_sets=manifests.sets.get_sets
+        located, described_cluster.cluster, gates, destination.namespace, get_sets=manifests.sets.get_applied_sets
     )
     unreadable = tuple(
         Subject("File", "", location=broken).build_problem((), broken.message) for broken in manifests.broken

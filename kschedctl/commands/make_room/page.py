@@ -67,7 +67,9 @@ def _build_commands_section(report: MakeRoom) -> Page:
     """Build the section with the commands that carry out the moves, or nothing if there are no moves."""
     if not report.moves:
         return ()
-    return section("Commands, each to run once the pod evicted before runs again", *map(Command, report.commands))
+    return section(
+        "Commands; wait before each eviction until the previous pod runs again", *map(Command, report.commands)
+    )
 
 
 def _build_preemption_warning(report: MakeRoom) -> Page:

@@ -121,7 +121,7 @@ class MakeRoom(Report, frozen=True):
         doubt = describe_doubt(self.unknown)
         fits = agreeing(len(self.pods), "fits", "fit")
         if self.fits and self.moves:
-            return (f"Move {counted(len(self.moves), 'pod')}:", subject, f"– then {fits}{doubt}")
+            return (f"Moving {counted(len(self.moves), 'pod')} makes room for", f"{subject}{doubt}", "")
         if self.fits:
             return ("Nothing has to move:", subject, f"– {fits} without moves{doubt}")
         if self.searched and not self.searched.complete:

@@ -16,7 +16,7 @@ TYPES_SHOWN = 3
 SHOWN_LABELS = ("topology.kubernetes.io/zone", "karpenter.sh/capacity-type")
 """The requirements of a NodeClaim that are shown."""
 ONE_RUN = paragraph(
-    Marked("One possible run: where Karpenter's order is chance, the first by name is taken.", Tone.FAINT)
+    Marked("One possible run: where Karpenter's order is random, this takes the first by name.", Tone.FAINT)
 )
 POOL = Column("nodepool", keep=True)
 

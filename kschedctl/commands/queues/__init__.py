@@ -27,7 +27,7 @@ from kschedctl.queueing.kueue.outlook import NEEDED_KINDS, WorkloadOutlook, fore
 from kschedctl.queueing.kueue.quota_tree import CohortNode, QuotaNode
 from kschedctl.queueing.kueue.replay import KueueReplay, render_share
 from kschedctl.queueing.kueue.unreplayed_features import iter_unreplayed_features
-from kschedctl.replay.waiting_elsewhere.kueue import WaitingQueues, find_reason, is_waiting, parse_time
+from kschedctl.replay.waiting_elsewhere.kueue import WaitingQueues, find_wait_reason, is_waiting, parse_time
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 
 _MOST_HOLDERS = 5
@@ -118,7 +118,7 @@ def _list_cohorts(replay: KueueReplay, queue_names: Iterable[str]) -> list[Cohor
 def _report_queue(replay: KueueReplay, name: str) -> ClusterQueueState:
     """Report on a ClusterQueue."""
     queue, pending = replay.cache.queues[name], replay.queues.pending[name]
-    is_active, readiness = replay.cache.is_active(name), queue.readiness
+    is_active, readiness = replay.cache.is_queue_active(name), queue.readiness
     return ClusterQueueState(
         name,
         _get_path(replay, queue.node),
@@ -157,7 +157,7 @@ def _iter_quotas(replay: KueueReplay, queue_names: Sequence[str]) -> Iterator[Qu
     for name in queue_names:
         queue = cached[name]
         for key in queue.settings.quotas:
-            free = _render_free(queue.node, key) if replay.cache.is_active(name) else ""
+            free = _render_free(queue.node, key) if replay.cache.is_queue_active(name) else ""
             used = queue.node.get_usage(key), queue.admitted_usage.get(key, 0)
             yield _report_quota(name, queue.node, key, *used, free=free)
     for cohort in _list_cohorts(replay, queue_names):
@@ -233,7 +233,7 @@ def _report_waiting(
         queue = own.position.cluster_queue if own.position is not None else ""
         if selected is not None and queue not in selected:
             continue
-        reason = find_reason(workload, waiting_queues)
+        reason = find_wait_reason(workload, waiting_queues)
         reports.append(
             QueuedWorkload(
                 queue,

@@ -109,7 +109,9 @@ def pending_remedies(
     if not selector:
         failures = CreationFailures(cluster, now or get_read_time(cluster))
         unknown = merge_unknown_kinds((report.unknown, find_unread_kinds(cluster)))
-        report = structs.replace(report, not_created=failures.report_current(namespace or None), unknown=unknown)
+        report = structs.replace(
+            report, not_created=failures.report_current_failures(namespace or None), unknown=unknown
+        )
     if namespace and not keys:
         pods_elsewhere = sum(pod.metadata.namespace != namespace for pod in find_pending_pods(cluster, None))
         report = structs.replace(report, elsewhere=pods_elsewhere)

@@ -13,8 +13,9 @@ from kschedctl.commands.explain.fixes import (
     search_fixes,
     should_search_fixes,
 )
+from kschedctl.commands.explain.new_pods import add_unplaced_replicas
 from kschedctl.commands.explain.one_pod import explain_target
-from kschedctl.commands.explain.report import Explanation
+from kschedctl.commands.explain.report import FINE, Explanation
 from kschedctl.commands.remedies.report import Remedies, SearchReport
 from kschedctl.fixes.document import build_remedy
 from kschedctl.fixes.impossible import explain_impossible_fixes
@@ -39,7 +40,10 @@ def find_pod_remedies(
     # The pod exists, or its creation failed only in the past.
     not_created = target.not_created
     if not_created is None or not_created.past:
-        return _build_remedies_document(target, explain_pod(target.scheduler, target.pod), wishes, progress)
+        report = explain_pod(target.scheduler, target.pod)
+        if report.verdict in FINE:
+            report = add_unplaced_replicas(report, target)
+        return _build_remedies_document(target, report, wishes, progress)
 
     # The creation fails, so scheduling fixes come after the fix of the creation.
     document = _build_remedies_document(target, explain_target(target), wishes, progress)
@@ -61,6 +65,7 @@ def _build_remedies_document(
         verdict=report.verdict,
         headline=report.headline,
         stands_for=target.note,
+        replicas=report.replicas,
         not_replayed=report.not_replayed,
         ignored=report.ignored,
         unknown=report.unknown,

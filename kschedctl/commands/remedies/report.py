@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from kschedctl.commands.explain.report import ReplicaCount
 from kschedctl.commands.make_room.report import MakeRoom
 from kschedctl.reports.document import Document
 from kschedctl.reports.not_created import NotCreated
@@ -42,6 +43,8 @@ class Remedies(Report, frozen=True):
     searched: SearchReport | None = None
     """The extent of the search, None if there was none."""
     stands_for: str = ""
+    replicas: ReplicaCount | None = None
+    """The number of the workload's pods that get a node, if the pod fits but not all pods do."""
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     extended: tuple[str, ...] = ()

@@ -54,14 +54,16 @@ def scale_up(
     decision, report = going_up.replay_scale_up(
         cluster, node_groups.groups, node_groups.options, begin=progress.begin, **loop
     )
+
+    # Which of the pods that trigger the growth get a node, although other pods compete for it
     if decision.increases:
         growing = GrowingGroups(node_groups, loop["now"])
-        queue_result = replay_queue_with_new_nodes(
-            cluster, growing.add_nodes(decision, cluster), report.triggered, growing
-        )
+        cluster_with_nodes = growing.add_nodes(decision, cluster)
+        queue_result = replay_queue_with_new_nodes(cluster, cluster_with_nodes, report.triggered, growing)
         report = replace(
             report, still_pending=queue_result.still_pending, rivals=queue_result.rivals, enough=queue_result.enough
         )
+
     doubtful = bool(report.faults or report.doubts or (report.unknown_groups and report.waiting))
     basis = _build_groups_basis(node_groups)
     basis["doubts"] = (*report.doubts, *basis["doubts"])
@@ -92,12 +94,15 @@ def scale_down(
     node_groups = get_node_groups(cluster, UserGroups(groups, options or {}, pool_label, where))
     loop = _build_loop_arguments(cluster, node_groups, now, active_scale_ups)
     report = going_down.scale_down(cluster, node_groups.groups, node_groups.options, begin=progress.begin, **loop)
+
+    # Why the budgets of pods that keep their nodes allow no disruption
     blocked = (node.blocking_pod for node in report.nodes.values() if node.blocking_pod)
     keys = {blocking.pod for blocking in blocked if blocking.reason == NOT_ENOUGH_BUDGET}
     named_pods = [cluster.pod(*key.split("/", 1)) for key in sorted(keys)]
     protected_pods = [pod for pod in named_pods if pod is not None]
     causes = explain_used_up_budgets(protected_pods, cluster.pod_disruption_budgets, cluster.pods)
     report = replace(report, budget_causes=causes)
+
     undecided = not node_groups.are_certain or bool(report.faults)
     faults, waits = (*node_groups.faults, *report.faults), dict(node_groups.waits)
     return replace(report, undecided=undecided, faults=faults, waits=waits, **_build_groups_basis(node_groups))
@@ -121,7 +126,11 @@ class GroupsBasis(TypedDict):
 def _build_loop_arguments(
     cluster: Cluster, node_groups: NodeGroups, now: str, active_scale_ups: Mapping[str, int] | None
 ) -> LoopArguments:
-    """Return the arguments of a loop. The defaults are the cluster's time and the scale-ups in the status."""
+    """Return the arguments that the replays of scale-up and scale-down share.
+
+    Without `now`, the time when the cluster was read is used, and without `active_scale_ups` (None), the scale-ups in
+    the autoscaler's status.
+    """
     return {
         "now": now or get_read_time(cluster),
         "active_scale_ups": node_groups.active_scale_ups if active_scale_ups is None else active_scale_ups,

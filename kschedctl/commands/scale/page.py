@@ -10,7 +10,7 @@ from kschedctl.reports.columns import Column, Tone
 from kschedctl.text.counts import counted, first_of
 
 GROUP = Column("node group", keep=True)
-ONE_RUN = paragraph(Marked("One possible run: the autoscaler's order of nodes and groups is chance.", Tone.FAINT))
+ONE_RUN = paragraph(Marked("One possible run: the autoscaler takes nodes and groups in random order.", Tone.FAINT))
 NO_PLACE = "NoPlaceToMovePods"
 MAX_KEEPERS = 3
 UNBLOCKS = {
@@ -37,46 +37,43 @@ def build_scale_up_page(report: ScaleUp, style: Style) -> Page:
     is_good = report.are_all_placed
     errors = [line for line in (report.loop_error, report.error) if line]
     return (
-        *_build_doubts(report),
+        *_build_doubt_lines(report),
         paragraph(Marked(first, Tone.GOOD if is_good else Tone.BAD), pods),
         *(paragraph(Marked(line, Tone.BAD)) for line in errors),
         *build_struct_table(report.increases, style, title="Groups that grow"),
         *build_still_pending_section(report.still_pending, report.rivals, report.enough, style),
         *_build_filtered_out_line(report),
-        *_build_template_gaps(report),
-        *_build_remaining_table(report, style),
+        *_build_template_gap_lines(report),
+        *_build_unhelped_pods_table(report, style),
         *([ONE_RUN] if report.increases else []),
         *_build_sources_line(report),
     )
 
 
-def _build_doubts(report: ScaleUp | ScaleDown) -> Page:
+def _build_doubt_lines(report: ScaleUp | ScaleDown) -> Page:
     """Build a line for each reason why the report is not certain."""
-    unknown_limits = "node groups by labels; their minimum and maximum are not known: specify --node-groups FILE"
-    lines = (
-        *((unknown_limits,) if report.seen_groups else ()),
-        *report.doubts,
-        *(f"left out: {fault}" for fault in report.faults if fault not in "".join(report.doubts)),
-    )
+    lines = list(report.doubts)
+    if report.seen_groups:
+        lines.insert(0, "node groups by labels; their minimum and maximum are not known: specify --node-groups FILE")
+    all_doubts = "".join(report.doubts)
+    lines += [f"left out: {fault}" for fault in report.faults if fault not in all_doubts]
     return tuple(paragraph(Marked("Not certain:", Tone.WARNING), line) for line in lines)
 
 
 def _build_sources_line(report: ScaleUp | ScaleDown) -> Page:
-    """Build a line about the sources of the groups and flags."""
+    """Build the line that names the sources of the groups and flags, if they are known."""
     return (paragraph(Marked(f"{'; '.join(report.sources)}.", Tone.FAINT)),) if report.sources else ()
 
 
 def _build_filtered_out_line(report: ScaleUp) -> Page:
-    """Build a line about the pods that fit on existing or upcoming nodes."""
+    """Build the line with the number of pods that fit on existing or upcoming nodes, if there are any."""
     if not report.filtered_out:
         return ()
     count = len(report.filtered_out)
-    return (
-        paragraph(f"{counted(count, 'pod')} {'fit' if count > 1 else 'fits'} on nodes that exist or are on their way."),
-    )
+    return (paragraph(f"{counted(count, 'pod')} {'fit' if count > 1 else 'fits'} on existing or upcoming nodes."),)
 
 
-def _build_template_gaps(report: ScaleUp) -> Page:
+def _build_template_gap_lines(report: ScaleUp) -> Page:
     """Build paragraphs about labels and taints that templates of empty groups lack, with the tags that supply them."""
     blocks: list[Paragraph] = []
     for gap in report.template_gaps:
@@ -91,34 +88,37 @@ def _build_template_gaps(report: ScaleUp) -> Page:
     return tuple(blocks)
 
 
-def _build_remaining_table(report: ScaleUp, style: Style) -> Page:
-    """Build a table of the reasons why no group grows. Pods with equal answers share their rows."""
-    by_answers: dict[tuple[tuple[str, str], ...], list[str]] = {}
+def _build_unhelped_pods_table(report: ScaleUp, style: Style) -> Page:
+    """Build the table of pods for which no group grows, with each group's reason.
+
+    Pods for which all groups have the same reasons share their rows.
+    """
+    pods_by_reasons: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for pod, unhelped in report.remaining.items():
         figures = report.details.get(pod, {})
-        answers = {
+        reason_by_group = {
             group: _describe_rejection(rejection, figures.get(group, ""), style)
             for group, rejection in unhelped.rejected.items()
         }
-        answers |= {group: "; ".join(reasons) for group, reasons in unhelped.skipped.items()}
-        by_answers.setdefault(tuple(sorted(answers.items())), []).append(pod)
-    rows = [
-        (first_of(pods), group, reason)
-        for answers, pods in by_answers.items()
-        for group, reason in answers or (("", ""),)
-    ]
+        reason_by_group |= {group: "; ".join(reasons) for group, reasons in unhelped.skipped.items()}
+        pods_by_reasons.setdefault(tuple(sorted(reason_by_group.items())), []).append(pod)
+
+    rows = []
+    for reasons_of_groups, pods in pods_by_reasons.items():
+        for group, reason in reasons_of_groups or (("", ""),):
+            rows.append((first_of(pods), group, reason))
     columns = (Column("pods"), GROUP, Column("why it does not grow"))
     return build_table(rows, columns, lambda row: row, style, title="No group grows for", full=False)
 
 
 def _describe_rejection(rejection: GroupRefusal, figures: str, style: Style) -> str:
-    """Return the plugin with the figures behind its rejection, or without figures with upstream's message.
+    """Describe a rejection by its plugin and the figures behind it or, without figures, upstream's message.
 
-    Wide output has both.
+    Wide output has the message and the figures.
     """
     reasons = ", ".join(rejection.reasons)
-    words = (reasons, figures) if style.wide else (figures or reasons,)
-    return ": ".join(filter(None, (rejection.plugin, *words)))
+    details = (reasons, figures) if style.wide else (figures or reasons,)
+    return ": ".join(filter(None, (rejection.plugin, *details)))
 
 
 def build_scale_down_page(report: ScaleDown, style: Style) -> Page:
@@ -131,16 +131,17 @@ def build_scale_down_page(report: ScaleDown, style: Style) -> Page:
     )
 
     def build_row(item: tuple[str, NodeRemoval]) -> tuple[str, ...]:
-        """Return the cells for a node."""
+        """Return the cells for a node, whose reason is extended by why its budget allows nothing and its mark."""
         name, node = item
         *cells, reason = _build_node_cells(name, node, report.kept.get(name), name in deleted)
-        cause = report.budget_causes.get(node.blocking_pod.pod) if node.blocking_pod else None
-        reason += f"; {cause}" if cause else ""
-        since = report.marked_since.get(name)
-        return *cells, f"{reason}; marked as unneeded since {since}" if since else reason
+        if node.blocking_pod and (cause := report.budget_causes.get(node.blocking_pod.pod)):
+            reason += f"; {cause}"
+        if since := report.marked_since.get(name):
+            reason += f"; marked as unneeded since {since}"
+        return *cells, reason
 
     return (
-        *_build_doubts(report),
+        *_build_doubt_lines(report),
         paragraph(Marked(first, Tone.GOOD if deleted else Tone.PLAIN), details),
         *([paragraph(Marked(report.loop_error, Tone.BAD))] if report.loop_error else []),
         *build_table(nodes, columns, build_row, style, title="Nodes"),
@@ -169,7 +170,10 @@ def _describe_node_reason(node: NodeRemoval, kept: NodeKeepers | None) -> str:
 
 
 def _describe_unblocking(kept: NodeKeepers | None) -> str:
-    """Return what the pods that keep a node would need, and whether it could be deleted then."""
+    """Describe what the pods that keep a node would need, or that its pods would have no room elsewhere even then.
+
+    Return an empty string if neither is known.
+    """
     if kept is None:
         return ""
     if kept.then:

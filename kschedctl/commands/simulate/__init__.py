@@ -219,7 +219,7 @@ def run_once(
         sampling=shared.sampling is not None,
         placed=len(placed),
         unplaced=len(outcomes) - len(placed),
-        workloads=tuple(_build_placement(rollout, simulation) for rollout in carried_out.rollouts),
+        workloads=tuple(_build_workload_placement(rollout, simulation) for rollout in carried_out.rollouts),
         pending=group_unplaced_pods(simulation, outcomes, shared.workload_by_pod, with_queues=True),
         retried=group_retried_pods(simulation, outcomes, shared.workload_by_pod),
         explained=_explain_unplaced(shared, seed, simulation, outcomes),
@@ -231,7 +231,7 @@ def run_once(
         waiting=find_waiting_at_permit(simulation, placed.values()),
         assumed=tuple(shared.assumptions),
         search_start=describe_search_start(shared.sampling, len(names), seed),
-        **_build_basis(shared, simulation, not_created),
+        **_build_report_basis(shared, simulation, not_created),
         interrupted=simulation.interrupted,
         not_created=tuple(not_created),
         chain=summarize_evictions(simulation, evicted),
@@ -259,7 +259,9 @@ def _add_new_nodes(
     return replace(report, growth=growth, undecided=report.undecided or bool(growth.doubts))
 
 
-def _build_basis(shared: PreparedCluster, simulation: Simulation, not_created: Sequence[NotCreated]) -> ClusterBasis:
+def _build_report_basis(
+    shared: PreparedCluster, simulation: Simulation, not_created: Sequence[NotCreated]
+) -> ClusterBasis:
     """Return the report fields about what the report depends on and what was not read.
 
     Once pods are denied, unread kinds do not make the report undecided, unless a webhook could change the pods.
@@ -311,7 +313,10 @@ class CarriedOutChanges(NamedTuple):
 def carry_out_changes(
     shared: PreparedCluster, seed: int, done: Callable[[int], None] = lambda number: None
 ) -> CarriedOutChanges:
-    """Carry out the changes until nothing moves. `done` is called with the number of pods after each step."""
+    """Carry out the changes of all workloads in a new simulation, until neither controllers nor pods move any more.
+
+    `done` is called with the number of pods after each step.
+    """
     simulation = Simulation(shared.scheduler, seed=seed, sampling=shared.sampling)
     position_by_key = simulation.view.pods.index
     rollouts = [
@@ -379,7 +384,7 @@ def _find_rollout_fixes(
     return tuple(find_rollout_fixes(index, rollouts, shared.admissions, redeploy))
 
 
-def _build_placement(rollout: Rollout, simulation: Simulation) -> reports.WorkloadPlacement:
+def _build_workload_placement(rollout: Rollout, simulation: Simulation) -> reports.WorkloadPlacement:
     """Build the report about a workload at the end of the simulation."""
     view = simulation.view
     change = rollout.change

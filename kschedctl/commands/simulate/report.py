@@ -204,7 +204,7 @@ class SimulationReport(Report, frozen=True):
 
     @property
     def _summary_verdict(self) -> str:
-        """The verdict of the summary."""
+        """The verdict of the summary: whether all pods are created and scheduled, or workloads wait elsewhere."""
         if self.not_created:
             return "Not all created"
         if self.unplaced:

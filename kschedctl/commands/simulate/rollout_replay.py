@@ -90,7 +90,7 @@ def replay_rollout(
     except KeyboardInterrupt:
         interrupted = True
     notes = (*(shared.assumptions if shared else ()), *attachment_notes, *replay.notes)
-    return _build_report(replay, steps, notes, interrupted, sampling)
+    return _build_followed_rollout_report(replay, steps, notes, interrupted, sampling)
 
 
 def _drop_later_attachments(cluster: Cluster, placements: Sequence[RealPlacement]) -> tuple[Cluster, tuple[str, ...]]:
@@ -120,7 +120,7 @@ def _parse_creation_time(timestamp: str | None) -> int:
     return parse_nanoseconds(timestamp) if timestamp else 0
 
 
-def _build_report(
+def _build_followed_rollout_report(
     replay: _RolloutReplay,
     placements: Sequence[FollowedPlacement],
     assumed: tuple[str, ...],
@@ -262,13 +262,13 @@ class _RolloutReplay:
         tried = self.following.attempt(position)
         comparison = _compare_placement(placement, tried, row, self.following)
         if comparison.outcome in (NOT_BEST, NOT_FEASIBLE):
-            comparison = self._explain_by_order(number, position, row, comparison)
+            comparison = self._explain_by_other_order(number, position, row, comparison)
         if row != NO_ROW:
             self._put_on_node(tried, row)
             self._placed.append(_TimedPod(placement.nanoseconds, position, row))
         return comparison
 
-    def _explain_by_order(
+    def _explain_by_other_order(
         self, number: int, position: Position, row: Row, placement: FollowedPlacement
     ) -> FollowedPlacement:
         """Look for another order of nearby placements in which the replay chooses the pod's real node.
@@ -352,7 +352,7 @@ class _RolloutReplay:
                 sampling.start = start
 
     def _move_pod(self, nearby: NearbyPlacement, *, to_node: bool) -> None:
-        """Put a nearby pod on its node, or take it off."""
+        """Put a nearby pod on its node, or take it off if `to_node` is False."""
         if to_node:
             self.view.assume(nearby.position, nearby.row)
         else:

@@ -125,7 +125,7 @@ def _place_pod(scheduler: StepwiseScheduler, attempt: TriedPod, cycle: Cycle, ch
 
 
 def _run_preemption(scheduler: StepwiseScheduler, attempt: TriedPod, cycle: Cycle) -> FollowedStep:
-    """Run preemption for a pod without a feasible node, and return the step."""
+    """Run preemption for a pod without a feasible node, and return the step with its victims and nominated node."""
     names, pods = cycle.view.nodes.names, cycle.view.pods.objects
     plugins = tuple(sorted(cycle.unschedulable_plugins))
     preemption = scheduler.preempt(attempt)
@@ -200,7 +200,10 @@ def _build_untried_pod(name: str, start: int, why: str) -> SampledPod:
 
 
 def _build_sampled_pod(name: str, cycle: Cycle, searches: Sampling, start: int) -> SampledPod:
-    """Build the report about a pod's search for nodes."""
+    """Build the report about a pod's search for nodes, which began at `start`.
+
+    For a pod that PreFilter rejects, no node is searched.
+    """
     names = cycle.view.nodes.names
     search = cycle.search
     feasible = cycle.feasible.tolist() if search is None else search.feasible.tolist()

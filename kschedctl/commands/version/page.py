@@ -13,6 +13,6 @@ def build_version_page(report: Version, style: Style) -> Page:
         f"Replays kube-scheduler: {report.replays[0]} to {report.replays[-1]}",
     ]
     if report.cluster:
-        server = report.cluster.server_version or "not known"
-        lines.append(f"Server Version: {server} of {report.cluster.source}, replayed as {report.cluster.kube_version}")
+        server = f"{report.cluster.server_version} of" if report.cluster.server_version else "unknown for"
+        lines.append(f"Server Version: {server} {report.cluster.source}; replayed as {report.cluster.kube_version}")
     return tuple(map(paragraph, lines))

@@ -17,7 +17,7 @@ from kschedctl.commands.wakes import between
 from kschedctl.commands.wakes import changes_that_wake as study
 from kschedctl.commands.wakes.changes import parse_changes
 from kschedctl.commands.wakes.many import (
-    combine_reports,
+    combine_wake_up_reports,
     find_wake_ups_of_pods,
     replay_changes_for_pods,
     replay_changes_for_stored_pods,
@@ -46,7 +46,7 @@ def wake_ups(cluster: Cluster, pod: PodReference) -> WakeUps:
 def find_wake_ups_of_targets(targets: Sequence[TargetPod]) -> WakeUps | WakeUpsOfMany:
     """Find the wake-ups of one pod, or of several pods in one report. Raises the errors of `wake_ups`."""
     reports = [_find_wake_ups_for_target(target) for target in targets]
-    return reports[0] if len(reports) == 1 else combine_reports(reports)
+    return reports[0] if len(reports) == 1 else combine_wake_up_reports(reports)
 
 
 def _find_wake_ups_for_target(target: TargetPod) -> WakeUps:

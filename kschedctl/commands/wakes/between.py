@@ -188,7 +188,7 @@ def _build_pod_answer(rejected: RejectedPod, pod: Pod, moments: Moments, max_wak
     later_state = LaterState.find(pod, ended, moments.after)
     report = PodBetween(
         pod=pod.key,
-        headline=_build_headline(rejected, waking_count, woken_by, later_state, len(changes)),
+        headline=_describe_wakes(rejected, waking_count, woken_by, later_state, len(changes)),
         refused_by=tuple(sorted(rejected.attempt.rejectors.all)),
         woken_by=tuple(woken_by),
         waking_changes=waking_count,
@@ -257,7 +257,7 @@ class LaterState(NamedTuple):
         return f"fits on {join_words(self.fits[:MAX_SHOWN_NODES], 'or')}{more}"
 
 
-def _build_headline(
+def _describe_wakes(
     rejected: RejectedPod,
     waking_count: int,
     woken_by: Sequence[WakingChange],

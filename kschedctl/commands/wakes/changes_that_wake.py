@@ -56,7 +56,7 @@ def build_wake_ups_report(scheduler: Scheduler, rejected: RejectedPod) -> WakeUp
         )
     return WakeUps(
         pod=pod.key,
-        headline=_build_headline(rejected, sum(len(rejector.wake_ups) for rejector in rejectors)),
+        headline=_describe_wait(rejected, sum(len(rejector.wake_ups) for rejector in rejectors)),
         queue=rejected.queue,
         message=rejected.message,
         gating_plugin=rejected.attempt.gating_plugin,
@@ -85,7 +85,7 @@ def _list_rejectors_in_profile_order(rejected: RejectedPod) -> list[str]:
     return sorted(rejected.attempt.rejectors.all, key=order.index)
 
 
-def _build_headline(rejected: RejectedPod, kind_count: int) -> str:
+def _describe_wait(rejected: RejectedPod, kind_count: int) -> str:
     """Describe what the pod waits for, or that it waits for nothing. `kind_count` kinds of changes wake it."""
     if rejected.gang and (group_failure := describe_bound_gang_failure(rejected.gang.report)):
         return group_failure

@@ -90,7 +90,7 @@ class RejectedPod(NamedTuple):
 
     @property
     def message(self) -> str | None:
-        """The scheduler's message, or None if the pod fits or was not tried."""
+        """The scheduler's message about the pod or its group, or None if the pod fits or was not tried."""
         cycle = self.attempt.cycle
         if cycle is None or self.fits:
             return None
@@ -196,14 +196,14 @@ def _removes_pod(change: ChangedObject, pod: Pod) -> bool:
 
 
 def build_basis(scheduler: Scheduler, rejected: RejectedPod) -> Basis:
-    """Build the report fields about what limits the answer for a rejected pod."""
+    """Build the report fields about what was not read or is not replayed, and could change the answer for the pod."""
     affected = EFFECTS_WHEN_FITTING if rejected.queue == NONE else WHEN_WOKEN
     unknown = summarize_unknowns(rejected.unknown, affected)
     return {"not_replayed": find_unreplayed_parts(rejected.framework), **build_unknown_fields(unknown)}
 
 
 def merge_bases(bases: Sequence[Basis]) -> Basis:
-    """Merge the report fields about what limits several answers."""
+    """Merge the report fields about what was not read or is not replayed from several answers."""
     return {
         "not_replayed": tuple(dict.fromkeys(line for basis in bases for line in basis["not_replayed"])),
         "unknown": merge_unknown_kinds(basis["unknown"] for basis in bases),

@@ -33,14 +33,14 @@ def replay_changes_for_pods(
     """Replay each change for each of the cluster's pods. `scope` describes the pods."""
     groups = list(iter_rejected_groups(scheduler, [pod for pod in pods if _is_pod_served(scheduler, pod)]))
     unserved = tuple(pod.key for pod in pods if not _is_pod_served(scheduler, pod))
-    return _build_report(scheduler, groups, changes, scope=scope, unserved=unserved)
+    return _build_wakes_report(scheduler, groups, changes, scope=scope, unserved=unserved)
 
 
 def replay_changes_for_stored_pods(
     scheduler: Scheduler, pods: Sequence[Pod], changes: Sequence[ChangedObject]
 ) -> WakesOfMany:
     """Replay each change for pods as the API server stores them. Raises UsageError if a pod is not pending."""
-    return _build_report(scheduler, [(try_pod(scheduler, pod), [pod]) for pod in pods], changes, scope="")
+    return _build_wakes_report(scheduler, [(try_pod(scheduler, pod), [pod]) for pod in pods], changes, scope="")
 
 
 def find_wake_ups_of_pods(scheduler: Scheduler, pods: Sequence[Pod], scope: str) -> WakeUpsOfMany:
@@ -51,10 +51,12 @@ def find_wake_ups_of_pods(scheduler: Scheduler, pods: Sequence[Pod], scope: str)
         report = build_wake_ups_report(scheduler, rejected)
         reports += [replace(report, pod=pod.key) for pod in equal_pods]
     unserved = tuple(pod.key for pod in pods if not _is_pod_served(scheduler, pod))
-    return combine_reports(reports, scope=scope, unserved=unserved)
+    return combine_wake_up_reports(reports, scope=scope, unserved=unserved)
 
 
-def combine_reports(reports: Sequence[WakeUps], scope: str = "", unserved: tuple[str, ...] = ()) -> WakeUpsOfMany:
+def combine_wake_up_reports(
+    reports: Sequence[WakeUps], scope: str = "", unserved: tuple[str, ...] = ()
+) -> WakeUpsOfMany:
     """Combine the wake-ups of several pods into one report. `unserved` are the keys of pods that no profile serves."""
     return WakeUpsOfMany(
         tuple(reports),
@@ -67,7 +69,7 @@ def combine_reports(reports: Sequence[WakeUps], scope: str = "", unserved: tuple
     )
 
 
-def _build_report(
+def _build_wakes_report(
     scheduler: Scheduler,
     groups: Sequence[tuple[RejectedPod, list[Pod]]],
     changes: Sequence[ChangedObject],

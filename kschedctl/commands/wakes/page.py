@@ -156,7 +156,7 @@ def _build_unserved_line(report: WakesOfMany | WakeUpsOfMany) -> Page:
     """Build the line about pods that no profile serves, if there are any."""
     if not report.unserved:
         return ()
-    return (paragraph(Marked("of other schedulers:", Tone.FAINT), names(report.unserved)),)
+    return (paragraph(Marked("pods of other schedulers, not replayed:", Tone.FAINT), names(report.unserved)),)
 
 
 def build_between_page(report: WakesBetween, style: Style) -> Page:

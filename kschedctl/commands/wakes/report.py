@@ -82,7 +82,7 @@ class WakeUpsOfMany(Report, frozen=True):
     kind: str = "WakeUpsOfMany"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the number of pods that wait for an event."""
+        """Return the number of pods that wait for an event, and before it the number of pods that are not created."""
         if not self.pods:
             return ("Nothing is pending", self.scope + describe_doubt(self.unknown))
         waiting = sum(pod.queue == UNSCHEDULABLE for pod in self.pods)
@@ -167,7 +167,7 @@ class WakesOfMany(Report, frozen=True):
     kind: str = "WakesOfMany"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the number of woken pods, and the changes."""
+        """Return the number of woken pods and the changes, or that the pods are not created."""
         if self.not_created and not self.answers:
             return (f"Not created: {describe_not_created(self.not_created)}",)
         woken_count = len({answer.pod for answer in self.answers if answer.woken})

@@ -52,7 +52,7 @@ from kschedctl.replay.scenarios import (
 from kschedctl.replay.scenarios import steps as scenario_steps
 from kschedctl.replay.settling import (
     SettledCluster,
-    explain_settled,
+    build_settled_cluster,
     explain_with_victims,
     find_pending,
     list_victims,
@@ -185,8 +185,8 @@ class ScenarioRun:
         The replaced pods leave first, so that they no longer count against the quotas. `not_created` and `admitted`
         are extended.
         """
-        leaving_pods = edit.find_leaving(self.settled.cluster)
-        arriving_pods = edit.find_arriving(self.settled.cluster)
+        leaving_pods = edit.find_leaving_pods(self.settled.cluster)
+        arriving_pods = edit.find_arriving_pods(self.settled.cluster)
         admissions = Admissions(self.settled.cluster, {})
         denied_pods = admissions.replace_pods(leaving_pods, arriving_pods)
         for pod, _ in denied_pods:
@@ -212,7 +212,7 @@ class ScenarioRun:
 
         # Admission shortens `change.new` to the pods before the first denied one.
         admissions = Admissions(cluster, {})
-        creation_failure = admissions.admit_more(owner, change)
+        creation_failure = admissions.admit_more_pods(owner, change)
         denied_keys = list(new_pods)[len(change.new) :]
         for key in denied_keys:
             del edit.changed_pods[key]
@@ -246,7 +246,7 @@ class ScenarioRun:
         self.not_created += find_not_created(shared, rollouts, self.seed)
 
         # The cluster after the step, with what the new pods use of their quotas.
-        self.settled = explain_settled(simulation, explain_with_victims(simulation, outcomes))
+        self.settled = build_settled_cluster(simulation, explain_with_victims(simulation, outcomes))
         if rollouts and rollouts[0].creation:
             admissions = rollouts[0].creation.admissions
             self.settled = replace(self.settled, cluster=admissions.with_current_quotas(self.settled.cluster))
@@ -273,7 +273,7 @@ class ScenarioRun:
 
         # Schedule the pods that are pending after the drain. After an interruption, pods that waited before still do.
         later_outcomes = [] if simulation.interrupted else schedule_with_victims(simulation, find_pending(simulation))
-        settled = explain_settled(simulation, [*drain.outcomes.values(), *later_outcomes])
+        settled = build_settled_cluster(simulation, [*drain.outcomes.values(), *later_outcomes])
         settled = replace(settled, cluster=admissions.with_current_quotas(settled.cluster))
         waiting = settled.waiting
         if simulation.interrupted:
@@ -281,7 +281,7 @@ class ScenarioRun:
         evicted = len(list_victims([*drain.preemptions, *later_outcomes]))
         unknown = find_simulation_unknowns(simulation, *drain.dependencies)
         self.settled = replace(settled, waiting=waiting, evicted=evicted, unknown=unknown)
-        notes = [f"{pod.pod} cannot be evicted: {pod.why}" for pod in drain.report_blocked()]
+        notes = [f"{pod.pod} cannot be evicted: {pod.why}" for pod in drain.report_blocked_pods()]
         return StepEffect(len(drain.outcomes) + len(drain.denied) + len(drain.lost), notes)
 
 

@@ -99,7 +99,7 @@ def _find_shortages(trials: AdmissionTrials, trial: AdmissionTrial, rank: int) -
         return {}
     queue, info = queue_and_info
     requested = {name for pod_set in info.pod_sets for name, amount in pod_set.requests.items() if amount}
-    if any(queue.settings.find_group(resource) is None for resource in requested):
+    if any(queue.settings.find_resource_group(resource) is None for resource in requested):
         return {}
 
     shortages: Usage = {}

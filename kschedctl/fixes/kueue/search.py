@@ -17,7 +17,7 @@ from kschedctl.fixes.kueue.quota import search_quota_raises
 from kschedctl.fixes.kueue.trials import AdmissionTrial, AdmissionTrials
 from kschedctl.fixes.kueue.workload import search_fewer_pods, search_higher_priorities
 from kschedctl.fixes.trial.fix_kinds import Price
-from kschedctl.replay.waiting_elsewhere.kueue import find_unread_kinds, is_waiting, parse_time
+from kschedctl.replay.waiting_elsewhere.kueue import find_kinds_preventing_replay, is_waiting, parse_time
 from kschedctl.replay.waiting_elsewhere.kueue_jobs import build_new_workloads
 from kschedctl.reports.remedy import Remedy
 from kschedctl.reports.summary import CostKind, FixCost
@@ -61,7 +61,7 @@ def find_admission_fixes(cluster: Cluster, workload: KueueWorkload, now: str) ->
 
     There are none if the Workload does not wait, if Kueue would admit it anyway, or if Kueue cannot be replayed.
     """
-    if not is_waiting(workload) or find_unread_kinds(cluster):
+    if not is_waiting(workload) or find_kinds_preventing_replay(cluster):
         return ()
     try:
         trials = AdmissionTrials(cluster, workload, parse_time(now))

@@ -15,7 +15,7 @@ from kschedctl.fixes.kueue.changes import AdmissionProposal, build_workload_targ
 from kschedctl.queueing.kueue.installation import find_installation
 from kschedctl.queueing.kueue.outlook import Outlook, WorkloadOutlook, foresee, start_replay
 from kschedctl.queueing.kueue.replay import KueueReplay
-from kschedctl.replay.waiting_elsewhere.kueue import find_job
+from kschedctl.replay.waiting_elsewhere.kueue import find_workload_job
 from kschedctl.replay.waiting_elsewhere.kueue_placement import PodPlacement, place_admitted_pods
 
 MOST_REPLAYS, LEAST_REPLAYS = 16, 2
@@ -65,13 +65,13 @@ class AdmissionTrials:
     @cached_property
     def job(self) -> Owner | None:
         """The object whose pods the Workload stands for, or None if it is unknown."""
-        return find_job(self.workload, self.cluster)
+        return find_workload_job(self.workload, self.cluster)
 
     @cached_property
     def _jobs(self) -> dict[str, Owner | None]:
         """The objects whose pods the Workloads stand for, by the Workload's key; None if unknown."""
         workloads = self.cluster.kueue_workloads
-        return {f"{w.metadata.namespace}/{w.metadata.name}": find_job(w, self.cluster) for w in workloads}
+        return {f"{w.metadata.namespace}/{w.metadata.name}": find_workload_job(w, self.cluster) for w in workloads}
 
     def has_object(self, owner: Owner) -> bool:
         """Return whether the cluster has the object. It has neither a new Workload nor the job of a new Workload."""

@@ -344,7 +344,7 @@ def readmit_pod(before: Pod, after: Pod, cluster: Cluster) -> Pod | None:
     pod = admit_runtime_class(after, cluster.runtime_classes)
     if any(limits.metadata.namespace == pod.metadata.namespace for limits in cluster.limit_ranges):
         try:
-            (pod,) = PodDefaults(cluster).fill_in(f"Pod {pod.key}", [pod])
+            (pod,) = PodDefaults(cluster).fill_in_pods(f"Pod {pod.key}", [pod])
         except InputError:
             return None
     return pod

@@ -77,7 +77,7 @@ class NoFitReason(Enum):
         return self.value[1]
 
 
-def find_most_severe(reasons: Iterable[NoFitReason]) -> NoFitReason:
+def find_most_severe_reason(reasons: Iterable[NoFitReason]) -> NoFitReason:
     """Return the most severe of the reasons, or NONE if there are no reasons."""
     return max(reasons, key=lambda reason: reason.severity, default=NoFitReason.NONE)
 

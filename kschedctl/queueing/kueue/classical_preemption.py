@@ -42,7 +42,7 @@ def _list_borrowing_attempts(candidates: _CandidateList, request: PreemptionRequ
     is_forbidden = _forbids_borrowing(request.queue)
 
     # Without borrowing nothing is gained if only the own queue has candidates or quota must be borrowed anyway
-    if not candidates.has_other_queues or (is_forbidden and not _is_under_nominal(request)):
+    if not candidates.has_other_queues or (is_forbidden and not _is_under_nominal_quota(request)):
         return [True]
     if is_forbidden and not candidates.has_hierarchical:
         return [False, True]
@@ -63,7 +63,7 @@ def _preempt_until_fit(
             continue
         search.remove_workload(request, candidate)
         queue = search.snapshot.queues[candidate.cluster_queue]
-        targets.append(Target(candidate, candidates.get_variant(candidate).reason, queue))
+        targets.append(Target(candidate, candidates.get_preemption_variant(candidate).reason, queue))
         if search.fits_request(request, allows_borrowing=allows_borrowing):
             targets = search.fill_back_targets(request, targets, allows_borrowing=allows_borrowing)
             search.restore_targets(request, targets)
@@ -78,7 +78,7 @@ def _forbids_borrowing(queue: QueueSnapshot) -> bool:
     return within_cohort is None or within_cohort.policy == NEVER
 
 
-def _is_under_nominal(request: PreemptionRequest) -> bool:
+def _is_under_nominal_quota(request: PreemptionRequest) -> bool:
     """Return whether the queue uses less than its nominal quota of each resource that needs preemption."""
     node = request.queue.node
     return all(node.get_quota(key).nominal > node.get_usage(key) for key in request.keys)
@@ -120,8 +120,8 @@ class _CandidateList:
         self._origins: dict[str, _Origin] = {}
         """The origin of the candidates of each other ClusterQueue."""
         policies = request.queue.settings.preemption
-        own = self._collect_from_queue(request.queue, policies.within_cluster_queue)
-        hierarchical, by_priority = self._collect_from_cohorts()
+        own = self._collect_queue_candidates(request.queue, policies.within_cluster_queue)
+        hierarchical, by_priority = self._collect_cohort_candidates()
 
         # Candidates of a group are sorted by rank, so that its evicted Workloads come first. The evicted Workloads of
         # all groups come before the other candidates
@@ -143,7 +143,7 @@ class _CandidateList:
         origin = self._origins.get(candidate.cluster_queue)
         if origin is None:
             return True
-        if allows_borrowing and self.get_variant(candidate) == _Variant.RECLAIM_WITHOUT_BORROWING:
+        if allows_borrowing and self.get_preemption_variant(candidate) == _Variant.RECLAIM_WITHOUT_BORROWING:
             return False
         node: QuotaNode | None = self._search.snapshot.queues[candidate.cluster_queue].node
         while node is not None and node is not origin.ancestor:
@@ -152,7 +152,7 @@ class _CandidateList:
             node = node.parent
         return True
 
-    def get_variant(self, candidate: WorkloadInfo) -> _Variant:
+    def get_preemption_variant(self, candidate: WorkloadInfo) -> _Variant:
         """Return the rule by which a candidate may be preempted. Upstream: classifyPreemptionVariant."""
         origin = self._origins.get(candidate.cluster_queue)
         if origin is None:
@@ -169,7 +169,7 @@ class _CandidateList:
             return _Variant.RECLAIM_WITHOUT_BORROWING
         return _Variant.RECLAIM_WHILE_BORROWING
 
-    def _collect_from_queue(self, queue: QueueSnapshot, policy: str) -> list[RankedCandidate]:
+    def _collect_queue_candidates(self, queue: QueueSnapshot, policy: str) -> list[RankedCandidate]:
         """Return the Workloads of a ClusterQueue that the policy allows to preempt, sorted by rank."""
         if policy == NEVER:
             return []
@@ -179,7 +179,7 @@ class _CandidateList:
         preemptor = self._request.info.workload
         return [c for c in candidates if self._search.satisfies_policy(preemptor, c.info.workload, policy)]
 
-    def _collect_from_cohorts(self) -> tuple[list[RankedCandidate], list[RankedCandidate]]:
+    def _collect_cohort_candidates(self) -> tuple[list[RankedCandidate], list[RankedCandidate]]:
         """Return the candidates of other queues: those for hierarchical reclaim, and those that are left.
 
         Hierarchical reclaim takes the candidates outside a subtree whose own quota covers the request, whatever their
@@ -198,7 +198,7 @@ class _CandidateList:
         previous: CohortNode | None = None
         for cohort in queue.node.iter_ancestors():
             group = hierarchical if has_advantage else by_priority
-            group += self._collect_from_subtree(cohort, _Origin(cohort, has_advantage), previous)
+            group += self._collect_subtree_candidates(cohort, _Origin(cohort, has_advantage), previous)
 
             # Cohorts further up see what this cohort's quota does not cover
             fits, remaining = cohort.fit_requests(remaining)
@@ -206,7 +206,7 @@ class _CandidateList:
             previous = cohort
         return hierarchical, by_priority
 
-    def _collect_from_subtree(
+    def _collect_subtree_candidates(
         self, cohort: CohortNode, origin: _Origin, skipped: CohortNode | None
     ) -> list[RankedCandidate]:
         """Return the candidates of the queues below a cohort that use more than their quota, and record their origin.
@@ -218,11 +218,11 @@ class _CandidateList:
         candidates: list[RankedCandidate] = []
         for child in cohort.cohorts:
             if child is not skipped and not child.is_within_quota(keys):
-                candidates += self._collect_from_subtree(child, origin, skipped)
+                candidates += self._collect_subtree_candidates(child, origin, skipped)
         for node in cohort.list_queues_over_quota(keys):
             if node is not self._request.queue.node:
                 self._origins[node.name] = origin
-                candidates += self._collect_from_queue(self._search.snapshot.queues[node.name], policy)
+                candidates += self._collect_queue_candidates(self._search.snapshot.queues[node.name], policy)
         return candidates
 
 

@@ -59,7 +59,7 @@ class ClusterQueueSettings:
     """Whether the queueing strategy is StrictFIFO."""
     weight: float
 
-    def find_group(self, resource: str) -> ResourceGroup | None:
+    def find_resource_group(self, resource: str) -> ResourceGroup | None:
         """Return the resource group that covers a resource, or None."""
         return next((group for group in self.groups if resource in group.resources), None)
 
@@ -375,7 +375,7 @@ class QueueCache:
     """The cohorts whose ancestors form a circle."""
     _queue_of_workload: dict[str, str] = field(default_factory=dict)
 
-    def is_active(self, name: str) -> bool:
+    def is_queue_active(self, name: str) -> bool:
         """Return whether the ClusterQueue exists and admits Workloads."""
         queue = self.queues.get(name)
         return queue is not None and queue.status == QueueStatus.ACTIVE
@@ -449,7 +449,7 @@ def _copy_quota(copy: NodeT, node: QuotaNode) -> NodeT:
     return copy
 
 
-def build_cache(
+def build_empty_queue_cache(
     queues: Sequence[ClusterQueue], cohorts: Iterable[Cohort], inventory: ReferencedObjects, gates: FeatureGates
 ) -> QueueCache:
     """Build the tree of cohorts and ClusterQueues, without Workloads. Raises QuantityError or SelectorError.

@@ -35,7 +35,7 @@ def find_fair_targets(
     ``strategies`` has one or two names. The second strategy is only applied to the candidates that the first spared.
     The snapshot is changed during the search and restored afterwards.
     """
-    candidates = _find_candidates(preemptor, request)
+    candidates = _find_fair_candidates(preemptor, request)
     if not candidates:
         return []
     candidates.sort(key=lambda info: preemptor.build_candidate_key(info, request.queue.name))
@@ -56,7 +56,7 @@ def find_fair_targets(
     return targets
 
 
-def _find_candidates(preemptor: PreemptionSearch, request: PreemptionRequest) -> list[WorkloadInfo]:
+def _find_fair_candidates(preemptor: PreemptionSearch, request: PreemptionRequest) -> list[WorkloadInfo]:
     """Return the Workloads that the queue's policies allow to preempt and that use a requested resource.
 
     Upstream: findCandidates.
@@ -86,7 +86,7 @@ class _FairSearch:
         self.targets: list[Target] = []
         """The Workloads that were taken out of the snapshot so far."""
 
-    def _preempt(self, info: WorkloadInfo, reason: PreemptionReason) -> bool:
+    def _preempt_candidate(self, info: WorkloadInfo, reason: PreemptionReason) -> bool:
         """Take a Workload out of the snapshot and add it to the targets. Return whether the request fits then."""
         snapshot = self._preemptor.snapshot
         self._preemptor.remove_workload(self._request, info)
@@ -118,11 +118,11 @@ class _FairSearch:
         spared: list[WorkloadInfo] = []
         for queue in order.iter_queues():
             if queue is self._request.queue:
-                if self._preempt(order.pop_candidate(queue), PreemptionReason.IN_CLUSTER_QUEUE):
+                if self._preempt_candidate(order.pop_candidate(queue), PreemptionReason.IN_CLUSTER_QUEUE):
                     return True, []
                 continue
             if is_within_nominal:
-                if self._preempt(order.pop_candidate(queue), PreemptionReason.IN_COHORT_RECLAMATION):
+                if self._preempt_candidate(order.pop_candidate(queue), PreemptionReason.IN_COHORT_RECLAMATION):
                     return True, []
                 continue
 
@@ -133,7 +133,7 @@ class _FairSearch:
                 if not self._passes_strategy(order, info, shares, strategy):
                     spared.append(info)
                     continue
-                if self._preempt(info, PreemptionReason.IN_COHORT_FAIR_SHARING):
+                if self._preempt_candidate(info, PreemptionReason.IN_COHORT_FAIR_SHARING):
                     return True, []
                 break
         return False, spared
@@ -162,7 +162,7 @@ class _FairSearch:
             shares = order.compute_shares(queue)
             info = order.pop_candidate(queue)
             has_smaller_share = shares.preemptor.sort_key < shares.target.sort_key
-            if has_smaller_share and self._preempt(info, PreemptionReason.IN_COHORT_FAIR_SHARING):
+            if has_smaller_share and self._preempt_candidate(info, PreemptionReason.IN_COHORT_FAIR_SHARING):
                 return True
             order.drop_queue(queue)
         return False
@@ -230,7 +230,8 @@ class _QueueOrder:
         """
         ancestor = self._find_common_ancestor(queue)
         return _SharePair(
-            compute_share(_get_branch(self._queue.node, ancestor)), compute_share(_get_branch(queue.node, ancestor))
+            compute_share(_find_branch_below(self._queue.node, ancestor)),
+            compute_share(_find_branch_below(queue.node, ancestor)),
         )
 
     def compute_share_without(self, info: WorkloadInfo) -> DominantShare:
@@ -240,7 +241,7 @@ class _QueueOrder:
         snapshot stays as it was.
         """
         queue = self._preemptor.snapshot.queues[info.cluster_queue]
-        branch = _get_branch(queue.node, self._find_common_ancestor(queue))
+        branch = _find_branch_below(queue.node, self._find_common_ancestor(queue))
         usage = info.compute_usage(self._preemptor.snapshot.gates)
 
         # Take the usage out only for the computation
@@ -324,7 +325,7 @@ class _QueueOrder:
         return highest, highest_share
 
 
-def _get_branch(node: QuotaNode, ancestor: CohortNode) -> QuotaNode:
+def _find_branch_below(node: QuotaNode, ancestor: CohortNode) -> QuotaNode:
     """Return the child of ``ancestor`` that contains the node, which may be the node itself."""
     branch = node
     for cohort in node.iter_ancestors():

@@ -32,7 +32,7 @@ from kschedctl.queueing.kueue.assignment import (
     NoFitReason,
     PodSetAssignment,
     PreemptionMode,
-    find_most_severe,
+    find_most_severe_reason,
 )
 from kschedctl.queueing.kueue.cluster_queues import NEVER, CycleSnapshot, QueueSnapshot, ResourceGroup
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
@@ -155,7 +155,7 @@ class FlavorAssigner:
         for index, requested in enumerate(self.info.pod_sets):
             scaled = requested if counts is None else requested.scaled_to(counts[index])
             requests = dict(scaled.requests)
-            if self.queue.settings.find_group(_PODS) is not None:
+            if self.queue.settings.find_resource_group(_PODS) is not None:
                 requests = sort_by_hash({**requests, _PODS: scaled.count})
 
             assignment = PodSetAssignment(scaled.name, requests, scaled.count)
@@ -192,12 +192,12 @@ class FlavorAssigner:
         error = ""
         attempts: dict[str, FlavorAttempt] = {}
         for resource, amount in requests.items():
-            is_covered = self.queue.settings.find_group(resource) is not None
+            is_covered = self.queue.settings.find_resource_group(resource) is not None
             if resource in choices or (not is_covered and (amount == 0 or self.ignores_undeclared)):
                 continue
             indexes = [member.index for member in group]
             search = self._find_best_flavor(indexes, requests, resource, assignment.quota)
-            self._merge_attempts(attempts, search.attempts, resource)
+            self._merge_flavor_attempts(attempts, search.attempts, resource)
             if search.error or not search.choices:
                 # One resource without a flavor makes the whole group of pod sets fail
                 choices, reasons, error = {}, list(search.reasons), search.error
@@ -209,7 +209,7 @@ class FlavorAssigner:
         is_complete = True
         for member in group:
             pod_set = member.assignment
-            pod_set.flavors = self._select_choices(member, choices)
+            pod_set.flavors = self._select_flavor_choices(member, choices)
             pod_set.reasons, pod_set.error = list(reasons), error
             pod_set.attempts = [attempts[flavor] for flavor in sorted(attempts)]
             assignment.add_pod_set(pod_set, pod_set.requests)
@@ -217,7 +217,9 @@ class FlavorAssigner:
                 is_complete = False
         return is_complete
 
-    def _select_choices(self, member: _GroupPodSet, choices: Mapping[str, FlavorChoice]) -> dict[str, FlavorChoice]:
+    def _select_flavor_choices(
+        self, member: _GroupPodSet, choices: Mapping[str, FlavorChoice]
+    ) -> dict[str, FlavorChoice]:
         """Return the choices for the resources that one pod set of a group requests.
 
         A pod set that requests nothing gets no flavors, unless it is placed together with other pod sets in a topology:
@@ -239,7 +241,7 @@ class FlavorAssigner:
         ``requests`` is the sum of the requests of the pod sets with these ``indexes``, and ``assumed`` is the quota
         that the assignment takes already. Upstream: findFlavorForPodSets.
         """
-        group = self.queue.settings.find_group(resource)
+        group = self.queue.settings.find_resource_group(resource)
         if group is None:
             return _FlavorSearch({}, [f"resource {resource} unavailable in ClusterQueue"], [])
         covered = {name: amount for name, amount in requests.items() if name in group.resources}
@@ -252,17 +254,17 @@ class FlavorAssigner:
         reasons: list[str] = []
         attempts: list[FlavorAttempt] = []
         index = -1
-        for index in range(self._get_first_flavor(indexes[0], resource), len(group.flavors)):
+        for index in range(self._get_first_flavor_index(indexes[0], resource), len(group.flavors)):
             flavor = group.flavors[index]
 
             # Skip flavors that the pods may not use
-            if self._is_not_nominated(flavor, pod_sets, resource):
+            if self._is_limited_to_other_flavors(flavor, pod_sets, resource):
                 reasons.append(
                     f"skipping flavor {flavor} as it is not found in the nomination mapping for resource {resource}"
                 )
                 continue
             try:
-                mismatch = self._find_mismatch(flavor, pod_sets, group)
+                mismatch = self._find_flavor_mismatch(flavor, pod_sets, group)
             except NodeSelectorError as error:
                 return _FlavorSearch({}, reasons, attempts, str(error))
             if mismatch:
@@ -282,10 +284,10 @@ class FlavorAssigner:
                     if best_mode.preemption == PreemptionMode.FIT:
                         return _FlavorSearch(best, [], attempts)
                 continue
-            if not _should_try_next(trial.mode, fungibility):
+            if not _should_try_next_flavor(trial.mode, fungibility):
                 best, best_mode = trial.choices, trial.mode
                 break
-            if _is_preferred(trial.mode, best_mode, fungibility):
+            if _is_preferred_mode(trial.mode, best_mode, fungibility):
                 best, best_mode = trial.choices, trial.mode
 
         if is_fungible:
@@ -297,7 +299,7 @@ class FlavorAssigner:
                 return _FlavorSearch(best, [], attempts)
         return _FlavorSearch(best, reasons, attempts)
 
-    def _get_first_flavor(self, pod_set: int, resource: str) -> int:
+    def _get_first_flavor_index(self, pod_set: int, resource: str) -> int:
         """Return the index of the first flavor to try for a resource of a pod set.
 
         With the gate FlavorFungibility it is the flavor after the last one that an earlier cycle tried.
@@ -308,7 +310,7 @@ class FlavorAssigner:
         tried = progress.tried_flavors[pod_set].get(resource)
         return 0 if tried is None else tried + 1
 
-    def _is_not_nominated(self, flavor: str, pod_sets: Sequence[KueuePodSet], resource: str) -> bool:
+    def _is_limited_to_other_flavors(self, flavor: str, pod_sets: Sequence[KueuePodSet], resource: str) -> bool:
         """Return whether the Workload was nominated for other flavors of the resource, to which it is limited.
 
         This only applies when an assignment is computed again in a cycle, which feature gates allow.
@@ -321,7 +323,7 @@ class FlavorAssigner:
             return False
         return all(nominated.get(pod_set.name, {}).get(resource) != flavor for pod_set in pod_sets)
 
-    def _find_mismatch(self, name: str, pod_sets: Sequence[KueuePodSet], group: ResourceGroup) -> str:
+    def _find_flavor_mismatch(self, name: str, pod_sets: Sequence[KueuePodSet], group: ResourceGroup) -> str:
         """Return the reason why one of the pod sets may not use a flavor, or "" if all may. Raises NodeSelectorError.
 
         The topology, the taints and the node labels of the flavor are checked. Upstream: checkFlavorForPodSets.
@@ -383,15 +385,15 @@ class FlavorAssigner:
         no_fit_reason = NoFitReason.NONE
         for resource, amount in requests.items():
             key = FlavorResource(flavor, resource)
-            fit = self._fit_quota(key, assumed.get(key, 0), amount)
+            fit = self._fit_into_quota(key, assumed.get(key, 0), amount)
             if fit.reason:
                 reasons.append(fit.reason)
-                no_fit_reason = find_most_severe((no_fit_reason, fit.no_fit_reason))
+                no_fit_reason = find_most_severe_reason((no_fit_reason, fit.no_fit_reason))
             borrowing = max(borrowing, fit.borrowing)
 
             # The trial is as good as its worst resource
             resource_mode = _GranularMode(fit.preemption, fit.borrowing)
-            if _is_preferred(mode, resource_mode, self.queue.settings.fungibility):
+            if _is_preferred_mode(mode, resource_mode, self.queue.settings.fungibility):
                 mode = resource_mode
             if mode.preemption != PreemptionMode.NO_FIT:
                 assignment_mode = fit.preemption.assignment_mode
@@ -406,7 +408,7 @@ class FlavorAssigner:
         )
         return _FlavorTrial(choices, mode, attempt)
 
-    def _fit_quota(self, key: FlavorResource, assumed: int, amount: int) -> _QuotaFit:
+    def _fit_into_quota(self, key: FlavorResource, assumed: int, amount: int) -> _QuotaFit:
         """Return whether an amount of a resource fits into the quota in addition to ``assumed``.
 
         ``assumed`` is what the assignment takes of the quota already. If the amount does not fit now, preemption is
@@ -450,7 +452,7 @@ class FlavorAssigner:
         """Return the reason, or NONE if the gate UnadmittedWorkloadsObservability is off."""
         return reason if Gate.UNADMITTED_OBSERVABILITY in self.gates else NoFitReason.NONE
 
-    def _merge_attempts(
+    def _merge_flavor_attempts(
         self, attempts: dict[str, FlavorAttempt], resource_attempts: Sequence[FlavorAttempt], resource: str
     ) -> None:
         """Merge the attempts for one more resource into ``attempts``, which has one attempt for each flavor.
@@ -471,11 +473,11 @@ class FlavorAssigner:
                 sorted({*previous.reasons, *attempt.reasons}),
                 max(previous.borrowing, attempt.borrowing),
                 min(preemptions, default=None),
-                find_most_severe((previous.no_fit_reason, attempt.no_fit_reason)),
+                find_most_severe_reason((previous.no_fit_reason, attempt.no_fit_reason)),
             )
 
         # Flavors that were tried for other resources, but not for this one, do not provide it
-        group = self.queue.settings.find_group(resource)
+        group = self.queue.settings.find_resource_group(resource)
         if not resource_attempts or group is None:
             return
         tried = {attempt.flavor for attempt in resource_attempts}
@@ -501,7 +503,7 @@ class FlavorAssigner:
                 if not pod_set.attempts:
                     reasons.append(NoFitReason.NO_MATCHING_FLAVOR)
                 reasons += self._find_mildest_reasons(pod_set.attempts)
-        assignment.no_fit_reason = find_most_severe(reasons)
+        assignment.no_fit_reason = find_most_severe_reason(reasons)
 
     def _find_mildest_reasons(self, attempts: Sequence[FlavorAttempt]) -> list[NoFitReason]:
         """Return, for each resource group with flavors that did not fit, the mildest reason of these flavors."""
@@ -661,7 +663,7 @@ def find_failed_pod_set(results: Mapping[str, TopologyResult]) -> str | None:
     return next((name for name, result in results.items() if result.failure), None)
 
 
-def _is_preferred(a: _GranularMode, b: _GranularMode, fungibility: FlavorFungibility) -> bool:
+def _is_preferred_mode(a: _GranularMode, b: _GranularMode, fungibility: FlavorFungibility) -> bool:
     """Return whether mode ``a`` is better than ``b``. Upstream: isPreferred.
 
     Fitting beats not fitting, and preemption with candidates beats preemption without candidates. Then it depends on
@@ -680,7 +682,7 @@ def _is_preferred(a: _GranularMode, b: _GranularMode, fungibility: FlavorFungibi
     return (-a.preemption, a.borrowing) < (-b.preemption, b.borrowing)
 
 
-def _should_try_next(mode: _GranularMode, fungibility: FlavorFungibility) -> bool:
+def _should_try_next_flavor(mode: _GranularMode, fungibility: FlavorFungibility) -> bool:
     """Return whether to try the next flavor as well after a flavor with this mode. Upstream: shouldTryNextFlavor.
 
     The queue's fungibility decides if the flavor would preempt or borrow.

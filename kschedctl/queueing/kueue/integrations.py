@@ -160,7 +160,7 @@ class WorkloadBuilder:
         InputError if a priority class does not exist.
         """
         class_name = metadata.labels.get(PRIORITY_CLASS_LABEL, "")
-        priority = find_priority(class_name, pod_class_name, pod_sets, self.classes)
+        priority = find_workload_priority(class_name, pod_class_name, pod_sets, self.classes)
         return KueueWorkloadSpec(
             queue_name=queue,
             priority=priority.value,
@@ -347,7 +347,7 @@ class WorkloadPriority(NamedTuple):
     reference: WorkloadPriorityClassRef | None = None
 
 
-def find_priority(
+def find_workload_priority(
     class_name: str, pod_class_name: str, pod_sets: Iterable[KueuePodSet], classes: PriorityClasses
 ) -> WorkloadPriority:
     """Return the priority of the job's WorkloadPriorityClass or, without one, of the PriorityClass of its pods.

@@ -23,16 +23,20 @@ def drop_malformed_objects(cluster: Cluster) -> tuple[Cluster, list[str]]:
     """Return the cluster without malformed ClusterQueues, Cohorts and Workloads, and a message for each one dropped."""
     problems: list[str] = []
     readable = {
-        "cluster_queues": tuple(_iter_readable("ClusterQueue", cluster.cluster_queues, read_queue_settings, problems)),
-        "cohorts": tuple(_iter_readable("Cohort", cluster.cohorts, _check_cohort, problems)),
-        "kueue_workloads": tuple(_iter_readable("Workload", cluster.kueue_workloads, _check_workload, problems)),
+        "cluster_queues": tuple(
+            _iter_readable_objects("ClusterQueue", cluster.cluster_queues, read_queue_settings, problems)
+        ),
+        "cohorts": tuple(_iter_readable_objects("Cohort", cluster.cohorts, _check_cohort, problems)),
+        "kueue_workloads": tuple(
+            _iter_readable_objects("Workload", cluster.kueue_workloads, _check_workload, problems)
+        ),
     }
     if not problems:
         return cluster, problems
     return replace(cluster, **readable), problems
 
 
-def _iter_readable(
+def _iter_readable_objects(
     kind: str, objects: Iterable[Stored], read: Callable[[Stored], Any], problems: list[str]
 ) -> Iterator[Stored]:
     """Yield the objects that ``read`` accepts. Append a message to ``problems`` for each object that it rejects."""
@@ -40,12 +44,12 @@ def _iter_readable(
         try:
             read(stored)
         except InputError as error:
-            problems.append(f"{kind} {_format_name(stored.metadata)} was left out: {error}")
+            problems.append(f"{kind} {_format_object_name(stored.metadata)} was left out: {error}")
         else:
             yield stored
 
 
-def _format_name(metadata: ObjectMeta) -> str:
+def _format_object_name(metadata: ObjectMeta) -> str:
     """Return the name of an object, preceded by its namespace if it has one."""
     return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
 

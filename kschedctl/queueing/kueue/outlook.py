@@ -158,9 +158,11 @@ def foresee(replay: KueueReplay) -> Outlook:
         # All cycles were used up
         _mark_undecided(replay, outlooks)
 
-    _share_messages(outlooks, shapes)
+    _share_failure_messages(outlooks, shapes)
     inactive = {
-        name: queue.readiness.message for name, queue in replay.cache.queues.items() if not replay.cache.is_active(name)
+        name: queue.readiness.message
+        for name, queue in replay.cache.queues.items()
+        if not replay.cache.is_queue_active(name)
     }
     return Outlook(outlooks, quotas, inactive, order, replay.cache.problems, tries)
 
@@ -173,7 +175,7 @@ def _record_positions(replay: KueueReplay, outlooks: dict[str, WorkloadOutlook])
     """
     shapes = {}
     for name, queue in replay.queues.pending.items():
-        waiting: list[WorkloadInfo] = [*queue.sort_active(), *queue.inadmissible.values()]
+        waiting: list[WorkloadInfo] = [*queue.sort_active_workloads(), *queue.inadmissible.values()]
         for place, info in enumerate(waiting, start=1):
             key = info.workload.key
             shapes[key] = name.encode() + info.shape
@@ -193,7 +195,7 @@ def _compute_quotas(replay: KueueReplay) -> dict[str, dict[FlavorResource, Flavo
             for key in queue.node.quotas
         }
         for name, queue in replay.cache.queues.items()
-        if replay.cache.is_active(name)
+        if replay.cache.is_queue_active(name)
     }
 
 
@@ -311,13 +313,13 @@ def _record_cycle(
 def _mark_undecided(replay: KueueReplay, outlooks: Mapping[str, WorkloadOutlook]) -> None:
     """Mark Workloads as undecided that got no quota so far and that a further cycle would try."""
     for name, queue in replay.queues.pending.items():
-        if replay.cache.is_active(name):
+        if replay.cache.is_queue_active(name):
             for key in queue.active:
                 if key in outlooks and not outlooks[key].admitted_in:
                     outlooks[key].is_undecided = True
 
 
-def _share_messages(outlooks: dict[str, WorkloadOutlook], shapes: Mapping[str, bytes]) -> None:
+def _share_failure_messages(outlooks: dict[str, WorkloadOutlook], shapes: Mapping[str, bytes]) -> None:
     """Give each Workload that was not tried the message of a Workload of the same shape that failed.
 
     Kueue does not try a Workload if another one of the same shape has just failed.

@@ -48,7 +48,7 @@ class PendingQueue:
         self.preemptor = ""
         """The Workload that waits for its own preemptions, or ""."""
         self._pop_cycle = 0
-        """How often ``pop_next`` was called, which is once in each cycle."""
+        """How often ``pop_next_workload`` was called, which is once in each cycle."""
         self._moved_in_cycle = -1
         """The value of ``_pop_cycle`` when inadmissible Workloads were last moved back, or -1."""
 
@@ -71,11 +71,11 @@ class PendingQueue:
             workload.uid,
         )
 
-    def sort_active(self) -> list[WorkloadInfo]:
+    def sort_active_workloads(self) -> list[WorkloadInfo]:
         """Return the active Workloads in the order in which they will be tried."""
         return sorted(self.active.values(), key=self.build_sort_key)
 
-    def pop_next(self) -> WorkloadInfo | None:
+    def pop_next_workload(self) -> WorkloadInfo | None:
         """Remove the next Workload to try, remember it as ``popped``, and return it.
 
         Return None if no Workload is active. This starts a new cycle for the queue in either case.
@@ -92,7 +92,7 @@ class PendingQueue:
         """Return a Workload that waits in the queue, active or inadmissible, or None."""
         return self.active.get(key) or self.inadmissible.get(key)
 
-    def push_or_update(self, info: WorkloadInfo) -> None:
+    def push_or_update_workload(self, info: WorkloadInfo) -> None:
         """Add a Workload, or replace its older state. Upstream: PushOrUpdate.
 
         A new Workload is inadmissible if it waits for its backoff or if a Workload of its shape failed. An
@@ -121,7 +121,7 @@ class PendingQueue:
                 return
         self.active[key] = info
 
-    def push_if_absent(self, info: WorkloadInfo) -> bool:
+    def push_workload_if_absent(self, info: WorkloadInfo) -> bool:
         """Add a Workload as active, unless it is already waiting or being tried. Return whether it was added."""
         key = info.workload.key
         if self.popped == key or key in self.inadmissible or key in self.active:
@@ -153,7 +153,7 @@ class PendingQueue:
         if not _waits_for_backoff(info.workload) and (is_retried_at_once or moved_meanwhile or has_flavors_left):
             if key in self.inadmissible:
                 return self._move_to_active(key)
-            return self.push_if_absent(info)
+            return self.push_workload_if_absent(info)
 
         # Otherwise it is inadmissible, and so are all Workloads of its shape if it did not fit
         if key in self.inadmissible or key in self.active:
@@ -193,7 +193,7 @@ class PendingQueue:
         info = self.inadmissible.get(key)
         return None if info is None else self.failed_shapes.get(info.shape)
 
-    def retry_inadmissible(self, namespaces: Container[str]) -> None:
+    def retry_inadmissible_workloads(self, namespaces: Container[str]) -> None:
         """Make the inadmissible Workloads of some namespaces active again, because quota was released.
 
         Workloads that wait for their backoff stay inadmissible. Upstream: queueInadmissibleWorkloads.

@@ -61,13 +61,13 @@ def build_group_workload(pods: Sequence[Pod], queue: str, builder: WorkloadBuild
     if has_fast_admission:
         pod_sets = [_build_role_pod_set(pods[0], total, builder)]
     else:
-        pod_sets = _build_pod_sets(pods[:total], builder)
+        pod_sets = _build_role_pod_sets(pods[:total], builder)
     owners = tuple(OwnerReference("Pod", pod.metadata.name, "v1", pod.metadata.uid) for pod in pods[:total])
     metadata = ObjectMeta(name, first.namespace, owner_references=owners, creation_timestamp=builder.created)
     return KueueWorkload(metadata, builder.build_workload_spec(first, queue, pod_sets))
 
 
-def _build_pod_sets(pods: Sequence[Pod], builder: WorkloadBuilder) -> list[KueuePodSet]:
+def _build_role_pod_sets(pods: Sequence[Pod], builder: WorkloadBuilder) -> list[KueuePodSet]:
     """Build a pod set for each role of the pods, sorted by the name of the role."""
     pods_by_role: dict[str, list[Pod]] = {}
     for pod in pods:
@@ -99,8 +99,8 @@ def compute_role_hash(spec: PodSpec) -> str:
     'a9f06f3a'
     """
     shape: dict[str, object] = {
-        "initContainers": _describe_containers(spec.init_containers),
-        "containers": _describe_containers(spec.containers),
+        "initContainers": _render_containers(spec.init_containers),
+        "containers": _render_containers(spec.containers),
         "nodeSelector": spec.node_selector or None,
         "affinity": spec.affinity,
         "tolerations": spec.tolerations or None,
@@ -116,11 +116,11 @@ def compute_role_hash(spec: PodSpec) -> str:
     return hashlib.sha256(encoded).hexdigest()[:_ROLE_LENGTH]
 
 
-def _describe_containers(containers: Sequence[Container]) -> list[object] | None:
+def _render_containers(containers: Sequence[Container]) -> list[object] | None:
     """Return the ports and requests of each container as JSON values, or None if there are no containers."""
     described: list[object] = [
         {
-            "ports": [_describe_port(port) for port in container.ports] or None,
+            "ports": [_render_port(port) for port in container.ports] or None,
             "resources": {"requests": dict(sorted(container.resources.requests.items()))},
         }
         for container in containers
@@ -128,7 +128,7 @@ def _describe_containers(containers: Sequence[Container]) -> list[object] | None
     return described or None
 
 
-def _describe_port(port: ContainerPort) -> dict[str, object]:
+def _render_port(port: ContainerPort) -> dict[str, object]:
     """Return the fields of a port that are set as JSON values, in the order in which Kubernetes' API encodes them."""
     fields = {
         "hostPort": port.host_port,

@@ -64,12 +64,14 @@ def adjust_pod_sets(
     limits = summarize_limit_ranges(limit_ranges)
     adjusted = []
     for pod_set in pod_sets:
-        spec = _adjust_spec(pod_set.template.spec, limits, overheads)
+        spec = _adjust_pod_spec(pod_set.template.spec, limits, overheads)
         adjusted.append(replace(pod_set, template=replace(pod_set.template, spec=spec)))
     return tuple(adjusted)
 
 
-def _adjust_spec(spec: PodSpec, limits: Mapping[str, LimitRangeItem], overheads: Mapping[str, Resources]) -> PodSpec:
+def _adjust_pod_spec(
+    spec: PodSpec, limits: Mapping[str, LimitRangeItem], overheads: Mapping[str, Resources]
+) -> PodSpec:
     """Return a pod spec with overhead, and with default requests and limits of the pod and its containers.
 
     ``limits`` has one merged item of the LimitRanges for each type, Container and Pod. Defaults for the pod only apply
@@ -145,9 +147,9 @@ def _apply_transformations(quantities: Quantities, transformations: Sequence[Res
         amount = quantity
         multiplier = quantities.get(transformation.multiply_by)
         if multiplier is not None:
-            amount = _multiply(amount, multiplier)
+            amount = _multiply_quantities(amount, multiplier)
         for output, factor in transformation.outputs.items():
-            product = _multiply(amount, parse(factor))
+            product = _multiply_quantities(amount, parse(factor))
             generated[output] = generated[output].add(product) if output in generated else product
         if transformation.strategy == "Retain":
             retained[name] = quantity
@@ -159,7 +161,7 @@ def _apply_transformations(quantities: Quantities, transformations: Sequence[Res
     return retained
 
 
-def _multiply(a: Quantity, b: Quantity) -> Quantity:
+def _multiply_quantities(a: Quantity, b: Quantity) -> Quantity:
     """Multiply two quantities exactly."""
     return Quantity(a.mantissa * b.mantissa, a.scale + b.scale, a.format)
 
@@ -201,12 +203,12 @@ def find_resource_errors(pod_sets: Iterable[KueuePodSet]) -> list[str]:
         for field, container in _iter_containers(spec):
             resources = container.resources
             exceeding = find_exceeding_resources(_parse_or_empty(resources.requests), _parse_or_empty(resources.limits))
-            errors += _format_errors(f"{path}.{field}", exceeding, _ABOVE_LIMIT)
+            errors += _list_resource_errors(f"{path}.{field}", exceeding, _ABOVE_LIMIT)
         if spec.resources is not None:
             exceeding = find_exceeding_resources(
                 _parse_or_empty(spec.resources.requests), _parse_or_empty(spec.resources.limits)
             )
-            errors += _format_errors(f"{path}.resources", exceeding, _ABOVE_LIMIT)
+            errors += _list_resource_errors(f"{path}.resources", exceeding, _ABOVE_LIMIT)
     return errors
 
 
@@ -233,8 +235,8 @@ def find_limit_range_errors(pod_sets: Iterable[KueuePodSet], limit_ranges: Seque
 
 def _find_bound_errors(path: str, highest: Requests, lowest: Requests, bounds: LimitRangeItem) -> Iterator[str]:
     """Yield an error if amounts in ``highest`` exceed the maximum, and one if amounts in ``lowest`` are too small."""
-    yield from _format_errors(path, find_exceeding_resources(highest, _parse_or_empty(bounds.max)), _ABOVE_MAX)
-    yield from _format_errors(path, find_exceeding_resources(_parse_or_empty(bounds.min), lowest), _BELOW_MIN)
+    yield from _list_resource_errors(path, find_exceeding_resources(highest, _parse_or_empty(bounds.max)), _ABOVE_MAX)
+    yield from _list_resource_errors(path, find_exceeding_resources(_parse_or_empty(bounds.min), lowest), _BELOW_MIN)
 
 
 def _iter_containers(spec: PodSpec) -> Iterator[tuple[str, Container]]:
@@ -245,7 +247,7 @@ def _iter_containers(spec: PodSpec) -> Iterator[tuple[str, Container]]:
         yield f"containers[{index}]", container
 
 
-def _format_errors(path: str, resources: list[str], message: str) -> list[str]:
+def _list_resource_errors(path: str, resources: list[str], message: str) -> list[str]:
     """Return a list with one error about the resources, or [] if there are none.
 
     The error is formatted like those of apimachinery's field package.

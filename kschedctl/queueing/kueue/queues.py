@@ -179,7 +179,7 @@ class Queues:
                 info.last_assignment = progress
 
         self._queue_of_workload[workload.key] = name
-        queue.push_or_update(info)
+        queue.push_or_update_workload(info)
 
     def remove_workload(self, key: str) -> None:
         """Remove a Workload from the queue in which it waits, if there is one."""
@@ -224,7 +224,7 @@ class Queues:
             queue = self.pending[name]
             selector = queue.settings.namespace_selector
             namespaces = {namespace for namespace, labels in self.namespaces.items() if selector.matches(labels)}
-            queue.retry_inadmissible(namespaces)
+            queue.retry_inadmissible_workloads(namespaces)
 
     def _list_queues_in_tree(self, name: str) -> Sequence[str]:
         """Return the names of all ClusterQueues in the cohort tree of a ClusterQueue, including its own.

@@ -16,7 +16,7 @@ from kschedctl.api.times import parse_microseconds
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.queueing.kueue.amounts import FlavorResource, format_amount, subtract_amounts
-from kschedctl.queueing.kueue.cluster_queues import CachedQueue, QueueCache, ReferencedObjects, build_cache
+from kschedctl.queueing.kueue.cluster_queues import CachedQueue, QueueCache, ReferencedObjects, build_empty_queue_cache
 from kschedctl.queueing.kueue.fair_preemption import DEFAULT_STRATEGIES, FINAL_SHARE, INITIAL_SHARE
 from kschedctl.queueing.kueue.fair_share import compute_share
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate, build_feature_gates
@@ -158,7 +158,7 @@ class KueueReplay:
             frozenset(topology.metadata.name for topology in cluster.topologies),
         )
         self._named_cohorts = frozenset(cohort.metadata.name for cohort in cluster.cohorts)
-        self.cache = build_cache(cluster.cluster_queues, cluster.cohorts, inventory, gates)
+        self.cache = build_empty_queue_cache(cluster.cluster_queues, cluster.cohorts, inventory, gates)
         limit_ranges = _group_by_namespace(cluster.limit_ranges)
         store = WorkloadStore(_read_workloads(cluster, limit_ranges), keeps_former_admission)
         self.queues = Queues(
@@ -209,14 +209,14 @@ class KueueReplay:
                 break
             reports.append(report)
 
-        active = self._list_active()
+        active = self._list_active_workloads()
         final = KueueFinal(
             workloads=self._render_workloads(),
             cluster_queues={name: self._render_queue(queue) for name, queue in sorted(self.cache.queues.items())},
             cohort_shares=self._render_cohort_shares(),
             heap=active,
-            inadmissible=self._list_inadmissible(),
-            more_heads=any(self.cache.is_active(name) for name in active),
+            inadmissible=self._list_inadmissible_workloads(),
+            more_heads=any(self.cache.is_queue_active(name) for name in active),
         )
         return KueueAdmissionReport(start, reports, final, self.cache.problems)
 
@@ -231,7 +231,7 @@ class KueueReplay:
             return None
 
         # Queues and states are reported as the scheduler leaves them, before the controllers change them
-        active, inadmissible = self._list_active(), self._list_inadmissible()
+        active, inadmissible = self._list_active_workloads(), self._list_inadmissible_workloads()
         states = self._render_workloads()
         changed_states = {key: state for key, state in states.items() if states_before.get(key) != state}
 
@@ -239,7 +239,7 @@ class KueueReplay:
         return KueueCycle(
             cycle=number,
             order=result.order,
-            requeued=_render_requeued(result),
+            requeued=_render_requeued_workloads(result),
             workloads=changed_states,
             events=_render_events(result.events),
             controller_events=_render_events(controller_events),
@@ -247,11 +247,11 @@ class KueueReplay:
             inadmissible=inadmissible,
         )
 
-    def _list_active(self) -> dict[str, list[str]]:
+    def _list_active_workloads(self) -> dict[str, list[str]]:
         """Return the sorted keys of the active Workloads by ClusterQueue, without empty queues."""
         return {name: sorted(queue.active) for name, queue in sorted(self.queues.pending.items()) if queue.active}
 
-    def _list_inadmissible(self) -> dict[str, list[str]]:
+    def _list_inadmissible_workloads(self) -> dict[str, list[str]]:
         """Return the sorted keys of the inadmissible Workloads by ClusterQueue, without empty queues."""
         pending = sorted(self.queues.pending.items())
         return {name: sorted(queue.inadmissible) for name, queue in pending if queue.inadmissible}
@@ -340,11 +340,13 @@ class _Topologies:
         for queue in cache.queues.values():
             for info in queue.workloads.values():
                 for flavor, domains in info.compute_usage(self._gates).topology.items():
-                    for snapshot in self._list_overlapping(snapshots, flavor):
+                    for snapshot in self._list_overlapping_topologies(snapshots, flavor):
                         snapshot.change_usage(domains, 1)
         return snapshots
 
-    def _list_overlapping(self, snapshots: Mapping[str, TopologySnapshot], flavor: str) -> list[TopologySnapshot]:
+    def _list_overlapping_topologies(
+        self, snapshots: Mapping[str, TopologySnapshot], flavor: str
+    ) -> list[TopologySnapshot]:
         """Return the topologies in which the pods of a flavor take room, or none if the flavor has no topology.
 
         Usually it is only the topology of the flavor. With the gate TASHandleOverlappingFlavors it is every topology
@@ -410,7 +412,7 @@ def _find_priority(workload: KueueWorkload, priorities: Mapping[str, int]) -> in
     return priorities.get(spec.priority_class_name, 0)
 
 
-def _render_requeued(result: CycleResult) -> dict[str, dict[str, Any]]:
+def _render_requeued_workloads(result: CycleResult) -> dict[str, dict[str, Any]]:
     """Return the reason, result and status of each Workload that was requeued as JSON values, by namespace and name."""
     return {
         key: {"reason": entry.reason.value, "added": entry.added, "status": entry.status.value}

@@ -42,7 +42,7 @@ from kschedctl.queueing.kueue.workloads import (
     mark_evicted,
     release_quota,
     reserve_quota,
-    sync_admitted,
+    sync_admitted_condition,
 )
 
 NORMAL, WARNING = "Normal", "Warning"
@@ -151,13 +151,13 @@ class _Entry:
         """Return the Workload."""
         return self.info.workload
 
-    def record(self, outcome: _AssignmentOutcome) -> None:
+    def record_assignment(self, outcome: _AssignmentOutcome) -> None:
         """Record an assignment and its targets, its message, and the progress in the search for flavors."""
         self.assignment, self.targets = outcome
         self.message = outcome.assignment.message
         self.info.last_assignment = outcome.assignment.progress
 
-    def reject(self, rejection: _Rejection) -> None:
+    def record_rejection(self, rejection: _Rejection) -> None:
         """Record the message and the reasons why the Workload may not be admitted at all."""
         self.message = rejection.message
         self.quota_reason = rejection.quota_reason.value
@@ -184,7 +184,7 @@ class AdmissionScheduler:
 
         ``topologies`` are snapshots of the flavors' topologies that contain the usage of Workloads.
         """
-        heads = self._pop_heads()
+        heads = self._pop_queue_heads()
         if not heads:
             return None
         self._cycle += 1
@@ -203,14 +203,14 @@ class AdmissionScheduler:
                 self._requeue_entry(entry)
         return self._result
 
-    def _pop_heads(self) -> list[_Head]:
+    def _pop_queue_heads(self) -> list[_Head]:
         """Remove the next Workload from each active queue, and return these Workloads, sorted by the queues' names."""
         heads = []
         for name in sorted(self._queues.pending):
-            if not self._queues.cache.is_active(name):
+            if not self._queues.cache.is_queue_active(name):
                 continue
             queue = self._queues.pending[name]
-            info = queue.pop_next()
+            info = queue.pop_next_workload()
             if info is not None:
                 heads.append(_Head(replace(info, cluster_queue=name), queue.is_preemptor(info.workload.key)))
         return heads
@@ -229,11 +229,11 @@ class AdmissionScheduler:
             entry = _Entry(info, queue, is_preemptor)
             rejection = self._find_rejection(info, queue)
             if rejection is not None:
-                entry.reject(rejection)
+                entry.record_rejection(rejection)
                 rejected.append(entry)
                 continue
             assert queue is not None
-            entry.record(self._find_assignment(info, queue))
+            entry.record_assignment(self._find_assignment(info, queue))
             nominated.append(entry)
         return nominated, rejected
 
@@ -300,7 +300,7 @@ class AdmissionScheduler:
         outcome = self._find_fitting_outcome(assigner, full)
         if outcome is not None:
             return outcome
-        if Gate.PARTIAL_ADMISSION in self._gates and assigner.info.can_be_partial:
+        if Gate.PARTIAL_ADMISSION in self._gates and assigner.info.can_be_admitted_partially:
             partial = self._find_partial_assignment(assigner)
             if partial is not None:
                 return partial
@@ -311,12 +311,12 @@ class AdmissionScheduler:
         if assignment.mode == AssignmentMode.FIT:
             return _AssignmentOutcome(assignment, [])
         if assignment.mode == AssignmentMode.PREEMPT:
-            targets = self._find_targets(assigner, assignment)
+            targets = self._find_preemption_targets(assigner, assignment)
             if targets:
                 return _AssignmentOutcome(assignment, targets)
         return None
 
-    def _find_targets(self, assigner: FlavorAssigner, assignment: Assignment) -> list[Target]:
+    def _find_preemption_targets(self, assigner: FlavorAssigner, assignment: Assignment) -> list[Target]:
         """Return the Workloads to preempt for an assignment, or an empty list if preemption would not help."""
         placements = {}
         if Gate.TOPOLOGY_AWARE_SCHEDULING in self._gates:
@@ -400,7 +400,7 @@ class AdmissionScheduler:
             get_queue_time(entry.workload, self._gates),
         )
 
-    def is_before(self, a: _Entry, b: _Entry) -> bool:
+    def is_entry_before(self, a: _Entry, b: _Entry) -> bool:
         """Return whether entry ``a`` goes before ``b`` by its priority and, if that is equal, by its age.
 
         Priority only counts if the gate PrioritySortingWithinCohort is on.
@@ -433,7 +433,7 @@ class AdmissionScheduler:
         """
         queue = entry.queue
         assert queue is not None
-        usage, has_fit = self._update_assignment(entry, queue, preempted)
+        usage, has_fit = self._update_assignment_if_needed(entry, queue, preempted)
         assignment = entry.assignment
         assert assignment is not None
         mode = assignment.mode
@@ -483,7 +483,7 @@ class AdmissionScheduler:
         if Gate.FLAVOR_FUNGIBILITY_PRESERVE_SCAN_PROGRESS not in self._gates:
             entry.info.last_assignment = None
 
-    def _update_assignment(
+    def _update_assignment_if_needed(
         self, entry: _Entry, queue: QueueSnapshot, preempted: Mapping[str, WorkloadInfo]
     ) -> tuple[WorkloadUsage, bool]:
         """Assign flavors again if entries before this one took its targets or its room in the topology.
@@ -498,23 +498,23 @@ class AdmissionScheduler:
         if entry.assignment.mode <= AssignmentMode.PREEMPT and not entry.targets and not usage.topology:
             return usage, False
 
-        fit = self._check_fit(queue, usage, preempted, entry.targets)
+        fit = self._check_usage_fit(queue, usage, preempted, entry.targets)
         lacks_topology_only = fit.fits_quota and not fit.fits_topology
         has_overlap = any(target.info.workload.key in preempted for target in entry.targets)
         if has_overlap and Gate.RECOMPUTE_UPON_TARGETS_OVERLAP in self._gates:
             victims = list(preempted.values())
-            self._assign_again(entry, queue, victims)
+            self._assign_flavors_again(entry, queue, victims)
             if entry.assignment is not None and entry.assignment.mode == AssignmentMode.FIT:
                 entry.assignment.set_mode(AssignmentMode.DEFERRED_FIT)
         elif lacks_topology_only and Gate.TAS_RECOMPUTE_ASSIGNMENT in self._gates:
-            self._assign_again(entry, queue, ())
+            self._assign_flavors_again(entry, queue, ())
         else:
             return usage, all(fit)
 
         usage = self.compute_usage(entry)
-        return usage, all(self._check_fit(queue, usage, preempted, entry.targets))
+        return usage, all(self._check_usage_fit(queue, usage, preempted, entry.targets))
 
-    def _assign_again(self, entry: _Entry, queue: QueueSnapshot, victims: Sequence[WorkloadInfo]) -> None:
+    def _assign_flavors_again(self, entry: _Entry, queue: QueueSnapshot, victims: Sequence[WorkloadInfo]) -> None:
         """Find an assignment with the same flavors as before, as if the victims of other entries were gone.
 
         The snapshot is restored afterwards.
@@ -528,13 +528,13 @@ class AdmissionScheduler:
             for pod_set in entry.assignment.pod_sets
         }
 
-        entry.record(self._find_assignment(entry.info, queue))
+        entry.record_assignment(self._find_assignment(entry.info, queue))
 
         entry.info.nominated_flavors = None
         for victim in victims:
             self._snapshot.add_workload(victim)
 
-    def _check_fit(
+    def _check_usage_fit(
         self,
         queue: QueueSnapshot,
         usage: WorkloadUsage,
@@ -607,8 +607,8 @@ class AdmissionScheduler:
         """Reserve quota for an entry, and admit it if no admission checks are left to wait for. Upstream: admit."""
         admission = QuotaAdmission(queue.name, assignment.build_pod_set_admissions())
         workload = reserve_quota(entry.workload, admission, self._now)
-        if _has_all_checks(workload, queue):
-            workload = sync_admitted(workload, self._gates, self._now)
+        if _has_all_required_checks(workload, queue):
+            workload = sync_admitted_condition(workload, self._gates, self._now)
         entry.status = EntryStatus.ASSUMED
         self._queues.cache.update_workload(self._queues.get_workload_info(workload))
 
@@ -645,7 +645,7 @@ class AdmissionScheduler:
         self._result.events.setdefault(workload.key, []).append(event)
 
 
-def _has_all_checks(workload: WorkloadState, queue: QueueSnapshot) -> bool:
+def _has_all_required_checks(workload: WorkloadState, queue: QueueSnapshot) -> bool:
     """Return whether the Workload already has a state, which may be pending, for every admission check that it needs.
 
     Upstream: HasAllRequiredChecks.
@@ -744,11 +744,11 @@ class _Tournament:
         candidates += [self._entries[node.name] for node in cohort.queues if node.name in self._entries]
         best: _Entry | None = None
         for candidate in candidates:
-            if best is None or self._is_better(candidate, best, cohort.name):
+            if best is None or self._is_better_entry(candidate, best, cohort.name):
                 best = candidate
         return best
 
-    def _is_better(self, a: _Entry, b: _Entry, cohort: str) -> bool:
+    def _is_better_entry(self, a: _Entry, b: _Entry, cohort: str) -> bool:
         """Return whether entry ``a`` wins against ``b`` in the cohort with this name.
 
         Depending on feature gates, waiting for preemptions and not borrowing count first. Then the smaller share wins,
@@ -765,4 +765,4 @@ class _Tournament:
                 return not borrows_a
         if share_a.sort_key != share_b.sort_key:
             return share_a.sort_key < share_b.sort_key
-        return self._scheduler.is_before(a, b)
+        return self._scheduler.is_entry_before(a, b)

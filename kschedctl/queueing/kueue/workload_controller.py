@@ -23,7 +23,7 @@ from kschedctl.queueing.kueue.workloads import (
     WorkloadState,
     mark_evicted,
     release_quota,
-    sync_admitted,
+    sync_admitted_condition,
 )
 
 _SECOND = 10**6
@@ -91,7 +91,7 @@ class WorkloadController:
             changed = False
 
             # A sorted list is a heap, and the set says which keys are in it
-            heap = sorted(self._take_changed())
+            heap = sorted(self._take_changed_keys())
             keys_in_heap = set(heap)
             postponed: set[str] = set()
             while heap:
@@ -108,7 +108,7 @@ class WorkloadController:
                 changed = changed or self._store.workloads[key] != before
 
                 # Schedule the Workloads that changed meanwhile
-                for changed_key in self._take_changed() - keys_in_heap:
+                for changed_key in self._take_changed_keys() - keys_in_heap:
                     if changed_key > key:
                         keys_in_heap.add(changed_key)
                         heappush(heap, changed_key)
@@ -118,7 +118,7 @@ class WorkloadController:
             self._queues.retry_after_releases()
         return self.events
 
-    def _take_changed(self) -> set[str]:
+    def _take_changed_keys(self) -> set[str]:
         """Return the keys of the Workloads to process, and clear the records of their changes.
 
         These are Workloads that changed, and Workloads whose reason for not having quota may have changed.
@@ -133,7 +133,9 @@ class WorkloadController:
     def _depends_on_failures(self, key: str) -> bool:
         """Return whether a Workload lacks quota for a reason that the failure of an equivalent one may replace."""
         workload = self._store.workloads[key]
-        return not workload.has_quota and self._may_be_bypassed(workload.conditions.get(ConditionType.QUOTA_RESERVED))
+        return not workload.has_quota and self._may_be_replaced_by_failure(
+            workload.conditions.get(ConditionType.QUOTA_RESERVED)
+        )
 
     def _update_queues(self, key: str) -> None:
         """Update the queues and the used quota if a Workload changed since the last call. Upstream: Update."""
@@ -201,13 +203,13 @@ class WorkloadController:
             self._evict_deactivated(workload)
             return
         local_queue = self._queues.find_local_queue(workload)
-        if self._end_queue_stop(workload, local_queue):
+        if self._requeue_after_queue_restart(workload, local_queue):
             return
 
         # Admission checks, conditions and evictions
         name, exists = self._queues.find_cluster_queue_name(workload)
         cluster_queue = self._cluster_queues[name] if exists else None
-        if cluster_queue is not None and self._sync_checks(workload, name):
+        if cluster_queue is not None and self._sync_admission_checks(workload, name):
             return
         if not workload.is_admitted:
             workload = self._sync_conditions(workload, local_queue, name, cluster_queue)
@@ -247,7 +249,7 @@ class WorkloadController:
         if workload.admission is not None:
             self._record_event(workload, NORMAL, f"EvictedDueTo{reason}", message)
 
-    def _end_queue_stop(self, workload: WorkloadState, local_queue: LocalQueue | None) -> bool:
+    def _requeue_after_queue_restart(self, workload: WorkloadState, local_queue: LocalQueue | None) -> bool:
         """Set the condition Requeued of a Workload if the queue whose stop evicted it is running again.
 
         Return whether the Workload changed.
@@ -268,7 +270,7 @@ class WorkloadController:
         self._store.patch_status(workload.with_condition(ConditionType.REQUEUED, condition))
         return True
 
-    def _sync_checks(self, workload: WorkloadState, name: str) -> bool:
+    def _sync_admission_checks(self, workload: WorkloadState, name: str) -> bool:
         """Add a pending state for each admission check that a Workload needs, and remove checks that it does not need.
 
         ``name`` is the Workload's ClusterQueue. Without an admission, only the checks that apply to all flavors are
@@ -304,7 +306,7 @@ class WorkloadController:
             condition = self._explain_missing_quota(workload, local_queue, name, cluster_queue)
             if condition is not None:
                 updated = workload.with_condition(ConditionType.QUOTA_RESERVED, condition)
-        updated = sync_admitted(updated, self._gates, self._now)
+        updated = sync_admitted_condition(updated, self._gates, self._now)
         if updated == workload:
             return workload
         updated = self._store.patch_status(updated)
@@ -356,7 +358,7 @@ class WorkloadController:
             error = self._queues.find_admissibility_error(info, selector, is_adjusted=False)
             if error:
                 return _MISCONFIGURED, error
-        if cluster_queue is not None and self._may_be_bypassed(current):
+        if cluster_queue is not None and self._may_be_replaced_by_failure(current):
             failure = self._queues.pending[name].find_failed_shape_reason(workload.key)
             if failure is not None:
                 return failure, "Bypassed scheduling evaluation because an equivalent workload recently failed"
@@ -366,7 +368,7 @@ class WorkloadController:
             return "", ""
         return _PENDING_EVALUATION, "Workload is pending evaluation in the scheduling queue"
 
-    def _may_be_bypassed(self, current: WorkloadCondition | None) -> bool:
+    def _may_be_replaced_by_failure(self, current: WorkloadCondition | None) -> bool:
         """Return whether the failure of an equivalent Workload may replace the current condition QuotaReserved.
 
         ``current`` is None if the condition is not set. Upstream: shouldCheckEquivalenceHash.
@@ -390,7 +392,7 @@ class WorkloadController:
             return _SUSPENDED, f"LocalQueue {workload.queue_name} is inactive"
         if cluster_queue is None:
             return _MISCONFIGURED, f"ClusterQueue {name} doesn't exist"
-        if not self._queues.cache.is_active(name):
+        if not self._queues.cache.is_queue_active(name):
             return _SUSPENDED, f"ClusterQueue {name} is inactive"
         return None
 
@@ -402,7 +404,7 @@ class WorkloadController:
         An admitted Workload is only evicted if its queue is drained. A Workload that is not admitted loses its quota
         if its queue is stopped or does not exist.
         """
-        if self._evict_by_checks(workload):
+        if self._evict_by_admission_checks(workload):
             return
 
         local_policy = local_queue.spec.stop_policy if local_queue is not None else None
@@ -435,7 +437,7 @@ class WorkloadController:
             reason = _INADMISSIBLE
         self._store.patch_status(release_quota(workload, reason, message, self._gates, self._now))
 
-    def _evict_by_checks(self, workload: WorkloadState) -> bool:
+    def _evict_by_admission_checks(self, workload: WorkloadState) -> bool:
         """Deactivate a Workload with a rejected admission check, or evict it if a check has to be retried.
 
         Return whether the Workload changed. Upstream: reconcileCheckBasedEviction.
@@ -443,12 +445,12 @@ class WorkloadController:
         if workload.is_evicted or not workload.has_check_in(RETRY, REJECTED):
             return False
         if workload.has_check_in(REJECTED):
-            message = _describe_checks(workload, REJECTED)
+            message = _describe_admission_checks(workload, REJECTED)
             condition = WorkloadCondition(True, ADMISSION_CHECK, message, self._now)
             self._store.patch_status(workload.with_condition(ConditionType.DEACTIVATION_TARGET, condition))
             self._record_event(workload, WARNING, "AdmissionCheckRejected", f"Deactivated due to {message}")
             return True
-        self._evict_workload(workload, ADMISSION_CHECK, f"Evicted due to {_describe_checks(workload, RETRY)}")
+        self._evict_workload(workload, ADMISSION_CHECK, f"Evicted due to {_describe_admission_checks(workload, RETRY)}")
         return True
 
     def _record_event(self, workload: WorkloadState, kind: str, reason: str, message: str) -> None:
@@ -457,7 +459,7 @@ class WorkloadController:
         self.events.setdefault(workload.key, []).append(event)
 
 
-def _describe_checks(workload: WorkloadState, state: str) -> str:
+def _describe_admission_checks(workload: WorkloadState, state: str) -> str:
     """Describe the admission checks that are in a state, with their messages. Upstream: buildAdmissionChecksMessage."""
     descriptions = []
     for name, check in sorted(workload.checks.items()):

@@ -180,16 +180,6 @@ class WorkloadState:
         conditions, changed = set_condition(self.conditions, kind, condition)
         return replace(self, conditions=conditions) if changed else self
 
-    def with_fewer_pods(self, counts: Mapping[str, int]) -> WorkloadState:
-        """Return the Workload with other numbers of pods in the pod sets that ``counts`` names."""
-
-        def replace_counts(pod_sets: tuple[KueuePodSet, ...]) -> tuple[KueuePodSet, ...]:
-            return tuple(msgspec.structs.replace(p, count=counts.get(p.name, p.count)) for p in pod_sets)
-
-        return replace(
-            self, pod_sets=replace_counts(self.pod_sets), adjusted_pod_sets=replace_counts(self.adjusted_pod_sets)
-        )
-
 
 def read_workload(stored: KueueWorkload, adjusted: tuple[KueuePodSet, ...], priority: int) -> WorkloadState:
     """Read a Workload of the API. ``adjusted`` are its pod sets with overhead and default requests filled in.
@@ -248,7 +238,7 @@ def read_topology_placement(assignment: TopologyAssignment | None) -> TopologyPl
     return TopologyPlacement(assignment.levels, domains)
 
 
-def sync_admitted(workload: WorkloadState, gates: FeatureGates, now: int) -> WorkloadState:
+def sync_admitted_condition(workload: WorkloadState, gates: FeatureGates, now: int) -> WorkloadState:
     """Return the Workload with the condition Admitted that follows from its quota, admission checks and topology.
 
     If the condition is false, it names the first of the three that is missing. Upstream: SyncAdmittedCondition of
@@ -307,7 +297,7 @@ def release_quota(workload: WorkloadState, reason: str, message: str, gates: Fea
     workload = replace(workload, admission=None).with_condition(
         ConditionType.QUOTA_RESERVED, WorkloadCondition(False, reason, message, now)
     )
-    return sync_admitted(workload, gates, now)
+    return sync_admitted_condition(workload, gates, now)
 
 
 def mark_evicted(workload: WorkloadState, reason: str, message: str, now: int) -> WorkloadState:
@@ -428,7 +418,7 @@ class WorkloadInfo:
         return usage
 
     @property
-    def can_be_partial(self) -> bool:
+    def can_be_admitted_partially(self) -> bool:
         """Return whether fewer pods than requested may be admitted, since a pod set has a lower minCount."""
         return any(p.min_count is not None and p.count > p.min_count for p in self.workload.pod_sets)
 

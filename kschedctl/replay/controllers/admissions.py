@@ -152,8 +152,11 @@ class Admissions:
         """
         return next(iter(self.admit_all([workload], [change])), None)
 
-    def admit_more(self, owner: Owner, change: WorkloadChange) -> NotCreated | None:
-        """Admit more pods of a workload that is known only by its pods, and drop denied pods from ``change``."""
+    def admit_more_pods(self, owner: Owner, change: WorkloadChange) -> NotCreated | None:
+        """Admit more pods of a workload that is known only by its pods, and drop denied pods from ``change``.
+
+        Return a report with fixes, or None if all pods are admitted.
+        """
         example = next(iter(change.new), None)
         denied = self._admit_change(owner, None, change)
         if denied is None or example is None:
@@ -273,7 +276,7 @@ class Admissions:
             self._quotas.build_request("Pod", stored, create_request.namespace),
             quotas=self._list_replayable_quotas(create_request),
         )
-        return CreationAttempt(self._admit_up_to(create_request, count).denials, request)
+        return CreationAttempt(self._admit_identical_pods(create_request, count).denials, request)
 
     def _list_replayable_quotas(self, create_request: CreateRequest) -> list[ResourceQuota]:
         """Return the quotas of the request's namespace that can be replayed with the fields that the request has."""
@@ -292,7 +295,9 @@ class Admissions:
 
     def admit_pods_of(self, owner: Owner, workload: Struct | None, pods: Sequence[Pod], most: int) -> Admitted:
         """Admit up to ``most`` more pods of an owner. ``workload`` is None if the owner is known only by its pods."""
-        return self._admit_claims(workload, pods, self._admit_up_to(self._build_pod_request(owner, pods[0]), most))
+        return self._admit_claims(
+            workload, pods, self._admit_identical_pods(self._build_pod_request(owner, pods[0]), most)
+        )
 
     def copy(self) -> Admissions:
         """Return a copy with the current quotas, for another run."""
@@ -361,9 +366,9 @@ class Admissions:
         ]
 
     def replace_pods(self, old_pods: Iterable[Pod], new_pods: Iterable[Pod]) -> list[tuple[Pod, Sequence[str]]]:
-        """Release the old pods from quotas, and then admit the new ones, workload by workload.
+        """Release the old pods from quotas, and then admit the new pods, workload by workload.
 
-        Return the denied pods with the messages.
+        Return the denied pods, each with the possible messages.
         """
         self.release(list(old_pods))
         denied: list[tuple[Pod, Sequence[str]]] = []
@@ -371,7 +376,7 @@ class Admissions:
         for pod in new_pods:  # pods of one template share their containers
             groups.setdefault((find_owner(pod), id(pod.spec.containers)), []).append(pod)
         for (owner, _), pods in groups.items():
-            admitted, messages = self._admit_up_to(
+            admitted, messages = self._admit_identical_pods(
                 self._build_pod_request(owner, strip_admitted_fields(pods[0])), len(pods)
             )
             denied += [(pod, messages) for pod in pods[admitted:]]
@@ -391,7 +396,7 @@ class Admissions:
         """Return the cluster with the current quotas, or the same cluster if no quota was used."""
         return self._quotas.apply_to(cluster)
 
-    def _admit_up_to(self, create_request: CreateRequest, most: int) -> Admitted:
+    def _admit_identical_pods(self, create_request: CreateRequest, most: int) -> Admitted:
         """Admit up to ``most`` pods like the request, ignoring their claims, and charge them to their quotas.
 
         If LimitRanges in some order would deny the pod, a note says so.
@@ -465,7 +470,7 @@ class Admissions:
             version = KINDS[kind].versions[0] if kind in KINDS else CRON_JOB_VERSION
             manifest: JsonObject = {"apiVersion": version, "spec": {}}
             request = self._quotas.build_request(kind, manifest, owner.namespace, name)
-            messages = list(dict.fromkeys(self._iter_denials(request, skipped)))
+            messages = list(dict.fromkeys(self._iter_quota_denials(request, skipped)))
             if messages:
                 return messages
             self._quotas.charge(request, 1)
@@ -481,7 +486,7 @@ class Admissions:
             unknown_plugins.discard(NAMESPACE_LIFECYCLE)
         return unknown_plugins
 
-    def _iter_denials(self, request: AdmissionRequest, skipped: Collection[str]) -> Iterator[str]:
+    def _iter_quota_denials(self, request: AdmissionRequest, skipped: Collection[str]) -> Iterator[str]:
         """Yield the denial of each quota that may be checked first, or nothing if one order of quotas admits the
         request.
         """
@@ -510,7 +515,8 @@ class Admissions:
     ) -> list[Admission]:
         """Return all possible outcomes of admission for a request, without charging quotas.
 
-        Plugins that depend on something unknown are skipped. `quotas` overrides the current ones.
+        Several outcomes are possible because LimitRanges and quotas are applied in random order. Plugins that depend on
+        something unknown are skipped. `quotas` overrides the current quotas.
         """
         skipped = self._find_undecidable_plugins(create_request.namespace, written=create_request.in_full)
         if create_request.manifest["kind"] == "Pod":
@@ -695,7 +701,7 @@ def group_bare_pods(
 
 
 def _build_template_key(pod: Any, written: Mapping[Owner, JsonObject]) -> tuple[object, ...]:
-    """Build a key that is equal for bare pods that differ only in name."""
+    """Build a key that is equal for bare pods with the same namespace, spec, annotations and labels."""
     document = written.get(get_identity(pod), {})
     spec = document.get("spec") or pod.spec
     annotations = object_at(document, "metadata").get("annotations")

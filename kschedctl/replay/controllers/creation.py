@@ -50,7 +50,7 @@ def admit_pod(pod: Pod, cluster: Cluster) -> Pod:
     """Return the pod as the API server would create it. Raises InputError if its PriorityClass or RuntimeClass
     forbids it.
     """
-    (pod,) = PodDefaults(cluster).fill_in(f"Pod {pod.key}", [pod])
+    (pod,) = PodDefaults(cluster).fill_in_pods(f"Pod {pod.key}", [pod])
     return _apply_classes(pod, cluster)
 
 
@@ -126,7 +126,7 @@ def create_objects(cluster: Cluster, workloads: Iterable[Struct], *, include_den
 
         # Its pods
         try:
-            pods = defaults.fill_in(title, pods)
+            pods = defaults.fill_in_pods(title, pods)
             pods = [_apply_classes(pod, cluster) for pod in pods]
         except InputError as error:
             if not include_denied:
@@ -154,8 +154,17 @@ def _is_new_volume_object(volume_object: PersistentVolume | PersistentVolumeClai
 
 def _ensure_uid(pod: Pod) -> Pod:
     """Return the pod with a UID, so that its objects can refer to it."""
-    meta = pod.metadata
-    return pod if meta.uid else replace(pod, metadata=replace(meta, uid=f"{meta.namespace}/{meta.name}"))
+    return pod if pod.metadata.uid else replace(pod, metadata=replace(pod.metadata, uid=_build_uid(pod)))
+
+
+def _build_uid(pod: Pod) -> str:
+    """Return the UID of a created pod, which has a slash unlike the UIDs of the API server."""
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+def is_made_up(pod: Pod) -> bool:
+    """Return whether the replay created the pod, which does not exist in the cluster."""
+    return pod.metadata.uid == _build_uid(pod)
 
 
 # -- volumes ------------------------------------------------------------------------------------------------------

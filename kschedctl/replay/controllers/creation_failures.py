@@ -71,7 +71,7 @@ class CreationFailures:
         self._signs_by_owner = _find_creation_failure_signs(cluster)
         self._pod_counts = WorkloadPodCounts(cluster, self._signs_by_owner)
 
-    def report_current(self, namespace: str | None = None) -> tuple[NotCreated, ...]:
+    def report_current_failures(self, namespace: str | None = None) -> tuple[NotCreated, ...]:
         """Return reports on the workloads that lack pods now, in one namespace or in all."""
         top_owners = sorted(
             {self._pod_counts.find_top_owner(failed.owner) for failed in self._failed_creators if not failed.past}
@@ -92,9 +92,9 @@ class CreationFailures:
         if not failed_creators:
             return None
         current = [failed for failed in failed_creators if not failed.past]
-        return self._build_report(workload, current or failed_creators)
+        return self._build_workload_report(workload, current or failed_creators)
 
-    def _build_report(self, workload: Owner, failed: Sequence[_FailedCreator]) -> NotCreated:
+    def _build_workload_report(self, workload: Owner, failed: Sequence[_FailedCreator]) -> NotCreated:
         """Build the report on a workload from the objects that failed to create others."""
         counts = self._pod_counts.count_pods(workload)
         missing_counts = [self._pod_counts.count_pods(creator.owner).missing for creator in failed]
@@ -116,10 +116,10 @@ class CreationFailures:
     @cached_property
     def _failed_creators(self) -> list[_FailedCreator]:
         """The objects that could not create something, now or before."""
-        creators = (self._judge_failure(owner, signs) for owner, signs in self._signs_by_owner.items())
+        creators = (self._classify_failure(owner, signs) for owner, signs in self._signs_by_owner.items())
         return [creator for creator in creators if creator.failures]
 
-    def _judge_failure(self, owner: Owner, signs: _FailureSigns) -> _FailedCreator:
+    def _classify_failure(self, owner: Owner, signs: _FailureSigns) -> _FailedCreator:
         """Decide whether a failure is current or past.
 
         A failure is current if pods of the object are still missing and none was created since the failure.

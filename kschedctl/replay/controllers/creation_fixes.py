@@ -131,7 +131,7 @@ class MissingPods:
 
     @cached_property
     def _editable_owner(self) -> Owner:
-        """The workload whose template users write, which for a ReplicaSet is the Deployment behind it."""
+        """The workload whose template users edit. For a ReplicaSet, it is the object that controls the ReplicaSet."""
         owner = self.owner
         if owner.kind != "ReplicaSet":
             return owner

@@ -57,7 +57,7 @@ class PodDefaults:
         self._by_content: dict[tuple[str, bytes], Pod] = {}
         """Namespace and encoded spec parts -> filled pod, for bare pods that are alike."""
 
-    def fill_in(self, workload: str, pods: Iterable[Pod]) -> list[Pod]:
+    def fill_in_pods(self, workload: str, pods: Iterable[Pod]) -> list[Pod]:
         """Return the pods of a workload as admission changes them, and add notes about the changes to `self.notes`.
 
         Raises InputError if a plugin denies the pods.
@@ -67,7 +67,7 @@ class PodDefaults:
             pod_spec = pod.spec
             key = pod.metadata.namespace, id(pod_spec.containers), id(pod_spec.tolerations), id(pod_spec.node_selector)
             if key not in self._by_identity:
-                self._by_identity[key] = self._fill_in_cached(workload, pod)
+                self._by_identity[key] = self._fill_in_pod_with_cache(workload, pod)
             # Only the fields that admission changes are shared; names and affinity are the pod's own
             filled_spec = self._by_identity[key].spec
             merged_spec = replace(
@@ -81,7 +81,7 @@ class PodDefaults:
             filled.append(replace(pod, spec=merged_spec))
         return filled
 
-    def _fill_in_cached(self, workload: str, pod: Pod) -> Pod:
+    def _fill_in_pod_with_cache(self, workload: str, pod: Pod) -> Pod:
         """Return a pod with the changes of admission, which all pods with equal containers and tolerations share."""
         spec = pod.spec
         namespace = pod.metadata.namespace

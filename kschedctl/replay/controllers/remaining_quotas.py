@@ -83,7 +83,7 @@ def create_allowed_claims(cluster: Cluster, creation: Creation, pods: Mapping[st
         return cluster
     claims = _ClaimCreation(cluster, creation)
     for workload, workload_pods in pods.items():
-        workload_pods[:] = [claims.create_claims_of(pod, workload) for pod in workload_pods]
+        workload_pods[:] = [claims.create_pod_claims(pod, workload) for pod in workload_pods]
     creation.objects[KIND] = claims.created
     creation.notes += claims.notes.values()
     return claims.quotas.apply_to(cluster)
@@ -99,7 +99,7 @@ class _ClaimCreation:
         created_claims = (claim for claim in creation.objects[KIND] if isinstance(claim, ResourceClaim))
         self._claims_by_key = {(claim.metadata.namespace, claim.metadata.name): claim for claim in created_claims}
 
-    def create_claims_of(self, pod: Pod, workload: str) -> Pod:
+    def create_pod_claims(self, pod: Pod, workload: str) -> Pod:
         """Create the pod's claims, and return the pod with only the created claims in its status."""
         statuses = pod.status.resource_claim_statuses
         allowed = tuple(status for status in statuses if self._create_claim(status, pod.metadata.namespace, workload))
@@ -115,7 +115,7 @@ class _ClaimCreation:
         claim = self._claims_by_key.get((namespace, status.resource_claim_name or ""))
         if claim is None:
             return True
-        denial = self._charge_or_deny(claim)
+        denial = self._charge_claim_or_deny(claim)
         if denial:
             note = WorkloadNote(workload, f"pods wait for claims that are not created: {denial}")
             self.notes.setdefault(workload, note)
@@ -123,7 +123,7 @@ class _ClaimCreation:
         self.created.append(claim)
         return True
 
-    def _charge_or_deny(self, claim: ResourceClaim) -> str:
+    def _charge_claim_or_deny(self, claim: ResourceClaim) -> str:
         """Charge the claim to its quotas and return "", or return why the API server denies it."""
         obj = {"apiVersion": "resource.k8s.io/v1", "spec": msgspec.to_builtins(claim.spec)}
         request = self.quotas.build_request(KIND, obj, claim.metadata.namespace, claim.metadata.name)

@@ -109,11 +109,11 @@ class Rollout:
         """Take one step of the rollout: remove the old pods that may go now, and return the new pods created then."""
         match self.change.pace:
             case Pace.ROLLING:
-                return self._create_surge() or self._replace_within_limits()
+                return self._create_surge_pods() or self._replace_within_limits()
             case Pace.IN_PLACE:
                 return self._replace_in_place()
         self._remove_old_pods([*self.old])
-        return self._create_remaining()
+        return self._create_remaining_pods()
 
     def update(self, position: Position) -> None:
         """Update the rollout after a new or kept pod changed.
@@ -153,7 +153,7 @@ class Rollout:
         """Return whether the pod has no node."""
         return bool(self.simulation.view.node[position] < 0)
 
-    def _create_next(self, count: int) -> list[Position]:
+    def _create_next_pods(self, count: int) -> list[Position]:
         """Create up to ``count`` of the next pods, as admission allows, and return them. They wait for a node now."""
         count = max(count, 0)
         if self.creation is not None:
@@ -165,17 +165,17 @@ class Rollout:
         self.waiting |= dict.fromkeys(created)
         return created
 
-    def _create_remaining(self) -> list[Position]:
+    def _create_remaining_pods(self) -> list[Position]:
         """Create all remaining pods. If pods are created in order, create only the next one once no pod waits."""
         if self.change.ordered:
-            return [] if self.waiting else self._create_next(1)
-        return self._create_next(len(self.coming))
+            return [] if self.waiting else self._create_next_pods(1)
+        return self._create_next_pods(len(self.coming))
 
     # -- Deployments ---------------------------------------------------------------------------------------------
 
-    def _create_surge(self) -> list[Position]:
-        """Create as many pods as maxSurge allows."""
-        return self._create_next(self.change.desired + self.change.surge - self.present - len(self.old))
+    def _create_surge_pods(self) -> list[Position]:
+        """Create and return as many of the next pods as maxSurge allows."""
+        return self._create_next_pods(self.change.desired + self.change.surge - self.present - len(self.old))
 
     def _replace_within_limits(self) -> list[Position]:
         """Remove old pods within maxUnavailable, those without a node first, and then create new ones.
@@ -191,7 +191,7 @@ class Rollout:
             available = len(bound) + self.present - len(self.waiting)
             max_bound_removed = max(available - min_available, 0)
             self._remove_old_pods([*unbound[:max_removed], *bound[:max_bound_removed]])
-        return self._create_surge()
+        return self._create_surge_pods()
 
     # -- StatefulSets and DaemonSets -----------------------------------------------------------------------------
 
@@ -207,7 +207,7 @@ class Rollout:
         # Empty slots come first in `coming`
         if self.coming and self.coming[0] not in self.replaces:
             new_slot_count = sum(position not in self.replaces for position in self.coming)
-            return self._create_next(1 if self.change.ordered else new_slot_count)
+            return self._create_next_pods(1 if self.change.ordered else new_slot_count)
 
         self._remove_old_pods(self._done)
         self._done = []
@@ -219,7 +219,7 @@ class Rollout:
         count = max(limit, unbound_count)
         if not self.change.surge:
             self._remove_old_pods([self.replaces[new] for new in self.coming[:count] if new in self.replaces])
-        return self._create_next(count)
+        return self._create_next_pods(count)
 
     def _has_pod_without_node(self) -> bool:
         """Return whether a pod that is there to stay, or an old pod with a successor, has no node."""

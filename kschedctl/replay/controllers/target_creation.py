@@ -116,10 +116,12 @@ def create_targets(
         target = _add_group_members(target, creation)
         targets.append(target._replace(**_build_admission_fields(admissions, existing, workload)))
     notes = (*creation.notes, *admissions.notes)
-    return [_add_notes(target, notes, denied) for target in targets]
+    return [_add_workload_notes(target, notes, denied) for target in targets]
 
 
-def _add_notes(target: TargetPod, notes: Iterable[WorkloadNote], denied: Mapping[Owner, NotCreated]) -> TargetPod:
+def _add_workload_notes(
+    target: TargetPod, notes: Iterable[WorkloadNote], denied: Mapping[Owner, NotCreated]
+) -> TargetPod:
     """Return the target with notes about its workload and about denied objects in its namespace."""
     workload = format_title(target.workload) if target.workload is not None else ""
     texts = [target.note]
@@ -240,11 +242,11 @@ def _choose_target_pod(scheduler: Scheduler, workload: Struct, pods: Sequence[Po
     return TargetPod(
         scheduler,
         pods[0],
-        f"a pod of {format_title(workload)}, as its controller would create it{_explain_why_idle(workload)}",
+        f"a pod of {format_title(workload)}, as its controller would create it{_describe_why_idle(workload)}",
     )
 
 
-def _explain_why_idle(workload: Struct) -> str:
+def _describe_why_idle(workload: Struct) -> str:
     """Return a clause that says why the workload currently creates no pods, or an empty string."""
     spec = workload.spec  # type: ignore[attr-defined]
     if isinstance(workload, CronJob | Job) and spec.suspend:

@@ -254,7 +254,10 @@ def _get_creation_time(api_object: ApiObject) -> str:
 
 
 def _copy_as_bare_pod(pod: Pod) -> Pod:
-    """Return a copy of the pod with the same controller but without a node."""
+    """Return a new pending pod with the labels, annotations and controller of the pod, but without its node.
+
+    It has the name that its controller would generate.
+    """
     meta = pod.metadata
     owner = next(o.name for o in meta.owner_references if o.controller)
     new_metadata = PodMeta(

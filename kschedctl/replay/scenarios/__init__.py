@@ -50,12 +50,12 @@ class StepResult:
         """The cluster with all changes."""
         return change_pods(self.cluster, self.changed_pods)
 
-    def find_leaving(self, before: Cluster) -> list[Pod]:
+    def find_leaving_pods(self, before: Cluster) -> list[Pod]:
         """Return the pods that leave the cluster, because they are gone or recreated."""
         pairs = ((before.pod(*key), pod) for key, pod in self.changed_pods.items())
         return [old for old, new in pairs if old is not None and (new is None or _is_replacement(old, new))]
 
-    def find_arriving(self, before: Cluster) -> list[Pod]:
+    def find_arriving_pods(self, before: Cluster) -> list[Pod]:
         """Return the pods that controllers create, because they are new or recreated."""
         pairs = ((before.pod(*key), pod) for key, pod in self.changed_pods.items())
         return [new for old, new in pairs if new is not None and (old is None or _is_replacement(old, new))]
@@ -72,7 +72,7 @@ class StepResult:
 
 
 def _is_replacement(old: Pod, new: Pod) -> bool:
-    """Return whether the new pod replaces an old pod that had a node."""
+    """Return whether the new pod is the replacement of a pod that lost its node, rather than the same pod edited."""
     return bool(old.spec.node_name) and not new.spec.node_name
 
 
@@ -171,7 +171,7 @@ def read_files(scenario: Scenario, read: FileReader, where: str = "") -> dict[st
 
 
 def locate_step_error(error: KschedctlError, number: int, name: str, where: str = "") -> UsageError:
-    """Return the error, and those in its ``also``, with the number and name of the step and the scenario's file."""
+    """Return the error, and the errors in its ``also``, with the scenario's file and the step's number and name."""
     step = f"step {number} ({name})"
     usage_error = UsageError(str(error), where=f"{where}: {step}" if where else step)
     usage_error.also = tuple(locate_step_error(other, number, name, where) for other in error.also)

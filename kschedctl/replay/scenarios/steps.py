@@ -1,4 +1,7 @@
-"""Scenario steps about nodes and pods: cordon, taint, label, add, remove, fail, scale, and launch by Karpenter."""
+"""Scenario steps about nodes and pods: cordon, taint, label, add, remove, fail, scale, and launch by Karpenter.
+
+Every step has the same signature, although only some need ``read``, which reads the files that the step names.
+"""
 
 from __future__ import annotations
 
@@ -42,12 +45,12 @@ from kschedctl.text.counts import counted
 
 
 def cordon_nodes(part: parts.SomeNodes, cluster: Cluster, read: FileReader) -> StepResult:
-    """Cordon the nodes."""
+    """Cordon the nodes that the step names or selects. Raises UsageError if there are none."""
     return StepResult(node_edits.cordon(cluster, find_step_nodes(cluster, part)))
 
 
 def uncordon_nodes(part: parts.SomeNodes, cluster: Cluster, read: FileReader) -> StepResult:
-    """Uncordon the nodes."""
+    """Uncordon the nodes that the step names or selects. Raises UsageError if there are none."""
     return StepResult(node_edits.uncordon(cluster, find_step_nodes(cluster, part)))
 
 
@@ -90,11 +93,11 @@ def _tolerates_forever(pod: Pod, no_execute: Taint) -> bool:
 
 def add_nodes(part: parts.AddNodes, cluster: Cluster, read: FileReader) -> StepResult:
     """Add nodes from a template, or like an existing node and with pods of the same DaemonSets. Raises UsageError."""
-    model_node = _find_model(part, cluster)
-    names = _generate_names(part, model_node, cluster)
+    model_node = _find_model_node(part, cluster)
+    names = _generate_node_names(part, model_node, cluster)
     nodes = [_copy_node(model_node, name, part.labels) for name in names]
     if part.like:
-        edit = _add_like_existing(nodes, model_node.metadata.name, cluster)
+        edit = _add_nodes_like_existing(nodes, model_node.metadata.name, cluster)
     else:
         edit = StepResult(cluster.with_objects({"Node": nodes}))
         edit.notes.append("DaemonSet pods are not added, since it is unknown which would run on the new nodes")
@@ -103,7 +106,7 @@ def add_nodes(part: parts.AddNodes, cluster: Cluster, read: FileReader) -> StepR
     return edit
 
 
-def _generate_names(part: parts.AddNodes, model: Node, cluster: Cluster) -> list[str]:
+def _generate_node_names(part: parts.AddNodes, model: Node, cluster: Cluster) -> list[str]:
     """Return names for the new nodes. Raises UsageError if a name is taken."""
     prefix = part.name or model.metadata.name or "node"
     existing = {node.metadata.name for node in cluster.nodes}
@@ -114,7 +117,7 @@ def _generate_names(part: parts.AddNodes, model: Node, cluster: Cluster) -> list
     return names
 
 
-def _add_like_existing(nodes: Sequence[Node], model_name: str, cluster: Cluster) -> StepResult:
+def _add_nodes_like_existing(nodes: Sequence[Node], model_name: str, cluster: Cluster) -> StepResult:
     """Add the nodes with the volume limits and DaemonSet pods of the existing node."""
     names = [node.metadata.name for node in nodes]
     model_csi_nodes = [csi_node for csi_node in cluster.csi_nodes if csi_node.metadata.name == model_name]
@@ -128,7 +131,7 @@ def _add_like_existing(nodes: Sequence[Node], model_name: str, cluster: Cluster)
     return edit
 
 
-def _find_model(part: parts.AddNodes, cluster: Cluster) -> Node:
+def _find_model_node(part: parts.AddNodes, cluster: Cluster) -> Node:
     """Return the existing node or the template that the new nodes copy. Raises UsageError and InputError."""
     if bool(part.like) == bool(part.template):
         raise UsageError("exactly one of like and template is needed")
@@ -155,7 +158,7 @@ def _copy_daemon_pod(pod: Pod, source: str, node: str) -> Pod:
 
 
 def _repin_affinity(affinity: Affinity | None, source: str, node: str) -> Affinity | None:
-    """Return a DaemonSet pod's affinity, which requires the node ``source``, with ``node`` in place of it."""
+    """Return a DaemonSet pod's affinity, which requires the node ``source``, changed to require ``node``."""
     node_affinity = affinity.node_affinity if affinity else None
     required = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
     if affinity is None or node_affinity is None or required is None:
@@ -177,7 +180,7 @@ def _repin_term(term: NodeSelectorTerm, source: str, node: str) -> NodeSelectorT
 
 
 def remove_nodes(part: parts.SomeNodes, cluster: Cluster, read: FileReader) -> StepResult:
-    """Remove the nodes and displace their pods."""
+    """Remove the nodes that the step names or selects, and displace their pods. Raises UsageError if there are none."""
     return _remove_nodes(cluster, find_step_nodes(cluster, part))
 
 
@@ -273,7 +276,7 @@ def scale_workload(part: parts.ScaleWorkload, cluster: Cluster, read: FileReader
     """
     if part.kind in ("DaemonSet", "Pod"):
         raise UsageError(f"kind: a {part.kind} has no replicas")
-    pods = _find_pods(part, cluster)
+    pods = _find_existing_pods(part, cluster)
     edit = StepResult(cluster)
 
     # Remove pods that are too many.
@@ -284,7 +287,7 @@ def scale_workload(part: parts.ScaleWorkload, cluster: Cluster, read: FileReader
     # Add pods that are missing.
     model_pod, *_ = pods
     existing_names = {pod.metadata.name for pod in pods}
-    names = (_generate_name(part, number) for number in count())
+    names = (_build_additional_pod_name(part, number) for number in count())
     free_names = (name for name in names if name not in existing_names)
     for name in islice(free_names, max(part.replicas - len(pods), 0)):
         pod = _rename_pod(recreate_pod(model_pod), name)
@@ -294,7 +297,7 @@ def scale_workload(part: parts.ScaleWorkload, cluster: Cluster, read: FileReader
     return edit
 
 
-def _generate_name(part: parts.ScaleWorkload, number: int) -> str:
+def _build_additional_pod_name(part: parts.ScaleWorkload, number: int) -> str:
     """Return the name of the additional pod with this number."""
     return f"{part.name}-{number}" if part.kind == "StatefulSet" else f"{part.name}-more-{number}"
 
@@ -305,7 +308,7 @@ def _rename_pod(pod: Pod, name: str) -> Pod:
     return replace(pod, metadata=replace(meta, name=name, uid=f"{meta.namespace}/{name}"))
 
 
-def _find_pods(part: parts.NamedWorkload, cluster: Cluster) -> list[Pod]:
+def _find_existing_pods(part: parts.NamedWorkload, cluster: Cluster) -> list[Pod]:
     """Return the pods of a workload that are not being deleted. Raises UsageError if there are none."""
     if part.kind == "Pod":
         bare_pod = cluster.pod(part.namespace, part.name)
@@ -329,14 +332,17 @@ def set_priority_class(part: parts.SetPriorityClass, cluster: Cluster, read: Fil
             first_problem, *_ = problems
             raise UsageError(str(first_problem))
         cluster = cluster.with_objects({"PriorityClass": [new_class]})
-    class_ = find_priority_class(part.name, cluster.priority_classes)
-    if class_ is None:
+    priority_class = find_priority_class(part.name, cluster.priority_classes)
+    if priority_class is None:
         raise UsageError(f'PriorityClass "{part.name}" not found', hint="give a value to create it")
+
     edit = StepResult(cluster)
-    policy = class_.preemption_policy or "PreemptLowerPriority"
-    for pod in (pod for workload in part.workloads for pod in _find_pods(workload, cluster)):
-        spec = replace(pod.spec, priority_class_name=part.name, priority=class_.value, preemption_policy=policy)
-        edit.change_pod(pod, replace(pod, spec=spec))
+    policy = priority_class.preemption_policy or "PreemptLowerPriority"
+    priority = priority_class.value
+    for workload in part.workloads:
+        for pod in _find_existing_pods(workload, cluster):
+            spec = replace(pod.spec, priority_class_name=part.name, priority=priority, preemption_policy=policy)
+            edit.change_pod(pod, replace(pod, spec=spec))
     return edit
 
 

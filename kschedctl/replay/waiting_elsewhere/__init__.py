@@ -16,9 +16,9 @@ from kschedctl.replay.unknown import CREATION
 from kschedctl.replay.waiting_elsewhere.bypassing_pods import find_bypassing_pods
 from kschedctl.replay.waiting_elsewhere.suspended_jobs import KUEUE, find_suspended_jobs, has_queues
 from kschedctl.replay.waiting_elsewhere.uncreated_pods import (
-    find_coscheduling_groups,
-    find_native_groups,
     find_resources_without_pods,
+    find_waiting_coscheduling_groups,
+    find_waiting_native_groups,
 )
 from kschedctl.replay.waiting_elsewhere.volcano import find_jobs_without_group, find_waiting_pod_groups
 from kschedctl.reports.unknown import VERDICT, UnknownKind
@@ -27,8 +27,8 @@ from kschedctl.reports.waiting_elsewhere import WaitingElsewhere
 _FINDERS: tuple[Callable[[Cluster, str], Iterator[WaitingElsewhere]], ...] = (
     find_waiting_pod_groups,
     find_jobs_without_group,
-    find_coscheduling_groups,
-    find_native_groups,
+    find_waiting_coscheduling_groups,
+    find_waiting_native_groups,
 )
 
 
@@ -39,10 +39,12 @@ def find_waiting_elsewhere(
 
     ``now`` is the RFC 3339 time for ages, or empty.
     """
-    entries = list(_find_waiting_for_kueue(cluster, now))
+    entries = list(_iter_waiting_for_kueue(cluster, now))
     entries += (entry for finder in _FINDERS for entry in finder(cluster, now))
     reported = {workload for entry in entries for workload in entry.part_of}
     entries += find_bypassing_pods(cluster, now)
+
+    # Suspended Jobs and custom resources, unless an entry above already stands for them
     queued = {entry.resource for entry in entries if entry.decides == KUEUE}
     entries += find_suspended_jobs(cluster, reported | queued, now)
     reported |= {entry.resource for entry in entries}
@@ -50,7 +52,7 @@ def find_waiting_elsewhere(
     return tuple(entry for entry in entries if namespace in (None, get_namespace(entry)))
 
 
-def _find_waiting_for_kueue(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
+def _iter_waiting_for_kueue(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
     """Yield the Workloads of Kueue and the jobs that wait for it."""
     if cluster.kueue_workloads:
         from kschedctl.replay.waiting_elsewhere.kueue import find_waiting_workloads  # noqa: PLC0415 - few clusters
@@ -63,7 +65,7 @@ def _find_waiting_for_kueue(cluster: Cluster, now: str) -> Iterator[WaitingElsew
 
 
 def find_blockers(cluster: Cluster, workload: Owner, now: str = "") -> tuple[WaitingElsewhere, ...]:
-    """Return the objects that keep a workload from having pods: objects in queues, or the suspended workload itself."""
+    """Return the waiting objects that keep a workload from having pods: objects in queues, or the workload itself."""
     title = str(workload)
     waiting = find_waiting_elsewhere(cluster, workload.namespace, now)
     return tuple(entry for entry in waiting if title in (entry.resource, *entry.part_of))

@@ -22,15 +22,13 @@ def find_bypassing_pods(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere
 
     ``now`` is the RFC 3339 time for ages, or empty.
     """
-    waiting = _find_claims_without_node(cluster)
-    if not waiting:
+    waiting_claims = _find_claims_without_node(cluster)
+    if not waiting_claims:
         return
-    for pod in select_pods(
-        cluster, lambda pod: any(v.persistent_volume_claim or v.ephemeral for v in pod.spec.volumes)
-    ):
+    for pod in select_pods(cluster, _has_claims):
         if not pod.spec.node_name or pod.status.phase not in _STARTING:
             continue
-        claims = [waiting[key] for key in _iter_claim_keys(pod) if key in waiting]
+        claims = [waiting_claims[key] for key in _iter_claim_keys(pod) if key in waiting_claims]
         if claims:
             names = ", ".join(f"{claim.metadata.namespace}/{claim.metadata.name}" for claim in claims)
             verb = "waits" if len(claims) == 1 else "wait"
@@ -47,8 +45,13 @@ def find_bypassing_pods(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere
             )
 
 
+def _has_claims(pod: Pod) -> bool:
+    """Return whether the pod has volumes with claims."""
+    return any(volume.persistent_volume_claim or volume.ephemeral for volume in pod.spec.volumes)
+
+
 def _find_claims_without_node(cluster: Cluster) -> dict[tuple[str, str], PersistentVolumeClaim]:
-    """Return the unbound claims of WaitForFirstConsumer classes that have no selected node."""
+    """Return the unbound claims of WaitForFirstConsumer classes without a selected node, by namespace and name."""
     classes = {
         storage_class.metadata.name
         for storage_class in cluster.storage_classes

@@ -57,7 +57,7 @@ def build_entry(
 
 
 def find_controller_key(metadata: ObjectMeta) -> Owner | None:
-    """Return the object's controller, or its first owner if it has none, or None without owners."""
+    """Return the object's controller or, if it has none, its first owner. Return None for an object without owners."""
     reference = find_controller(metadata) or next(iter(metadata.owner_references), None)
     return Owner(reference.kind, metadata.namespace, reference.name) if reference else None
 

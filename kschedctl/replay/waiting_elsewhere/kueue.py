@@ -87,12 +87,13 @@ def find_waiting_workloads(cluster: Cluster, now: str) -> Iterator[WaitingElsewh
 
 
 def foresee_queues(cluster: Cluster, now: str) -> WaitingQueues:
-    """Replay Kueue if all that it needs was read.
+    """Replay Kueue, and return the queues with its outlook. If a kind that it needs was not read, there is no outlook.
 
-    Kinds of which merely the files do not have all objects do not prevent a replay.
+    Kinds that are merely incomplete in files do not prevent a replay: it assumes that there are no other objects, and
+    says so.
     """
     gaps = {kind: gap for kind in NEEDED_KINDS if (gap := cluster.gap(kind)) is not None}
-    unread = find_unread_kinds(cluster)
+    unread = find_kinds_preventing_replay(cluster)
     if unread:
         return WaitingQueues(cluster, None, f"{', '.join(unread)} were not read")
     assumptions = [_OPTIONAL_KINDS[kind] for kind in gaps if kind in _OPTIONAL_KINDS]
@@ -109,15 +110,17 @@ def foresee_queues(cluster: Cluster, now: str) -> WaitingQueues:
     return WaitingQueues(cluster, outlook, assumptions=assumptions)
 
 
-def find_unread_kinds(cluster: Cluster) -> list[str]:
-    """Return the kinds that prevent a replay of Kueue, since nothing is known about their objects."""
+def find_kinds_preventing_replay(cluster: Cluster) -> list[str]:
+    """Return the kinds that were not read at all, so that Kueue cannot be replayed."""
     gaps = ((kind, cluster.gap(kind)) for kind in NEEDED_KINDS)
     return [
-        kind for kind, gap in gaps if gap is not None and not (gap.is_not_given and _is_given_in_part(kind, cluster))
+        kind
+        for kind, gap in gaps
+        if gap is not None and not (gap.is_not_given and _may_assume_no_others(kind, cluster))
     ]
 
 
-def _is_given_in_part(kind: str, cluster: Cluster) -> bool:
+def _may_assume_no_others(kind: str, cluster: Cluster) -> bool:
     """Return whether the replay may assume that there are no other objects of the kind."""
     return kind in _OPTIONAL_KINDS or bool(getattr(cluster, _FIELD_BY_KIND[kind]))
 
@@ -128,8 +131,11 @@ def is_waiting(workload: KueueWorkload) -> bool:
     return not is_condition_true(conditions, FINISHED) and not is_condition_true(conditions, ADMITTED)
 
 
-def find_job(workload: KueueWorkload, cluster: Cluster) -> Owner | None:
-    """Return the object whose pods the Workload stands for, or None if it is unknown."""
+def find_workload_job(workload: KueueWorkload, cluster: Cluster) -> Owner | None:
+    """Return the object whose pods the Workload stands for: its owner, or a queued Job with its UID label or name.
+
+    Return None if that object is unknown.
+    """
     meta = workload.metadata
     owner = find_controller_key(meta)
     if owner is not None:
@@ -143,8 +149,8 @@ def find_job(workload: KueueWorkload, cluster: Cluster) -> Owner | None:
 
 def build_workload_report(workload: KueueWorkload, queues: WaitingQueues, now: str) -> WaitingElsewhere:
     """Build the report on a waiting Workload."""
-    headline, details, holders = find_reason(workload, queues)
-    job = find_job(workload, queues.cluster)
+    headline, details, holders = find_wait_reason(workload, queues)
+    job = find_workload_job(workload, queues.cluster)
     return build_entry(
         "Workload",
         workload.metadata,
@@ -160,7 +166,7 @@ def build_workload_report(workload: KueueWorkload, queues: WaitingQueues, now: s
     )
 
 
-def find_reason(workload: KueueWorkload, queues: WaitingQueues) -> WaitReason:
+def find_wait_reason(workload: KueueWorkload, queues: WaitingQueues) -> WaitReason:
     """Return the reason for which a Workload waits, with the first of these that applies.
 
     It is deactivated, waits for admission checks, names no existing LocalQueue, or waits in its ClusterQueue.
@@ -210,10 +216,16 @@ def _build_status_headline(workload: KueueWorkload) -> str:
 
 
 def _find_quota_reason(workload: KueueWorkload, queue: ClusterQueue, queues: WaitingQueues) -> WaitReason:
-    """Return which pod sets lack quota in the ClusterQueue, and who holds it. Raises QuantityError."""
+    """Return which pod sets lack quota in the ClusterQueue, and who holds it, or that there is enough quota.
+
+    Raises QuantityError.
+    """
     name = queue.metadata.name
-    by_workload = queues.find_reservations(queue)
-    shortages = list(_find_shortages(workload, queue, queues.find_quotas(queue)))
+    reservations = queues.find_reservations(queue)
+    shortages = list(_iter_shortages(workload, queue, queues.find_quotas(queue)))
+    if not shortages and queues.outlook is not None:
+        return WaitReason(_build_outlook_headline(queues.outlook.workloads.get(format_key(workload)), name))
+
     cohort = queue.spec.cohort_name or queue.spec.cohort
     details = []
     if cohort and queues.outlook is None:
@@ -221,13 +233,12 @@ def _find_quota_reason(workload: KueueWorkload, queue: ClusterQueue, queues: Wai
     elif cohort:
         details = [f"The free quota includes what cohort {cohort} can lend"]
     if not shortages:
-        if queues.outlook is not None:
-            return WaitReason(_build_outlook_headline(queues.outlook.workloads.get(format_key(workload)), name))
         details.append(f"What ClusterQueue {name} has free is enough by itself")
         return WaitReason(f"waits in ClusterQueue {name}: {_build_status_headline(workload)}", details)
+
     short_resources = {(flavor, shortage.resource) for shortage in shortages for flavor in shortage.flavors}
     headline = f"waits for quota in ClusterQueue {name}: {'; '.join(shortage.description for shortage in shortages)}"
-    return WaitReason(headline, details, list(_find_holders(by_workload, short_resources)))
+    return WaitReason(headline, details, list(_iter_quota_holders(reservations, short_resources)))
 
 
 def _build_outlook_headline(outlook: WorkloadOutlook | None, queue: str) -> str:
@@ -293,18 +304,20 @@ class WaitingQueues:
         return message.removeprefix("Can't admit new workloads: ").removesuffix(".")
 
     def find_quotas(self, queue: ClusterQueue) -> dict[FlavorResource, _Quota]:
-        """Return the free and total quota of a ClusterQueue, including what it can borrow if that is known. Raises
-        QuantityError.
+        """Return the free and total quota of a ClusterQueue by flavor and resource. Raises QuantityError.
+
+        If Kueue was replayed, the quota includes what the ClusterQueue can borrow.
         """
         quotas = self.outlook.quotas.get(queue.metadata.name) if self.outlook is not None else None
         if quotas is not None:
-            return {
-                (key.flavor, key.resource): _Quota(
-                    parse(format_amount(key.resource, quota.free)), parse(format_amount(key.resource, quota.capacity))
-                )
-                for key, quota in quotas.items()
-            }
-        free, total = _compute_free_quota(queue, self.find_reservations(queue)), _get_nominal_quota(queue)
+            replayed_quotas = {}
+            for key, quota in quotas.items():
+                free_amount = parse(format_amount(key.resource, quota.free))
+                total_amount = parse(format_amount(key.resource, quota.capacity))
+                replayed_quotas[key.flavor, key.resource] = _Quota(free_amount, total_amount)
+            return replayed_quotas
+        free = _compute_free_quota(queue, self.find_reservations(queue))
+        total = _get_nominal_quota(queue)
         return {key: _Quota(free[key], total[key]) for key in total}
 
     def find_reservations(self, queue: ClusterQueue) -> dict[str, dict[FlavorResource, Quantity]]:
@@ -332,11 +345,16 @@ class WaitingQueues:
         """The placements of the pods of Workloads that get quota."""
         if self.outlook is None:
             return {}
-        jobs = {format_key(workload): find_job(workload, self.cluster) for workload in self.cluster.kueue_workloads}
+        jobs = {
+            format_key(workload): find_workload_job(workload, self.cluster) for workload in self.cluster.kueue_workloads
+        }
         return place_admitted_pods(self.cluster, self.outlook, jobs)
 
     def describe_outlook(self, workload: KueueWorkload) -> Iterator[str]:
-        """Yield what the replay of Kueue predicts for a Workload without quota."""
+        """Yield sentences about what the replay of Kueue predicts for a Workload without quota.
+
+        If Kueue could not be replayed, the only sentence says why.
+        """
         key = format_key(workload)
         if self.outlook is None:
             yield f"Kueue was not replayed: {self._not_replayed}"
@@ -359,7 +377,7 @@ class WaitingQueues:
         yield from self.assumptions
 
     def _describe_placement(self, key: str) -> Iterator[str]:
-        """Yield whether the pods of an admitted Workload get nodes."""
+        """Yield a sentence that says whether the pods of an admitted Workload get nodes, if they were placed."""
         placement = self._placements.get(key)
         if placement is not None and placement.placed < placement.pods:
             yield (
@@ -372,11 +390,12 @@ class WaitingQueues:
 
 def describe_flavors(admission: QuotaAdmission) -> str:
     """Describe the flavors of an admission, for each pod set if they differ."""
-    by_pod_set = {p.name: ", ".join(sorted(set(p.flavors.values()))) for p in admission.pod_sets}
-    if len(set(by_pod_set.values())) == 1:
-        flavors = next(iter(by_pod_set.values()))
-        return f"flavor {flavors}" if "," not in flavors else f"flavors {flavors}"
-    return "flavors " + ", ".join(f"{flavors} ({name})" for name, flavors in by_pod_set.items())
+    flavors_by_pod_set = {pod_set.name: sorted(set(pod_set.flavors.values())) for pod_set in admission.pod_sets}
+    first_flavors = next(iter(flavors_by_pod_set.values()), [])
+    if flavors_by_pod_set and all(flavors == first_flavors for flavors in flavors_by_pod_set.values()):
+        noun = "flavors" if len(first_flavors) > 1 else "flavor"
+        return f"{noun} {', '.join(first_flavors)}"
+    return "flavors " + ", ".join(f"{', '.join(flavors)} ({name})" for name, flavors in flavors_by_pod_set.items())
 
 
 def parse_time(now: str) -> int:
@@ -397,9 +416,9 @@ def _sum_usage(workload: KueueWorkload) -> dict[FlavorResource, Quantity]:
 def _compute_free_quota(
     queue: ClusterQueue, reserved: Mapping[str, Mapping[FlavorResource, Quantity]]
 ) -> dict[FlavorResource, Quantity]:
-    """Return the nominal quota minus the reservations. Raises QuantityError.
+    """Return the nominal quota minus the reservations, by flavor and resource. Raises QuantityError.
 
-    The queue's status has the reservations, or else the Workloads are added up.
+    The reservations are read from the queue's status or, if it has none, summed over the Workloads (``reserved``).
     """
     used: dict[FlavorResource, Quantity] = {}
     for flavor in queue.status.flavors_reservation:
@@ -408,22 +427,15 @@ def _compute_free_quota(
         for usage in reserved.values():
             for key, amount in usage.items():
                 used[key] = used.get(key, NOTHING).add(amount)
-    return {
-        (flavor.name, resource.name): parse_amount(resource.nominal_quota).sub(
-            used.get((flavor.name, resource.name), NOTHING)
-        )
-        for group in queue.spec.resource_groups
-        for flavor in group.flavors
-        for resource in flavor.resources
-    }
+    return {key: nominal.sub(used.get(key, NOTHING)) for key, nominal in _get_nominal_quota(queue).items()}
 
 
-def _find_shortages(
+def _iter_shortages(
     workload: KueueWorkload, queue: ClusterQueue, quotas: dict[FlavorResource, _Quota]
 ) -> Iterator[_Shortage]:
     """Yield the resources of which no flavor has enough, for each pod set.
 
-    The requests that fit are subtracted from ``free``.
+    The requests of pod sets that fit are subtracted from ``quotas``.
     """
     covered = {resource for group in queue.spec.resource_groups for resource in group.covered_resources}
     for pod_set in workload.spec.pod_sets:
@@ -434,28 +446,33 @@ def _find_shortages(
             yield _Shortage(words, name, ())
         for group in queue.spec.resource_groups:
             group_requests = {name: amount for name, amount in requests.items() if name in group.covered_resources}
-            yield from _find_shortages_in_group(pod_set.name, group_requests, group, quotas)
+            yield from _iter_shortages_in_group(pod_set.name, group_requests, group, quotas)
 
 
-def _find_shortages_in_group(
+def _iter_shortages_in_group(
     pod_set: str, requests: Quantities, group: KueueResourceGroup, quotas: dict[FlavorResource, _Quota]
 ) -> Iterator[_Shortage]:
     """Take the requests from the first flavor that satisfies all of them, or yield the resources that are short."""
     flavors = [flavor.name for flavor in group.flavors]
     nothing = _Quota(NOTHING, NOTHING)
+
+    # A flavor for all requests
     for flavor in flavors:
         if all(amount <= quotas.get((flavor, name), nothing).free for name, amount in requests.items()):
             for name, amount in requests.items():
                 quota = quotas[flavor, name]
                 quotas[flavor, name] = quota._replace(free=quota.free.sub(amount))
             return
+
+    # The resources of which no flavor has enough
     for name, amount in requests.items():
-        by_flavor = {flavor: quotas.get((flavor, name), nothing) for flavor in flavors}
-        if any(amount <= quota.free for quota in by_flavor.values()) and len(requests) > 1:
+        quota_by_flavor = {flavor: quotas.get((flavor, name), nothing) for flavor in flavors}
+        some_flavor_has_enough = any(amount <= quota.free for quota in quota_by_flavor.values())
+        if some_flavor_has_enough and len(requests) > 1:  # then other resources of that flavor are short
             continue
         flavors_in_words = ", ".join(
             f"flavor {flavor} has {render_amount(quota.free)} of {render_amount(quota.total)} free"
-            for flavor, quota in by_flavor.items()
+            for flavor, quota in quota_by_flavor.items()
         )
         yield _Shortage(
             f"pod set {pod_set} needs {render_amount(amount)} {name}, {flavors_in_words}", name, tuple(flavors)
@@ -472,7 +489,7 @@ def _get_nominal_quota(queue: ClusterQueue) -> dict[FlavorResource, Quantity]:
     }
 
 
-def _find_holders(
+def _iter_quota_holders(
     reserved: Mapping[str, Mapping[FlavorResource, Quantity]], short_resources: set[FlavorResource]
 ) -> Iterator[str]:
     """Yield the Workloads that hold some of the short resources, with amounts and flavors."""
@@ -480,6 +497,7 @@ def _find_holders(
         held_amounts = {key: amount for key, amount in usage.items() if key in short_resources and amount > NOTHING}
         if held_amounts:
             amounts = ", ".join(
-                f"{render_amount(a)} {resource} of flavor {flavor}" for (flavor, resource), a in held_amounts.items()
+                f"{render_amount(amount)} {resource} of flavor {flavor}"
+                for (flavor, resource), amount in held_amounts.items()
             )
             yield f"{workload} holds {amounts}"

@@ -35,8 +35,8 @@ from kschedctl.replay.waiting_elsewhere.kueue import (
     WaitReason,
     build_workload_report,
     describe_flavors,
-    find_job,
-    find_reason,
+    find_wait_reason,
+    find_workload_job,
     foresee_queues,
     format_key,
     is_waiting,
@@ -105,33 +105,39 @@ def add_foreseen_flavors(pod: Pod, outlook: JobOutlook, cluster: Cluster) -> Pod
 def apply_outlook(outlook: JobOutlook, cluster: Cluster) -> Struct:
     """Return the manifest as Kueue changes it: started in its flavors if it is admitted, suspended or gated otherwise.
 
-    Of a workload whose pods are Workloads of their own, the admitted pods remain. A manifest about which nothing is
-    known stays unchanged.
+    If each pod of the workload is a Workload, the number of replicas becomes that of the admitted pods. A manifest
+    about which nothing is known stays unchanged.
     """
     job: Any = outlook.job
-    spec, report = job.spec, outlook.report
+    report = outlook.report
     if report.state is WaitingState.NOT_CHECKED or not (report.replayed or outlook.admitted):
         return outlook.job
-    if not outlook.admitted:
-        if isinstance(job, Job):
-            held_back: dict[str, Any] = {"suspend": True}
-        elif isinstance(job, Pod):
-            held_back = {"scheduling_gates": (*spec.scheduling_gates, _ADMISSION_GATE)}
-        else:
-            held_back = {"replicas": 0}
-        changed = replace(spec, **held_back)
-    elif isinstance(job, Pod):
-        changed = add_foreseen_flavors(job, outlook, cluster).spec
-    else:
-        pod = add_foreseen_flavors(Pod(spec=spec.template.spec), outlook, cluster)
-        started: dict[str, Any] = {"template": replace(spec.template, spec=pod.spec)}
-        if outlook.workload_count > 1:
-            started["replicas"] = len(outlook.admitted)
-        elif isinstance(job, Job):
-            started |= {"suspend": False, "parallelism": _count_admitted_pods(outlook)}
-        changed = replace(spec, **started)
-    manifest: Struct = replace(job, spec=changed)
+    spec = _build_admitted_spec(outlook, cluster) if outlook.admitted else _build_held_back_spec(job)
+    manifest: Struct = replace(job, spec=spec)
     return manifest
+
+
+def _build_held_back_spec(job: Any) -> Any:
+    """Return the spec of a job that Kueue does not admit: a Job is suspended, a pod gated, others have no replicas."""
+    if isinstance(job, Job):
+        return replace(job.spec, suspend=True)
+    if isinstance(job, Pod):
+        return replace(job.spec, scheduling_gates=(*job.spec.scheduling_gates, _ADMISSION_GATE))
+    return replace(job.spec, replicas=0)
+
+
+def _build_admitted_spec(outlook: JobOutlook, cluster: Cluster) -> Any:
+    """Return the spec of an admitted job, with the flavors in its pod template and the number of admitted pods."""
+    job: Any = outlook.job
+    if isinstance(job, Pod):
+        return add_foreseen_flavors(job, outlook, cluster).spec
+    template_pod = add_foreseen_flavors(Pod(spec=job.spec.template.spec), outlook, cluster)
+    template = replace(job.spec.template, spec=template_pod.spec)
+    if outlook.workload_count > 1:
+        return replace(job.spec, template=template, replicas=len(outlook.admitted))
+    if isinstance(job, Job):
+        return replace(job.spec, template=template, suspend=False, parallelism=_count_admitted_pods(outlook))
+    return replace(job.spec, template=template)
 
 
 def _count_admitted_pods(outlook: JobOutlook) -> int:
@@ -147,18 +153,21 @@ def find_jobs_without_workload(cluster: Cluster, now: str) -> Iterator[WaitingEl
 
 
 def foresee_stored_job(cluster: Cluster, owner: Owner, now: str) -> JobOutlook | None:
-    """Return what Kueue would do with a suspended job without a Workload, or None for any other object."""
+    """Return what Kueue would do with a suspended job that has no Workload. Return None for any other object."""
     return next((outlook for outlook in _foresee_suspended_jobs(cluster, now) if outlook.owner == owner), None)
 
 
 def _foresee_suspended_jobs(cluster: Cluster, now: str) -> list[JobOutlook]:
-    """Return what Kueue would do with the suspended jobs that are not among the owners of Workloads."""
+    """Return what Kueue would do with the suspended jobs that own no Workload, or [] if the cluster has no queues."""
     return foresee_jobs(cluster, _find_suspended_jobs(cluster), now) if has_queues(cluster) else []
 
 
 def _find_suspended_jobs(cluster: Cluster) -> dict[Owner, Struct]:
-    """Return the suspended jobs, and the custom resources that were not created yet, that have no Workload."""
-    owners = {find_job(workload, cluster) for workload in cluster.kueue_workloads}
+    """Return the suspended jobs and the custom resources that were not created yet, without those with a Workload.
+
+    Jobs that may have a Workload that was not read are left out, too.
+    """
+    owners = {find_workload_job(workload, cluster) for workload in cluster.kueue_workloads}
     jobs: dict[Owner, Struct] = {}
     for job in cluster.jobs:
         if job.spec.suspend and not has_ended(job):
@@ -168,10 +177,12 @@ def _find_suspended_jobs(cluster: Cluster) -> dict[Owner, Struct]:
             name = resource.resource_kind if isinstance(resource, CustomResource) else kind.kind
             if not resource.has_ended and (resource.suspended or not resource.metadata.uid):
                 jobs[Owner(name, resource.metadata.namespace, resource.metadata.name)] = resource
-    return {owner: job for owner, job in jobs.items() if owner not in owners and not _may_have_workload(job, cluster)}
+    return {
+        owner: job for owner, job in jobs.items() if owner not in owners and not _may_have_unread_workload(job, cluster)
+    }
 
 
-def _may_have_workload(job: Any, cluster: Cluster) -> bool:
+def _may_have_unread_workload(job: Any, cluster: Cluster) -> bool:
     """Return whether a job may have a Workload that was not read."""
     return bool(job.metadata.uid) and cluster.gap("KueueWorkload") is not None
 
@@ -179,8 +190,8 @@ def _may_have_workload(job: Any, cluster: Cluster) -> bool:
 def foresee_manifests(cluster: Cluster, manifests: Iterable[Struct], now: str = "") -> list[JobOutlook]:
     """Return what Kueue would do with the manifests that it manages, if they were all created now.
 
-    Manifests of objects that exist are left out, since these have a Workload, and suspended CronJobs. A cluster without
-    queues gives no outlook.
+    Objects that exist are left out, since they have a Workload, and so are suspended CronJobs. If the cluster has no
+    queues, [] is returned.
     """
     if not has_queues(cluster):
         return []
@@ -214,8 +225,8 @@ def forecast_queues(
 
     # Start the pods of Workloads that wait already
     reports: list[WaitingElsewhere] = []
-    owners = {format_key(workload): find_job(workload, cluster) for workload in cluster.kueue_workloads}
-    waiting = [w for w in cluster.kueue_workloads if is_waiting(w)] if include_waiting else []
+    owners = {format_key(workload): find_workload_job(workload, cluster) for workload in cluster.kueue_workloads}
+    waiting = list(filter(is_waiting, cluster.kueue_workloads)) if include_waiting else []
     if waiting:
         queues = replayed.queues or foresee_queues(cluster, now)
         outlooks = queues.outlook.workloads if queues.outlook is not None else {}
@@ -250,13 +261,13 @@ def _select_new_jobs(cluster: Cluster, manifests: Iterable[Struct]) -> dict[Owne
     new_jobs: dict[Owner, Struct] = {}
     for manifest in manifests:
         owner = get_identity(manifest)
-        if not _exists(owner, cluster) and not (isinstance(manifest, CronJob) and manifest.spec.suspend):
+        if not _does_object_exist(owner, cluster) and not (isinstance(manifest, CronJob) and manifest.spec.suspend):
             new_jobs[owner] = manifest
     return new_jobs
 
 
-def _exists(owner: Owner, cluster: Cluster) -> bool:
-    """Return whether the cluster has the object, or pods of it."""
+def _does_object_exist(owner: Owner, cluster: Cluster) -> bool:
+    """Return whether the cluster has the object, or pods that it controls."""
     if owner.kind == "Pod":
         return cluster.pod(owner.namespace, owner.name) is not None
     stored = cluster.in_namespace(FIELDS[owner.kind], owner.namespace) if owner.kind in FIELDS else ()
@@ -290,17 +301,22 @@ class _ReplayedJobs(NamedTuple):
 
 
 def _replay_jobs(cluster: Cluster, jobs: Mapping[Owner, Struct], now: str) -> _ReplayedJobs:
-    """Replay Kueue with the Workloads that it would make of the jobs."""
+    """Replay Kueue with the Workloads that it would make of the jobs.
+
+    If the Configuration of Kueue is malformed, jobs with a queue label get an outlook that says so.
+    """
     if not jobs:
         return _ReplayedJobs([])
     try:
         new_jobs = _NewJobs(cluster, jobs, now)
     except InputError as error:
-        unknown = NotIntegratedError(error.what)
-        labelled = {owner: queue for owner, job in jobs.items() if (queue := find_queue_label(job))}
-        return _ReplayedJobs(
-            [_build_problem_outlook(owner, jobs[owner], queue, unknown, now) for owner, queue in labelled.items()]
-        )
+        problem = NotIntegratedError(error.what)
+        outlooks = []
+        for owner, job in jobs.items():
+            queue = find_queue_label(job)
+            if queue:
+                outlooks.append(_build_problem_outlook(owner, job, queue, problem, now))
+        return _ReplayedJobs(outlooks)
     if not new_jobs.queues:
         return _ReplayedJobs([])
     queues = foresee_queues(cluster.with_objects({"KueueWorkload": new_jobs.list_workloads()}), now)
@@ -323,6 +339,9 @@ class _NewJobs:
         self.workloads: dict[Owner, tuple[KueueWorkload, ...]] = {}
         """The new Workloads of each job."""
         self._problems: dict[Owner, InputError] = {}
+        """Why a job gets no Workload."""
+
+        # Build the Workload of each job, and one for each group of pods
         groups: dict[tuple[str, str], dict[Owner, Pod]] = {}
         for owner in self.queues:
             job = jobs[owner]
@@ -388,12 +407,22 @@ def _get_conditions(job: Any) -> tuple[Condition, ...]:
 def _build_outlook(
     owner: Owner, job: Struct, workloads: Sequence[KueueWorkload], queues: WaitingQueues, now: str
 ) -> JobOutlook:
-    """Build the outlook of a job by what the replay did with its Workloads."""
+    """Build the outlook of a job from what the replay did with its Workloads.
+
+    The report shows the first Workload that waits or, if none does, the first one.
+    """
     foreseen = queues.outlook.workloads if queues.outlook is not None else {}
-    outlooks = {key: foreseen[key] for workload in workloads if (key := format_key(workload)) in foreseen}
-    admitted = tuple(outlook for outlook in outlooks.values() if outlook.admission is not None)
+    admitted_by_key: dict[str, WorkloadOutlook] = {}
+    waiting: list[KueueWorkload] = []
+    for workload in workloads:
+        key = format_key(workload)
+        outlook = foreseen.get(key)
+        if outlook is not None and outlook.admission is not None:
+            admitted_by_key[key] = outlook
+        else:
+            waiting.append(workload)
+    admitted = tuple(admitted_by_key.values())
     is_admitted = len(admitted) == len(workloads)
-    waiting = [w for w in workloads if (outlook := outlooks.get(format_key(w))) is None or outlook.admission is None]
     shown = next(iter(waiting or workloads), None)
     parts = "replicas" if owner.kind == "LeaderWorkerSet" else "pods"
     reason = _find_job_reason(shown, queues)
@@ -415,10 +444,10 @@ def _build_outlook(
 
 
 def _find_job_reason(shown: KueueWorkload | None, queues: WaitingQueues) -> WaitReason:
-    """Return what one Workload of a job waits for. None stands for a job without Workloads."""
+    """Return what the shown Workload of a job waits for. `shown` is None for a job without Workloads."""
     if shown is None:
         return WaitReason("has no pods, so Kueue admits it at once")
-    reason = find_reason(shown, queues)
+    reason = find_wait_reason(shown, queues)
     outlook = queues.outlook.workloads.get(format_key(shown)) if queues.outlook is not None else None
     if outlook is not None and outlook.admission is not None and outlook.victims:
         victims = counted(len(outlook.victims), "Workload")

@@ -39,42 +39,48 @@ class PodPlacement(NamedTuple):
 def place_admitted_pods(
     cluster: Cluster, outlook: Outlook, jobs: Mapping[str, Owner | None]
 ) -> dict[str, PodPlacement]:
-    """Place the pods of all Workloads that get quota, in that order, after their victims are gone.
+    """Place the pods of all Workloads in the order in which they get quota, after their victims are gone.
 
-    ``jobs`` are the objects that the Workloads stand for. Workloads after the first 20,000 pods are left out.
+    ``jobs`` maps the keys of Workloads to the objects that they stand for. Workloads after the first 20,000 pods are
+    left out.
     """
-    stored = {f"{w.metadata.namespace}/{w.metadata.name}": w for w in cluster.kueue_workloads}
+    stored = {
+        f"{workload.metadata.namespace}/{workload.metadata.name}": workload for workload in cluster.kueue_workloads
+    }
     flavors = {flavor.metadata.name: flavor for flavor in cluster.resource_flavors}
     pods: dict[str, list[Pod]] = {}
     total = 0
     for key in outlook.order:
-        total += sum(pod_set.count for pod_set in _list_admissions(outlook.workloads[key]))
+        total += sum(pod_set.count for pod_set in _list_pod_set_admissions(outlook.workloads[key]))
         if total > _MOST_PODS:
             break
-        pods[key] = list(_iter_pods(stored[key], outlook.workloads[key], flavors))
+        pods[key] = list(_iter_new_workload_pods(stored[key], outlook.workloads[key], flavors))
     if not pods:
         return {}
     leaving = find_victim_pods(cluster, [outlook.workloads[key] for key in pods], jobs)
-    return _schedule_pods(cluster, pods, leaving)
+    return _schedule_workload_pods(cluster, pods, leaving)
 
 
-def _list_admissions(outlook: WorkloadOutlook) -> tuple[PodSetAdmission, ...]:
-    """Return the flavors that each pod set gets."""
+def _list_pod_set_admissions(outlook: WorkloadOutlook) -> tuple[PodSetAdmission, ...]:
+    """Return the admission of each pod set, with its flavors, or () if the Workload is not admitted."""
     return () if outlook.admission is None else outlook.admission.pod_sets
 
 
-def _iter_pods(
+def _iter_new_workload_pods(
     workload: KueueWorkload, outlook: WorkloadOutlook, flavors: Mapping[str, ResourceFlavor]
 ) -> Iterable[Pod]:
-    """Yield the pods of a Workload with the node labels and tolerations of their flavors."""
+    """Yield new pods for a Workload, with the node labels and tolerations of their flavors.
+
+    Pods to which topology-aware scheduling assigned a host select it.
+    """
     templates = {pod_set.name: pod_set.template for pod_set in workload.spec.pod_sets}
     namespace = workload.metadata.namespace
-    for assigned in _list_admissions(outlook):
+    for assigned in _list_pod_set_admissions(outlook):
         template = templates.get(assigned.name, PodTemplateSpec())
         spec = add_flavors(template.spec, assigned, flavors)
         spec = replace(spec, scheduling_gates=())
         selector = spec.node_selector
-        hosts = _list_hosts(assigned)
+        hosts = _list_assigned_hosts(assigned)
         for index in range(assigned.count):
             name = f"{workload.metadata.name}-{assigned.name}-{index}"
             metadata = PodMeta(name=name, namespace=namespace, labels=template.metadata.labels)
@@ -108,15 +114,16 @@ def build_started_pods(
     references = workload.metadata.owner_references
     pods = (
         replace(pod, metadata=replace(pod.metadata, owner_references=references))
-        for pod in _iter_pods(workload, outlook, flavors)
+        for pod in _iter_new_workload_pods(workload, outlook, flavors)
     )
     return StartedPods(owner, tuple(map(default_pod, pods)))
 
 
 def find_workload_pods(cluster: Cluster, workload: KueueWorkload, job: Owner | None) -> list[Pod]:
-    """Return the pods of a Workload: those that own it, or those of its job."""
-    names = [reference.name for reference in workload.metadata.owner_references if reference.kind == "Pod"]
-    owners = [pod for name in names if (pod := cluster.pod(workload.metadata.namespace, name)) is not None]
+    """Return the existing pods of a Workload: the pods that own it or, if there are none, the pods of its job."""
+    owner_names = [reference.name for reference in workload.metadata.owner_references if reference.kind == "Pod"]
+    candidates = (cluster.pod(workload.metadata.namespace, name) for name in owner_names)
+    owners = [pod for pod in candidates if pod is not None]
     return owners if owners or job is None else find_pods(cluster, job)
 
 
@@ -127,8 +134,8 @@ def _is_gated(pod: Pod) -> bool:
 
 
 def _start_pod(pod: Pod, outlook: WorkloadOutlook, flavors: Mapping[str, ResourceFlavor]) -> Pod:
-    """Return a pod without the gates of Kueue, in the flavors of its pod set."""
-    admissions = _list_admissions(outlook)
+    """Return a pod without the gates of Kueue, with the node labels and tolerations of its pod set's flavors."""
+    admissions = _list_pod_set_admissions(outlook)
     role = compute_role_hash(pod.spec) if len(admissions) > 1 else ""
     assigned = next((admission for admission in admissions if admission.name == role), admissions[0])
     spec = add_flavors(pod.spec, assigned, flavors)
@@ -146,7 +153,7 @@ def add_flavors(spec: PodSpec, assigned: PodSetAdmission, flavors: Mapping[str, 
     return replace(spec, node_selector=selector, tolerations=tuple(tolerations))
 
 
-def _list_hosts(assigned: PodSetAdmission) -> list[str]:
+def _list_assigned_hosts(assigned: PodSetAdmission) -> list[str]:
     """Return the host of each pod if topology-aware scheduling assigned hosts, or an empty list."""
     topology = assigned.topology
     if topology is None or topology.levels[-1:] != (HOSTNAME,):
@@ -158,32 +165,37 @@ def find_victim_pods(
     cluster: Cluster, outlooks: Iterable[WorkloadOutlook], jobs: Mapping[str, Owner | None]
 ) -> set[tuple[str, str]]:
     """Return the namespace and name of each pod of the preempted Workloads."""
-    victims = {victim for outlook in outlooks for victim in outlook.victims}
-    if not victims:
+    preempted_workloads = {victim for outlook in outlooks for victim in outlook.victims}
+    if not preempted_workloads:
         return set()
-    return {
-        (pod.metadata.namespace, pod.metadata.name)
-        for workload in cluster.kueue_workloads
-        if (key := f"{workload.metadata.namespace}/{workload.metadata.name}") in victims
-        for pod in find_workload_pods(cluster, workload, jobs.get(key))
-    }
+    victim_pods = set()
+    for workload in cluster.kueue_workloads:
+        key = f"{workload.metadata.namespace}/{workload.metadata.name}"
+        if key in preempted_workloads:
+            for pod in find_workload_pods(cluster, workload, jobs.get(key)):
+                victim_pods.add((pod.metadata.namespace, pod.metadata.name))
+    return victim_pods
 
 
-def _schedule_pods(
+def _schedule_workload_pods(
     cluster: Cluster, pods: Mapping[str, list[Pod]], leaving: set[tuple[str, str]]
 ) -> dict[str, PodPlacement]:
-    """Schedule the pods in order, and count for each Workload how many get a node."""
+    """Schedule the pods in order, and count for each Workload how many get a node.
+
+    ``pods`` has the new pods by key of the Workload. The ``leaving`` pods are removed from the cluster before.
+    """
     if leaving:
         staying = [pod for pod in cluster.pods if (pod.metadata.namespace, pod.metadata.name) not in leaving]
         cluster = dataclasses.replace(cluster, pods=PodTable.from_pods(staying))
-    new = [default_pod(pod) for of_workload in pods.values() for pod in of_workload]
-    simulation = Simulation(Scheduler(cluster.with_objects({"Pod": new})))
-    position = simulation.view.pods.index
-    outcomes = simulation.schedule([position[pod.key] for pod in new])
-    by_position = {outcome.position: outcome for outcome in outcomes}
+    new_pods = [default_pod(pod) for workload_pods in pods.values() for pod in workload_pods]
+    simulation = Simulation(Scheduler(cluster.with_objects({"Pod": new_pods})))
+    index = simulation.view.pods.index
+    outcomes = simulation.schedule([index[pod.key] for pod in new_pods])
+    outcome_by_position = {outcome.position: outcome for outcome in outcomes}
+
     placements = {}
-    for key, of_workload in pods.items():
-        results = [by_position[position[pod.key]] for pod in of_workload]
+    for key, workload_pods in pods.items():
+        results = [outcome_by_position[index[pod.key]] for pod in workload_pods]
         unplaced = [outcome for outcome in results if outcome.row == NO_ROW]
         message = simulation.explain(unplaced[:1])[0].message if unplaced else ""
         placements[key] = PodPlacement(len(results) - len(unplaced), len(results), message)

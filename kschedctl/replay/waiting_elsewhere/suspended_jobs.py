@@ -49,7 +49,7 @@ def find_suspended_jobs(cluster: Cluster, reported: Collection[str], now: str) -
 
 
 def _explain_missing_workload(cluster: Cluster, queue: str) -> Iterator[str]:
-    """Yield a sentence if Workloads were not read, so that the reason of a queued Job is unknown."""
+    """Yield a sentence if the Job names a queue and Workloads were not read, so that its reason to wait is unknown."""
     gap = cluster.gap("KueueWorkload") if queue else None
     if gap is not None:
         yield f"Its Workload says what it waits for, but Workloads of {KUEUE} {gap.why}"

@@ -13,7 +13,7 @@ from kschedctl.api.kinds import KINDS, ReadFor
 from kschedctl.api.operator_resources import CustomResource, OperatorResource
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import Cluster
-from kschedctl.replay.waiting_elsewhere.entries import build_entry, find_condition, iter_pod_templates
+from kschedctl.replay.waiting_elsewhere.entries import build_entry, is_condition_true, iter_pod_templates
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
 from kschedctl.text.counts import agreeing, counted
 
@@ -28,34 +28,41 @@ def find_resources_without_pods(cluster: Cluster, now: str) -> Iterator[WaitingE
     for kind in _OPERATED:
         for resource in getattr(cluster, kind.field):
             name = resource.resource_kind if isinstance(resource, CustomResource) else kind.kind
-            report = _build_report(name, resource, pod_index, now)
+            report = _build_resource_report(name, resource, pod_index, now)
             if report is not None:
                 yield report
 
 
-def _build_report(kind: str, resource: OperatorResource, pod_index: _PodIndex, now: str) -> WaitingElsewhere | None:
-    """Build the report on one resource, or return None if all its pods exist or it wants none."""
+def _build_resource_report(
+    kind: str, resource: OperatorResource, pod_index: _PodIndex, now: str
+) -> WaitingElsewhere | None:
+    """Build the report on one resource, or return None if it wants no more pods.
+
+    A resource whose wanted number of pods is unknown is not reported if it has pods.
+    """
     if resource.has_ended or resource.expected_pods == 0:
         return None
     meta = resource.metadata
     existing = pod_index.count_pods(kind, resource)
-    missing = None if resource.expected_pods is None else resource.expected_pods - existing
-    if (missing is None and existing) or (missing is not None and missing <= 0):
+    if resource.expected_pods is None:
+        missing = None
+        wants_more = not existing
+    else:
+        missing = resource.expected_pods - existing
+        wants_more = missing > 0
+    if not wants_more:
         return None
+
     title = f"{kind}/{meta.name}"
     if resource.suspended:
-        headline, state = (
-            f"{title} is suspended: {_render_pod_count(missing)} once it is resumed",
-            WaitingState.SUSPENDED,
-        )
+        state = WaitingState.SUSPENDED
+        headline = f"{title} is suspended: {_render_pod_count(missing)} once it is resumed"
     else:
+        state = WaitingState.NOT_CHECKED
         existing_clause = f" ({existing:,} {agreeing(existing, 'exists', 'exist')})" if existing else ""
         headline = (
             f"{_render_pod_count(missing)} expected by {title}{existing_clause}; kschedctl cannot know their shape"
         )
-        state = WaitingState.NOT_CHECKED
-    phase = f"its status says {resource.phase}" if resource.phase else ""
-    message = f"its status says {resource.message}" if resource.message and not phase else resource.message
     return build_entry(
         kind,
         meta,
@@ -64,9 +71,16 @@ def _build_report(kind: str, resource: OperatorResource, pod_index: _PodIndex, n
         now=now,
         pods=missing,
         decides=f"the operator of {kind}",
-        details=filter(None, (": ".join(filter(None, (phase, message))),)),
-        conditions=[c for c in resource.conditions if c.message or c.status != "True"],
+        details=_iter_status_details(resource),
+        conditions=[condition for condition in resource.conditions if condition.message or condition.status != "True"],
     )
+
+
+def _iter_status_details(resource: OperatorResource) -> Iterator[str]:
+    """Yield a line with the phase and the message in the resource's status, if it has either."""
+    texts = [text for text in (resource.phase, resource.message) if text]
+    if texts:
+        yield f"its status says {': '.join(texts)}"
 
 
 def _render_pod_count(number: int | None) -> str:
@@ -82,7 +96,7 @@ class _PodIndex:
         self._namespaces: dict[str, list[tuple[frozenset[str], int]]] | None = None
 
     def count_pods(self, kind: str, resource: OperatorResource) -> int:
-        """Return how many pods have an owner or a label value that is the resource's name or UID."""
+        """Return how many pods belong to the resource: an owner or a label value is the resource's name or UID."""
         if self._namespaces is None:
             self._namespaces = _index_pods(self._pods)
         meta = resource.metadata
@@ -107,7 +121,7 @@ _NOT_STARTED = frozenset({"", "Pending", "PreScheduling", "Scheduling"})
 _SCHEDULED = ("PodGroupScheduled", "PodGroupInitiallyScheduled")
 
 
-def find_coscheduling_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
+def find_waiting_coscheduling_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
     """Yield the PodGroups of Coscheduling that have not started and have fewer pods than minMember."""
     if not cluster.coscheduling_pod_groups:
         return
@@ -132,7 +146,7 @@ def find_coscheduling_groups(cluster: Cluster, now: str) -> Iterator[WaitingElse
         )
 
 
-def find_native_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
+def find_waiting_native_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
     """Yield the PodGroups of Kubernetes that are not scheduled and have fewer pods than minCount."""
     if not cluster.pod_groups:
         return
@@ -143,8 +157,8 @@ def find_native_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]
     for group in cluster.pod_groups:
         meta, gang = group.metadata, group.spec.scheduling_policy.gang
         existing = members[meta.namespace, meta.name]
-        scheduled = [c for type_ in _SCHEDULED if (c := find_condition(group.status.conditions, type_))]
-        if any(condition.status == "True" for condition in scheduled) or gang is None or existing >= gang.min_count:
+        is_scheduled = any(is_condition_true(group.status.conditions, type_) for type_ in _SCHEDULED)
+        if is_scheduled or gang is None or existing >= gang.min_count:
             continue
         yield build_entry(
             "PodGroup",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from kschedctl.api.defaults import default_pod
 from kschedctl.api.gangs import GangKey, GangProject, find_gangs
@@ -38,13 +39,14 @@ _WAITING_JOB_PHASES = frozenset({"", "Pending"})
 
 
 def find_waiting_pod_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield the PodGroups that their Queue has not admitted, and admitted ones that have no pods."""
+    """Yield the PodGroups that their Queue has not admitted, and those that are Inqueue but have no pods yet."""
     queues = _Queues(cluster)
     for group in cluster.volcano_pod_groups:
         phase = group.status.phase
-        if phase in _ENDED_PHASES or (phase in _ADMITTED_PHASES and (phase != "Inqueue" or queues.find_pods(group))):
+        awaits_pods = phase == "Inqueue" and not queues.find_pods(group)
+        if phase in _ENDED_PHASES or (phase in _ADMITTED_PHASES and not awaits_pods):
             continue
-        headline, holders = _find_reason(group, queues)
+        headline, holders = _find_wait_reason(group, queues)
         job = find_job_key(group, cluster)
         yield build_entry(
             "PodGroup",
@@ -82,23 +84,25 @@ def find_job_key(group: VolcanoPodGroup, cluster: Cluster) -> Owner | None:
     owner = find_controller_key(group.metadata)
     if owner is not None:
         return owner
-    job = _find_job(group, cluster)
+    job = _find_job_by_name(group, cluster)
     return Owner("Job", job.metadata.namespace, job.metadata.name) if job else None
 
 
-def _find_job(group: VolcanoPodGroup, cluster: Cluster) -> VolcanoJob | None:
-    """Return the Job of a PodGroup that has no controller, or None."""
-    names = group.metadata.name, next((o.name for o in group.metadata.owner_references), "")
+def _find_job_by_name(group: VolcanoPodGroup, cluster: Cluster) -> VolcanoJob | None:
+    """Return the Job whose name the PodGroup or its first owner has, or None. The Job's UID may follow the name."""
+    group_name = group.metadata.name
+    owner_name = next((owner.name for owner in group.metadata.owner_references), "")
     jobs: Sequence[VolcanoJob] = cluster.in_namespace("volcano_jobs", group.metadata.namespace)
-    return next(
-        (job for job in jobs if job.metadata.name in names or names[0] == f"{job.metadata.name}-{job.metadata.uid}"),
-        None,
-    )
+    for job in jobs:
+        name, uid = job.metadata.name, job.metadata.uid
+        if name in (group_name, owner_name) or group_name == f"{name}-{uid}":
+            return job
+    return None
 
 
 def _count_pods(group: VolcanoPodGroup, cluster: Cluster) -> int:
     """Return how many pods the group's Job wants or, without a Job, minMember."""
-    job = _find_job(group, cluster)
+    job = _find_job_by_name(group, cluster)
     return sum(task.replicas for task in job.spec.tasks) if job else group.spec.min_member
 
 
@@ -117,7 +121,7 @@ class _Queues:
                 self._pods.setdefault(key, []).append(pod)
         self._too_large: dict[str, str] = {}
 
-    def find(self, name: str) -> VolcanoQueue | None:
+    def find_queue(self, name: str) -> VolcanoQueue | None:
         """Return the Queue of this name, or None."""
         return next((queue for queue in self.cluster.volcano_queues if queue.metadata.name == name), None)
 
@@ -132,8 +136,9 @@ class _Queues:
         return find_largest_allocatable(self.cluster)
 
     def explain_unplaceable(self, group: VolcanoPodGroup) -> str:
-        """Return a clause about a pod of the group that requests more than any node has, or an empty string. Raises
-        QuantityError.
+        """Return a clause about a pod of the group that requests more than any node has.
+
+        Return an empty string if there is none, or if nodes were not read. Raises QuantityError.
         """
         key = f"{group.metadata.namespace}/{group.metadata.name}"
         if key not in self._too_large:
@@ -154,21 +159,29 @@ class _Queues:
         return ""
 
 
-def _find_reason(group: VolcanoPodGroup, queues: _Queues) -> tuple[str, Sequence[str]]:
-    """Return what a PodGroup waits for, and the other PodGroups that hold it."""
+class _WaitReason(NamedTuple):
+    """What a PodGroup waits for."""
+
+    headline: str
+    holders: Sequence[str] = ()
+    """The other PodGroups that hold the short resources."""
+
+
+def _find_wait_reason(group: VolcanoPodGroup, queues: _Queues) -> _WaitReason:
+    """Return what a PodGroup waits for: its pods, a missing or closed Queue, or resources of its Queue."""
     if group.status.phase == "Inqueue":
-        return f"is let in by {VOLCANO}'s queue, but none of its pods exists yet", ()
+        return _WaitReason(f"is let in by {VOLCANO}'s queue, but none of its pods exists yet")
     name = group.spec.queue or DEFAULT_QUEUE
-    queue = queues.find(name)
+    queue = queues.find_queue(name)
     if queue is None:
         missing = ", which does not exist" if queues.cluster.gap("VolcanoQueue") is None else ""
-        return f"waits for {VOLCANO}'s queue {name}{missing}{_format_last_message(group)}", ()
+        return _WaitReason(f"waits for {VOLCANO}'s queue {name}{missing}{_format_last_message(group)}")
     if queue.status.state not in ("", "Open"):
-        return f"waits: {VOLCANO}'s queue {name} is {queue.status.state}", ()
+        return _WaitReason(f"waits: {VOLCANO}'s queue {name} is {queue.status.state}")
     try:
         return _find_quota_reason(group, queue, queues)
     except QuantityError:
-        return f"waits for {VOLCANO}'s queue {name}{_format_last_message(group)}", ()
+        return _WaitReason(f"waits for {VOLCANO}'s queue {name}{_format_last_message(group)}")
 
 
 def _format_last_message(group: VolcanoPodGroup) -> str:
@@ -177,9 +190,14 @@ def _format_last_message(group: VolcanoPodGroup) -> str:
     return f": {messages[-1]}" if messages else ""
 
 
-def _find_quota_reason(group: VolcanoPodGroup, queue: VolcanoQueue, queues: _Queues) -> tuple[str, Sequence[str]]:
-    """Return which resource of the Queue is short, and its holders. Raises QuantityError."""
+def _find_quota_reason(group: VolcanoPodGroup, queue: VolcanoQueue, queues: _Queues) -> _WaitReason:
+    """Return which resources of the Queue are short, and which PodGroups hold them. Raises QuantityError.
+
+    If no resource is short, the reason is the last message of the group's conditions.
+    """
     name, capability = queue.metadata.name, parse_amounts(queue.spec.capability)
+
+    # The resources of which the admitted PodGroups leave too little
     admitted = queues.admitted.get(name, [])
     held: Quantities = {}
     for other in admitted:
@@ -190,18 +208,21 @@ def _find_quota_reason(group: VolcanoPodGroup, queue: VolcanoQueue, queues: _Que
         if resource in capability and held.get(resource, NOTHING).add(amount) > capability[resource]
     }
     if not short_requests:
-        return f"waits for {VOLCANO}'s queue {name}{_format_last_message(group)}", ()
+        return _WaitReason(f"waits for {VOLCANO}'s queue {name}{_format_last_message(group)}")
+
     shortages = "; ".join(
         f"it needs {render_amount(amount)} {resource}, and {render_amount(held.get(resource, NOTHING))} of the queue's "
         f"{render_amount(capability[resource])} are held"
         for resource, amount in short_requests.items()
     )
-    holders = list(_find_holders(admitted, short_requests, queues))
+    holders = list(_iter_quota_holders(admitted, short_requests, queues))
     holder_clause = f" by {holders[0]}" if len(holders) == 1 else ""
-    return f"waits for {VOLCANO}'s queue {name}: {shortages}{holder_clause}", holders
+    return _WaitReason(f"waits for {VOLCANO}'s queue {name}: {shortages}{holder_clause}", holders)
 
 
-def _find_holders(groups: Sequence[VolcanoPodGroup], short_requests: Quantities, queues: _Queues) -> Iterator[str]:
+def _iter_quota_holders(
+    groups: Sequence[VolcanoPodGroup], short_requests: Quantities, queues: _Queues
+) -> Iterator[str]:
     """Yield the PodGroups that hold short resources, and whether their own pods fit on no node."""
     for group in groups:
         group_amounts = parse_amounts(group.spec.min_resources)

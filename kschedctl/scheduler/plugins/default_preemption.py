@@ -1,4 +1,4 @@
-"""DefaultPreemption plugin: makes room for a pod by preempting pods of lower priority."""
+"""DefaultPreemption plugin: finds a node where preempting pods of lower priority makes room for a pod."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class DefaultPreemptionArgs(PluginArgs, frozen=True):
     min_candidate_nodes_absolute: Int32 = 100
 
     def validate(self, gates: FeatureGates) -> Iterator[str]:
-        """Yield the validation errors of the arguments."""
+        """Yield an error for each number that is out of range, and two errors if both numbers are 0."""
         percentage, absolute = self.min_candidate_nodes_percentage, self.min_candidate_nodes_absolute
         if not 0 <= percentage <= 100:
             yield invalid("minCandidateNodesPercentage", percentage, "not in valid range [0, 100]")
@@ -95,17 +95,17 @@ class DefaultPreemption(PreemptionPlugin):
         self.args, self.topology_aware, self.workload_aware = args, topology_aware, workload_aware
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-        """Yield the deletion of pods in versions that register for it."""
+        """Yield the deletion of pods, if preemption is asynchronous and the version registers for the event."""
         if gates.enabled("SchedulerAsyncPreemption") and REGISTERS_POD_EVENTS.at(gates.release):
             yield ClusterEventWithHint(POD, ActionType.DELETE, self._is_schedulable_after_pod_deletion)
 
     def _is_schedulable_after_pod_deletion(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-        """Return False: only the plugins that rejected the pod decide whether it is retried."""
+        """Return False, because only the plugins that rejected the pod decide whether it is tried again."""
         return False
 
     @classmethod
     def make(cls, args: DefaultPreemptionArgs, gates: FeatureGates) -> Self:
-        """Build the plugin with the gates for groups of pods."""
+        """Build the plugin from its arguments and the feature gates that concern groups of pods."""
         return cls(
             args,
             topology_aware=gates.enabled("TopologyAwareWorkloadScheduling"),
@@ -113,7 +113,10 @@ class DefaultPreemption(PreemptionPlugin):
         )
 
     def format_success(self, cycle: Cycle, node: str, victims: int) -> str:
-        """Return the message of PostFilter for a pod that preempts on a node, empty in versions without a message."""
+        """Return PostFilter's message about a pod that preempts a number of victims on the node.
+
+        It is empty in versions without a message.
+        """
         message: PreemptionMessage = PREEMPTION_MESSAGE.at(cycle.framework.release)
         if message is PreemptionMessage.NONE:
             return ""
@@ -124,11 +127,13 @@ class DefaultPreemption(PreemptionPlugin):
         yield Dependency("PodDisruptionBudget", Effect.VICTIMS)
 
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
-        """Return success unless evictions for the pod or its group are in progress, which keep it out of the queue.
+        """Return success, or the reason that keeps the pod out of the queue while its victims are being evicted.
 
-        Such evictions are known only in a replay of the queue, never from a snapshot.
+        Victims of the pod's group count as well. Evictions in progress are known only in a replay of the queue, never
+        from a snapshot.
         """
-        if not view.preempting or get_preemptor_key(info.pod, self.workload_aware) not in view.preempting:
+        is_preempting = bool(view.preempting) and get_preemptor_key(info.pod, self.workload_aware) in view.preempting
+        if not is_preempting:
             return SUCCESS
         is_grouped = self.workload_aware and info.spec.scheduling_group is not None
         reason = GROUP_PREEMPTION_UNDER_WAY if is_grouped else PREEMPTION_UNDER_WAY
@@ -137,7 +142,8 @@ class DefaultPreemption(PreemptionPlugin):
     def find_ineligibility(self, cycle: Cycle) -> Ineligible | None:
         """Return the reason why the pod may not preempt, or None if it may.
 
-        A pod may not preempt if its policy or its pod group forbids it or if its earlier victims are still terminating.
+        A pod may not preempt if its policy or its pod group forbids it, or if victims of an earlier preemption are
+        still terminating on its nominated node. These victims do not count if the pod can never fit on that node.
         """
         pod, view = cycle.info.pod, cycle.view
         group_reason = find_member_ineligibility(pod, view, self.topology_aware, self.workload_aware)
@@ -154,29 +160,35 @@ class DefaultPreemption(PreemptionPlugin):
             if view.pods.infos[view.pods.info[position]].priority < cycle.info.priority
         ]
         if any(is_being_preempted(view.pods.objects[position]) for position in lower_priority_pods):
-            return Ineligible(TERMINATING, tuple(_iter_terminating(lower_priority_pods, view)))
+            return Ineligible(TERMINATING, tuple(_iter_terminating_pods(lower_priority_pods, view)))
         return None
 
     def select_victims(self, cycle: Cycle) -> LowerPriority:
-        """Return the selection of all pods of lower priority as possible victims."""
+        """Return the selector of possible victims, which are all pods whose priority is lower than the pod's."""
         return LowerPriority(cycle.view, cycle.info.priority)
 
     def count_candidates_wanted(self, nodes: int) -> int:
-        """Return the number of candidate nodes, of `nodes` in total, after which the dry run stops."""
+        """Return the number of candidate nodes, out of `nodes` in total, after which the dry run stops.
+
+        This is the larger one of the two minimums in the arguments, but at most `nodes`.
+        """
         share = nodes * self.args.min_candidate_nodes_percentage // 100
         return min(max(share, self.args.min_candidate_nodes_absolute), nodes)
 
 
 def are_victims_evicted_asynchronously(outcome: PostFilterOutcome, gates: FeatureGates) -> bool:
-    """Return whether DefaultPreemption nominated a node and its victims are evicted while the scheduler continues."""
+    """Return whether DefaultPreemption nominated a node, and its victims are evicted while the scheduler continues.
+
+    The latter depends on the gate SchedulerAsyncPreemption.
+    """
     result = outcome.results.get(DefaultPreemption.name)
     if result is None or not result.nominated_node:
         return False
     return gates.enabled("SchedulerAsyncPreemption")
 
 
-def _iter_terminating(positions: Iterable[Position], view: Fork) -> Iterator[Position]:
-    """Yield those of the positions whose pods are being deleted."""
+def _iter_terminating_pods(positions: Iterable[Position], view: Fork) -> Iterator[Position]:
+    """Yield the positions, out of `positions`, of pods that are being deleted."""
     for position in positions:
         if view.pods.objects[position].metadata.deletion_timestamp is not None:
             yield position

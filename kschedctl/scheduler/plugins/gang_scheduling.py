@@ -115,14 +115,20 @@ class GangScheduling(DeclaredPlugin):
 
     @classmethod
     def make(cls, args: object, gates: FeatureGates) -> GangScheduling:
-        """Build the plugin of the version, which with gate CompositePodGroup is the one for trees of groups."""
+        """Build the plugin for the version and its feature gates.
+
+        With gate CompositePodGroup, this is HierarchicalGangScheduling.
+        """
         if gates.enabled("CompositePodGroup"):
             return HierarchicalGangScheduling(permits=False)
         return cls(permits=not UNTIL_INFEASIBLE.at(gates.release))
 
     @classmethod
     def noted_changes(cls) -> tuple[NotedChange, ...]:
-        """Return the noted changes, which also concern pods without a group that could preempt pods of groups."""
+        """Return the changes that are not replayed: how groups are queued, and how groups are evicted.
+
+        The first concerns pods of groups, the second pods without a group that could preempt pods of groups.
+        """
         return (
             NotedChange(QUEUEING_OF_GROUPS, Effect.ORDER, lambda info, view: _is_grouped(info)),
             NotedChange(GROUPS_AS_VICTIMS, Effect.VICTIMS, _could_preempt_grouped_pods),
@@ -136,12 +142,17 @@ class GangScheduling(DeclaredPlugin):
             yield ClusterEventWithHint("PodGroup", ActionType.UPDATE, _is_schedulable_after_group_updated)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield a description of each change that moves a rejected pod back to the queue."""
+        """Yield a description of each change that moves a rejected pod back to the queue.
+
+        These are new pods of the pod's group, with their number if the group lacks several, the creation of the group,
+        and a lower minCount in versions that notice it.
+        """
         group = info.spec.scheduling_group
         name = f"{info.namespace}/{group.pod_group_name}" if group else "its group"
         key = get_group_key(info.pod)
         pod_group = find_pod_group(view, key) if key else None
         gang = pod_group.spec.scheduling_policy.gang if pod_group else None
+
         missing_pods = 0
         if gang and key:
             missing_pods = gang.min_count - find_group_state(view, key).size
@@ -156,13 +167,16 @@ class GangScheduling(DeclaredPlugin):
     admitting_changes = waking_changes
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        """Yield the dependency on the pod's PodGroup if it is missing."""
+        """Yield the dependency on PodGroups if the pod names a group that is missing."""
         key = get_group_key(info.pod)
         if key is not None and find_pod_group(view, key) is None:
             yield Dependency("PodGroup", Effect.REFUSES)
 
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
-        """Return success for a pod without a group, and once the pod's PodGroup exists and has minCount pods."""
+        """Return success if the pod has no group, or if its PodGroup exists and has the minCount of pods that it needs.
+
+        Otherwise return the reason that keeps the pod out of the queue.
+        """
         key = get_group_key(info.pod)
         if key is None:
             return SUCCESS
@@ -176,10 +190,10 @@ class GangScheduling(DeclaredPlugin):
         return Status(Code.UNRESOLVABLE, (TOO_FEW_PODS,))
 
     def permit(self, info: PodInfo, view: Fork, row: int) -> Status:
-        """Return Wait until minCount pods of the pod's gang have a node, then success.
+        """Return success if minCount pods of the pod's gang have a node, otherwise Wait.
 
-        Without `permits` and for pods without a group, return success. Raises PluginError if the PodGroup does not
-        exist.
+        Return success as well without `permits`, and for a pod that is in no group or in one that is no gang. Raises
+        PluginError if the PodGroup does not exist.
         """
         key = get_group_key(info.pod) if self.permits else None
         if key is None:
@@ -194,9 +208,10 @@ class GangScheduling(DeclaredPlugin):
         return Status(Code.WAIT, (NO_QUORUM,))
 
     def placement_feasible(self, group: AnyGroup, progress: GroupProgress) -> Status:
-        """Return success if the placed pods of the group reach its minimum, and Wait if the remaining ones still can.
+        """Return success if enough pods of the group are placed, and Wait if the remaining pods may still be enough.
 
-        If they cannot, return Unschedulable. A group without a policy needs one pod, or one group.
+        Return Unschedulable if even all remaining pods together with the placed ones are too few. For a group of
+        groups, its child groups are counted instead of pods.
         """
         min_count = get_min_count(group)
         if progress.scheduled + progress.remaining < min_count:
@@ -210,8 +225,11 @@ class HierarchicalGangScheduling(GangScheduling):
     """Plugin for gate CompositePodGroup: a pod waits until all groups of its group's tree are ready."""
 
     def doubts(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
-        """Yield a doubt for pods in trees, because simulations of several pods try each PodGroup by itself."""
-        if _has_parent(info, view):
+        """Yield the doubt about the order of groups, if the pod's group has a parent.
+
+        Upstream tries the groups of a tree in random order. Simulations of several pods try each PodGroup by itself.
+        """
+        if _has_group_with_parent(info, view):
             yield Unknown(Dependency("CompositePodGroup", Effect.ORDER), Gap(TREES_TRIED_SEPARATELY), self.name)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
@@ -222,8 +240,11 @@ class HierarchicalGangScheduling(GangScheduling):
         yield ClusterEventWithHint("CompositePodGroup", ActionType.ADD, _is_schedulable_after_composite_added)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield a description of each change that moves a rejected pod back to the queue."""
-        if _is_without_parent(info, view):
+        """Yield a description of each change in the pod's tree of groups that moves a rejected pod back to the queue.
+
+        A pod whose group has no parent waits for the same changes as without the feature gate.
+        """
+        if _has_group_without_parent(info, view):
             yield from super().waking_changes(info, view, gates)
             return
         name = "its tree"
@@ -239,7 +260,11 @@ class HierarchicalGangScheduling(GangScheduling):
     admitting_changes = waking_changes
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        """Yield the kind of the first missing group above the pod, or the kinds of all groups of a complete tree."""
+        """Yield the kinds of groups whose unread objects could change the decision about the pod.
+
+        If the pod's group or one of its ancestors is missing, this is the kind of the missing group. Otherwise, other
+        groups can belong to the same tree, except for a group without a parent, which is a tree of its own.
+        """
         if get_group_key(info.pod) is None:
             return
         ancestors = _list_ancestors(info, view)
@@ -247,14 +272,20 @@ class HierarchicalGangScheduling(GangScheduling):
             yield Dependency("PodGroup", Effect.REFUSES)
             return
         _, highest_group = ancestors[-1]
-        if find_parent_key(highest_group) is not None:
+        is_ancestor_missing = find_parent_key(highest_group) is not None
+        has_composite_root = len(ancestors) > 1
+        if is_ancestor_missing:
             yield Dependency("CompositePodGroup", Effect.REFUSES)
-        elif len(ancestors) > 1:
+        elif has_composite_root:
+            # Unread groups of the tree could either be ready or not.
             yield Dependency("PodGroup", Effect.EITHER)
             yield Dependency("CompositePodGroup", Effect.EITHER)
 
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
-        """Return success for a pod without a group, and once all groups of its group's tree are ready."""
+        """Return success if the pod has no group, or if all groups of its group's tree exist and have enough pods.
+
+        Otherwise return the reason that keeps the pod out of the queue.
+        """
         key = get_group_key(info.pod)
         if key is None:
             return SUCCESS
@@ -262,8 +293,9 @@ class HierarchicalGangScheduling(GangScheduling):
             tree = build_tree(view, key)
         except PluginError as error:
             return Status(Code.UNRESOLVABLE, (str(error),))
-        is_new = view.pods.find_position(info.pod.key) is None  # then the pod is not among the group's pods yet
-        if has_enough_pods(view, tree, key if is_new else None):
+        is_new = view.pods.find_position(info.pod.key) is None
+        group_of_new_pod = key if is_new else None  # its pods do not include this pod yet
+        if has_enough_pods(view, tree, group_of_new_pod):
             return SUCCESS
         message = TREE_WITHOUT_QUORUM.format(tree.key.name) if tree.key.composite else TOO_FEW_PODS
         return Status(Code.UNRESOLVABLE, (message,))
@@ -276,17 +308,17 @@ def _is_schedulable_after_pod_added(info: PodInfo, change: ChangedObject, view: 
 
 
 def _is_unaffected(info: PodInfo, actions: ActionType, view: Fork) -> bool:
-    """Return whether the pod is in no group, so that added pods do not matter."""
+    """Return whether the pod is in no group, so that added pods do not matter to it."""
     return get_group_key(info.pod) is None
 
 
 def _is_schedulable_after_group_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    """Return whether the added PodGroup is the pod's own."""
+    """Return whether the added PodGroup is the group of the waiting pod."""
     return get_group_key(info.pod) == _get_group_key(change)
 
 
 def _is_schedulable_after_group_updated(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    """Return whether the pod's own PodGroup needs fewer pods than before."""
+    """Return whether the updated PodGroup is the group of the waiting pod and needs fewer pods than before."""
     return _is_schedulable_after_group_added(info, change, view) and _needs_fewer_pods(change)
 
 
@@ -302,12 +334,12 @@ def _is_grouped(info: PodInfo) -> bool:
 
 
 def _could_preempt_grouped_pods(info: PodInfo, view: Fork) -> bool:
-    """Return whether a pod without a group has a higher priority than some group or pod of a group."""
+    """Return whether the pod is in no group and has a higher priority than some group or some pod of a group."""
     return not _is_grouped(info) and _find_lowest_group_priority(view) < info.priority
 
 
 def _find_lowest_group_priority(view: Fork) -> float:
-    """Return the lowest priority at which a pod of a group can be preempted, or infinity without groups."""
+    """Return the lowest priority of all groups and their pods, or infinity without groups. It is cached in the view."""
     return view.memo(("noted", "lowest of groups"), lambda: min(_iter_group_priorities(view), default=inf))
 
 
@@ -326,47 +358,56 @@ def _iter_group_priorities(view: Fork) -> Iterator[int]:
 
 
 def _list_ancestors(info: PodInfo, view: Fork) -> list[tuple[EntityKey, AnyGroup]]:
-    """Return the pod's group and the groups above it, up to the first that is missing. Empty without a group."""
+    """Return the pod's group and its ancestors with their keys, from the group upwards, until one is missing.
+
+    The list is empty if the pod is in no group, or if its group is missing.
+    """
     key = get_group_key(info.pod)
     return [] if key is None else list(iter_ancestors(view, key))
 
 
-def _is_without_parent(info: PodInfo, view: Fork) -> bool:
-    """Return whether the pod's group exists and names no parent."""
-    groups = [group for _, group in _list_ancestors(info, view)]
-    return bool(groups) and find_parent_key(groups[0]) is None
+def _has_group_without_parent(info: PodInfo, view: Fork) -> bool:
+    """Return whether the pod's group exists and names no parent group."""
+    ancestors = _list_ancestors(info, view)
+    if not ancestors:
+        return False
+    _, pod_group = ancestors[0]
+    return find_parent_key(pod_group) is None
 
 
-def _has_parent(info: PodInfo, view: Fork) -> bool:
-    """Return whether the pod's group exists and names a parent."""
-    groups = [group for _, group in _list_ancestors(info, view)]
-    return bool(groups) and find_parent_key(groups[0]) is not None
+def _has_group_with_parent(info: PodInfo, view: Fork) -> bool:
+    """Return whether the pod's group exists and names a parent group, even if the parent is missing."""
+    ancestors = _list_ancestors(info, view)
+    if not ancestors:
+        return False
+    _, pod_group = ancestors[0]
+    return find_parent_key(pod_group) is not None
 
 
 def _is_schedulable_after_tree_pod_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    """Return whether the added pod is in the tree of the waiting pod."""
+    """Return whether the added pod is in a group of the same tree as the waiting pod's group."""
     key = get_group_key(change.new)
     return key is not None and _is_in_same_tree(info, build_pod_group_key(key), view)
 
 
 def _is_schedulable_after_tree_group_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    """Return whether the added group is in the tree of the waiting pod."""
+    """Return whether the added PodGroup is in the same tree as the waiting pod's group."""
     return _is_in_same_tree(info, build_pod_group_key(_get_group_key(change)), view)
 
 
 def _is_schedulable_after_tree_group_updated(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    """Return whether a group in the tree of the waiting pod needs fewer pods than before."""
+    """Return whether the updated PodGroup is in the waiting pod's tree of groups and needs fewer pods than before."""
     return _is_schedulable_after_tree_group_added(info, change, view) and _needs_fewer_pods(change)
 
 
 def _needs_fewer_pods(change: ChangedObject) -> bool:
-    """Return whether the updated group has a lower minCount than before. Groups that are no gang have none."""
+    """Return whether the updated group is a gang with a lower minCount than before. False if it was or is no gang."""
     old, new = change.old.spec.scheduling_policy.gang, change.new.spec.scheduling_policy.gang
     return old is not None and new is not None and bool(new.min_count < old.min_count)
 
 
 def _is_schedulable_after_composite_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    """Return whether the added composite group is in the tree of the waiting pod."""
+    """Return whether the added composite group is in the same tree as the waiting pod's group."""
     return _is_in_same_tree(info, build_composite_key(*_get_group_key(change)), view)
 
 
@@ -376,7 +417,10 @@ def _get_group_key(change: ChangedObject) -> GroupKey:
 
 
 def _is_in_same_tree(info: PodInfo, other_key: EntityKey, view: Fork) -> bool:
-    """Return whether the pod's group and the other group have the same root after the change."""
+    """Return whether the pod's group and the other group have the same root. False for a pod without a group.
+
+    The view is the cluster after the change. A group whose tree is incomplete is in no tree.
+    """
     pod_group = get_group_key(info.pod)
     if pod_group is None:
         return False

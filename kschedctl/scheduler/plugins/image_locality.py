@@ -66,20 +66,25 @@ class ImageLocality(DeclaredPlugin):
     def score(self, info: PodInfo, view: Fork, state: None, rows: Rows) -> Scores:
         """Return scores (F,) from 0 to 100 that grow with the size of the pod's images on the node.
 
-        Sizes below 23 MiB score 0, and sizes above 1000 MiB per image score 100.
+        The size of an image is scaled by the share of nodes that have the image. Sums below 23 MiB score 0, and sums
+        above 1000 MiB per image score 100.
         """
         containers = (*info.spec.init_containers, *info.spec.containers)
         volumes = info.spec.volumes if self.scores_volumes else ()
-        images = [c.image for c in containers] + [v.image.reference for v in volumes if v.image]
+        images = [container.image for container in containers]
+        images += [volume.image.reference for volume in volumes if volume.image]
         names = [normalize_image_name(image) for image in images]
         states = [image_state for image_state in view.nodes.find_image_states(names) if image_state is not None]
         if not states:
             return np.zeros(len(rows), np.int64)
+
         image_bytes = np.zeros(len(view.nodes), np.int64)
         for image_state in states:
             share_of_nodes = len(image_state.rows) / len(view.nodes)
             image_bytes[image_state.rows] += int(float(image_state.size) * share_of_nodes)
-        max_threshold = MAX_CONTAINER_THRESHOLD * (len(images) if self.bounded_by_volumes else len(containers))
+
+        num_counted_images = len(images) if self.bounded_by_volumes else len(containers)
+        max_threshold = MAX_CONTAINER_THRESHOLD * num_counted_images
         bounded = np.minimum(np.maximum(image_bytes[rows], MIN_THRESHOLD), max(max_threshold, MIN_THRESHOLD))
         return MAX_NODE_SCORE * (bounded - MIN_THRESHOLD) // (max_threshold - MIN_THRESHOLD)
 
@@ -88,7 +93,7 @@ class ImageLocality(DeclaredPlugin):
         return scores
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
-        """Return the normalized names of the images of the pod's containers."""
+        """Return the sorted, normalized names of the images of the pod's containers as a part of its signature."""
         containers = (*info.spec.containers, *info.spec.init_containers)
         return {"images": sorted({normalize_image_name(container.image) for container in containers})}
 

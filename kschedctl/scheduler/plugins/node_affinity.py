@@ -101,7 +101,10 @@ class NodeAffinityUnmet(Fact, frozen=True):
         return "; or ".join(shown)
 
     def demands(self) -> tuple[LabelDemand, ...]:
-        """Return the labels of the nodeSelector, or the labels for which every required term demands some value.
+        """Return the labels with values that the pod demands of its node.
+
+        These are the labels of the nodeSelector that the node lacks or, if there are none, the labels for which each of
+        the required terms has an unmet In requirement.
 
         >>> NodeAffinityUnmet(terms=((Wanted("zone", "In", ("a",)),), (Wanted("zone", "In", ("b",)),))).demands()
         (LabelDemand(what='its node affinity', key='zone', values=('a', 'b'), claim=''),)
@@ -126,7 +129,7 @@ class NodeAffinityArgs(PluginArgs, frozen=True):
     added_affinity: NodeAffinityTerms | None = None
 
     def validate(self, gates: FeatureGates) -> Iterator[str]:
-        """Yield the validation errors of the added affinity."""
+        """Yield all validation errors of the added required terms, and the first error of the added preferred terms."""
         affinity = self.added_affinity or NodeAffinityTerms()
         path = "addedAffinity"
         required_terms = affinity.required_during_scheduling_ignored_during_execution
@@ -167,14 +170,14 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
 
     @classmethod
     def make(cls, args: NodeAffinityArgs, gates: FeatureGates) -> Self:
-        """Build the plugin with the profile's addedAffinity."""
+        """Build the plugin from its arguments, which may have an addedAffinity. The feature gates do not matter."""
         return cls(args.added_affinity)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[RequiredNodeAffinity]:
-        """Compile the required terms, and narrow the nodes to those that the terms name.
+        """Compile the required terms, and narrow the nodes if every term selects nodes by name.
 
-        Filter is skipped if neither the pod nor the profile requires anything. A pod whose terms name no common node is
-        unresolvable.
+        Filter is skipped if neither the pod nor the profile requires anything. The pod is unresolvable if every term
+        selects by name but no term allows any name.
         """
         terms = _get_required_terms(info.spec)
         if terms is None and self.added_required is None and not info.spec.node_selector:
@@ -188,7 +191,10 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
     def filter(
         self, info: PodInfo, view: Fork, state: RequiredNodeAffinity | None, delta: Delta
     ) -> Iterator[Rejection]:
-        """Yield rejections of the nodes that the profile's or the pod's required terms do not match."""
+        """Yield a rejection of the nodes that the profile's required terms do not match, then one for the pod's terms.
+
+        If PreFilter did not run, the pod's terms are compiled here.
+        """
         matches_profile = np.ones(len(view.nodes), np.bool_)
         if self.added_required is not None:
             matches_profile = match_node_selector(view.nodes, self.added_required)
@@ -216,9 +222,10 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
             raise PluginError(str(error)) from None
 
     def score(self, info: PodInfo, view: Fork, state: CompiledPreferredTerms | None, rows: Rows) -> Scores:
-        """Return, for each of the rows, the total weight of the preferred terms that match the node.
+        """Return, for each node in `rows` (F,), the total weight of the preferred terms that match it.
 
-        The terms are those of the pod and those that the profile adds.
+        Both the pod's terms and the terms that the profile adds count. If PreScore did not run, the pod's terms are
+        compiled here, and PluginError is raised for terms that cannot be parsed.
         """
         if state is None:
             state = self.pre_score(info, view, rows).state
@@ -240,17 +247,18 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
         yield ClusterEventWithHint(NODE, actions, adapt_node_hint(self._is_schedulable_after_node_change, gates))
 
     def _is_schedulable_after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-        """Return whether the terms match the node now, and the node is new or did not match them before.
+        """Return whether the node matches the required terms now, and is new or did not match the pod's terms before.
 
-        The profile's terms are only checked against the changed node.
+        The profile's terms are checked only against the changed node. Raises PluginError for terms that cannot be
+        parsed.
         """
         node: Node = change.new
-        if self.added_required is not None and not _match_node(self.added_required, node):
+        if self.added_required is not None and not _matches_node(self.added_required, node):
             return False
         required = compile_required_node_affinity(info.spec)
-        if not _match_node(required, node):
+        if not _matches_node(required, node):
             return False
-        return change.old is None or not _match_node(required, change.old)
+        return change.old is None or not _matches_node(required, change.old)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
@@ -262,14 +270,14 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
         yield WakeTrigger(NODE, ActionType.UPDATE_NODE_LABEL, f"a node that did not match gets {demands}")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
-        """Return the pod's node affinity in a canonical form, and its nodeSelector."""
+        """Return the pod's node affinity in a canonical form and its nodeSelector, as a part of its signature."""
         affinity = info.spec.affinity.node_affinity if info.spec.affinity else None
         signed_affinity = None if affinity is None else _canonicalize_affinity(affinity)
         return {"nodeAffinity": signed_affinity, "nodeSelector": info.spec.node_selector}
 
 
-def _match_node(terms: RequiredNodeAffinity | CompiledNodeSelector, node: Node) -> bool:
-    """Return whether the terms match the node. Raises PluginError for terms that cannot be parsed."""
+def _matches_node(terms: RequiredNodeAffinity | CompiledNodeSelector, node: Node) -> bool:
+    """Return whether the terms match the node's labels and name. Raises PluginError for terms that cannot be parsed."""
     try:
         return terms.match(node.metadata.labels, node.metadata.name)
     except NodeSelectorError as error:
@@ -285,25 +293,33 @@ def _get_required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...] | None:
 
 
 def _get_preferred_terms(spec: PodSpec) -> tuple[PreferredSchedulingTerm, ...]:
-    """Return the preferred terms of the pod's node affinity."""
+    """Return the preferred terms of the pod's node affinity, or an empty tuple if it has none."""
     if spec.affinity is None or spec.affinity.node_affinity is None:
         return ()
     return spec.affinity.node_affinity.preferred_during_scheduling_ignored_during_execution
 
 
 def _find_allowed_node_names(terms: tuple[NodeSelectorTerm, ...]) -> frozenset[str] | None:
-    """Return the node names that the terms allow, or None if some term does not select by name."""
+    """Return the node names that some term allows, or None if one of the terms does not select by name.
+
+    A term allows the names that all of its fields for the name contain.
+    """
     names: set[str] = set()
     for term in terms:
-        name_fields = [field for field in term.match_fields if field.key == NAME_FIELD and field.operator == "In"]
-        if not name_fields:
+        name_sets = [
+            set(field.values or ()) for field in term.match_fields if field.key == NAME_FIELD and field.operator == "In"
+        ]
+        if not name_sets:
             return None
-        names |= set.intersection(*(set(field.values or ()) for field in name_fields))
+        names |= set.intersection(*name_sets)
     return frozenset(names)
 
 
 def _build_unmet_fact(spec: PodSpec, view: Fork, row: int) -> NodeAffinityUnmet:
-    """Build the fact about the unmet labels of the nodeSelector or, if all are met, of the required terms."""
+    """Build the fact about the labels of the pod's nodeSelector that the node lacks.
+
+    If the nodeSelector matches, the fact is about the unmet requirements of each required term instead.
+    """
     labels, name = view.nodes.objects[row].metadata.labels, view.nodes.names[row]
     unmet_labels = tuple(
         Wanted(key, "In", (value,), labels.get(key))
@@ -312,24 +328,31 @@ def _build_unmet_fact(spec: PodSpec, view: Fork, row: int) -> NodeAffinityUnmet:
     )
     if unmet_labels:
         return NodeAffinityUnmet(unmet_labels)
-    terms = _get_required_terms(spec) or ()
-    return NodeAffinityUnmet(terms=tuple(tuple(_iter_unmet_requirements(term, labels, name)) for term in terms))
+    required_terms = _get_required_terms(spec) or ()
+    unmet_terms = [tuple(_iter_unmet_requirements(term, labels, name)) for term in required_terms]
+    return NodeAffinityUnmet(terms=tuple(unmet_terms))
 
 
 def _iter_unmet_requirements(term: NodeSelectorTerm, labels: Mapping[str, str], name: str) -> Iterator[Wanted]:
-    """Yield the requirements of the term that the node does not meet."""
+    """Yield the requirements of the term that a node with these labels and this name does not meet.
+
+    An invalid requirement is met by no node.
+    """
     for requirement in term.match_expressions:
         selector, errors = compile_requirements((requirement,), "")
         if errors or not selector.matches(labels):
             yield Wanted(requirement.key, requirement.operator, requirement.values or (), labels.get(requirement.key))
     for requirement in term.match_fields:
         single_field = compile_node_selector(NodeSelector((NodeSelectorTerm(match_fields=(requirement,)),)))
-        if not any(term.matches({}, name) for term in single_field.terms):  # an invalid field matches nothing
+        if not any(term.matches({}, name) for term in single_field.terms):
             yield Wanted(requirement.key, requirement.operator, requirement.values or (), name, field=True)
 
 
 def _canonicalize_affinity(affinity: NodeAffinityTerms) -> tuple[list[str], list[str]]:
-    """Return the required and the preferred terms as strings, each in a canonical order."""
+    """Return the required terms and the preferred terms, both encoded as strings and sorted.
+
+    Affinities that differ only in the order of terms, requirements or values have equal results.
+    """
     node_selector = affinity.required_during_scheduling_ignored_during_execution
     required_terms = node_selector.node_selector_terms if node_selector else ()
     required = [encode(_canonicalize_term(term)).decode() for term in required_terms]
@@ -341,34 +364,35 @@ def _canonicalize_affinity(affinity: NodeAffinityTerms) -> tuple[list[str], list
 
 
 def _canonicalize_term(term: NodeSelectorTerm) -> tuple[list[str], list[str]]:
-    """Return the expressions and the fields of a term, each in a canonical order."""
+    """Return the matchExpressions and the matchFields of a term, both encoded as strings and sorted."""
     return _canonicalize_requirements(term.match_expressions), _canonicalize_requirements(term.match_fields)
 
 
 def _canonicalize_requirements(requirements: Iterable[SelectorRequirement]) -> list[str]:
-    """Return the requirements as sorted strings."""
-    return sorted(
-        encode((requirement.key, requirement.operator, sorted(requirement.values or ()))).decode()
-        for requirement in requirements
-    )
+    """Return the requirements, encoded as strings and sorted. The order of their values does not matter."""
+    encoded_requirements = []
+    for requirement in requirements:
+        values = sorted(requirement.values or ())
+        encoded_requirements.append(encode((requirement.key, requirement.operator, values)).decode())
+    return sorted(encoded_requirements)
 
 
 def _describe_demands(info: PodInfo, has_added_affinity: bool) -> str:
     """Describe the labels and terms that the pod demands of its node, in words that follow "a node with".
 
-    Of the required terms, at most MAX_TERMS_SHOWN are described. The profile's addedAffinity is mentioned without its
-    terms.
+    At most MAX_TERMS_SHOWN required terms are described. With `has_added_affinity`, the profile's addedAffinity is
+    mentioned as well.
     """
-    parts = [f"label {key}={value}" for key, value in info.spec.node_selector.items()]
+    demands = [f"label {key}={value}" for key, value in info.spec.node_selector.items()]
     terms = _get_required_terms(info.spec)
     if terms is not None:
         alternatives = [text for text in map(_describe_term, terms[:MAX_TERMS_SHOWN]) if text]
         if len(terms) > MAX_TERMS_SHOWN:
             alternatives.append(_describe_omitted_terms(len(terms) - MAX_TERMS_SHOWN))
-        parts.append(join_words(alternatives, "or") or "labels that no node can have")
+        demands.append(join_words(alternatives, "or") or "labels that no node can have")
     if has_added_affinity:
-        parts.append("what the profile's addedAffinity requires")
-    return join_words(parts)
+        demands.append("what the profile's addedAffinity requires")
+    return join_words(demands)
 
 
 def _describe_term(term: NodeSelectorTerm) -> str:
@@ -390,5 +414,5 @@ def _describe_requirement(requirement: SelectorRequirement) -> str:
 
 
 def _describe_omitted_terms(number: int) -> str:
-    """Describe the number of terms that a sentence leaves out."""
+    """Return a phrase for a number of terms that a sentence does not describe, as the last alternative."""
     return "another term" if number == 1 else f"one of {number:,} more terms"

@@ -94,24 +94,28 @@ class NodeDeclaredFeatures(DeclaredPlugin[frozenset[str], None]):
 
     @classmethod
     def make(cls, args: None, gates: FeatureGates) -> Self:
-        """Build the plugin as of the gates' version. It does nothing without its gate."""
+        """Build the plugin for the feature gates and their version. It does nothing without its own gate."""
         return cls(gates.enabled("NodeDeclaredFeatures"), gates.release)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[frozenset[str]]:
-        """Collect the features that the pod requires, or skip Filter if there are none."""
+        """Return the features that the pod requires as the state for Filter.
+
+        Filter is skipped if there are none, or if the plugin's gate is off.
+        """
         required = self._find_inferred_features(info.spec)
         if not self.enabled or not required:
             return PRE_FILTER_SKIP
         return PreFilterResult(state=required)
 
     def _find_inferred_features(self, spec: PodSpec) -> frozenset[str]:
-        """Return the features that the pod requires as far as the version infers them from the spec."""
+        """Return those features that the pod requires which the version infers from the spec."""
         return find_required_features(spec) & self.inferred_features
 
     def filter(self, info: PodInfo, view: Fork, state: frozenset[str] | None, delta: Delta) -> Iterator[Rejection]:
-        """Yield a rejection for each reason, with the nodes that lack required features.
+        """Yield one rejection for each reason, of the nodes that do not declare all required features.
 
-        In older versions the reason names the missing features, so that there are several.
+        Versions before 1.36 name the missing features in the reason. Newer versions have a single reason. Nothing is
+        yielded if the plugin's gate is off.
         """
         if not self.enabled:
             return
@@ -153,12 +157,12 @@ class NodeDeclaredFeatures(DeclaredPlugin[frozenset[str], None]):
         yield WakeTrigger(POD, UPDATE, "the features that the pod needs change")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
-        """Return the features that the pod requires."""
+        """Return the sorted features that the pod requires as a part of its signature."""
         return {"features": sorted(self._find_inferred_features(info.spec))}
 
 
 def find_required_features(spec: PodSpec) -> frozenset[str]:
-    """Return the features, of all supported versions, that the kubelet must declare to run the pod."""
+    """Return the features that a kubelet must declare to run the pod, including features that older versions ignore."""
     required = set()
     for container in (*spec.containers, *spec.init_containers):
         if any(rule.action == "RestartAllContainers" for rule in container.restart_policy_rules):

@@ -31,7 +31,7 @@ class AnotherNodeNamed(Fact, frozen=True):
     node: str
 
     def words(self) -> str:
-        """Name the node that the pod requests."""
+        """Say which node the pod requests."""
         return f"the pod requests node {self.node}"
 
 
@@ -61,9 +61,9 @@ class NodeName(DeclaredPlugin):
         yield ClusterEventWithHint(NODE, resolve_node_actions(ActionType.ADD, gates, broad=True))
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield the addition of a node, with the name that the pod requests."""
+        """Yield a description of the change that moves a rejected pod back to the queue: the addition of a node."""
         yield WakeTrigger(NODE, ADD, f"a node is added (the pod requests {info.spec.node_name or 'one by name'})")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
-        """Return an empty fragment, since pods with a nodeName are not batched for it."""
+        """Return an empty fragment, because pods with a spec.nodeName are never batched."""
         return {}

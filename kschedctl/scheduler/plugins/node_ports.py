@@ -50,7 +50,7 @@ class HostPortHeld(Fact, frozen=True):
     """The pod that uses the port, as namespace/name."""
 
     def words(self) -> str:
-        """Name the port and the pod that uses it.
+        """Say which port is held by which pod.
 
         >>> HostPortHeld("TCP", 80, "0.0.0.0", "shop/web").words()
         'TCP port 80 is held by shop/web'
@@ -86,7 +86,10 @@ class NodePorts(DeclaredPlugin[tuple[HostPort, ...], None]):
     def filter(
         self, info: PodInfo, view: Fork, state: tuple[HostPort, ...] | None, delta: Delta
     ) -> Iterator[Rejection]:
-        """Yield a rejection of the nodes where a requested port conflicts with one in use."""
+        """Yield a rejection of the nodes where a port in use conflicts with a host port that the pod requests.
+
+        Raises PluginError if PreFilter did not run.
+        """
         requested_ports = require_state(state, 'reading "PreFilterNodePorts" from cycleState: not found')
         rejected = np.zeros(len(view.nodes), np.bool_)
         for port in view.pods.host_ports:
@@ -112,16 +115,19 @@ class NodePorts(DeclaredPlugin[tuple[HostPort, ...], None]):
         yield WakeTrigger(NODE, ADD, "a node is added")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
-        """Return the sorted host port numbers alone, since upstream signs neither protocols nor addresses."""
+        """Return the pod's sorted host port numbers as a part of its signature.
+
+        As in upstream, protocols and addresses are left out.
+        """
         containers = (*info.spec.containers, *info.spec.init_containers)
         ports = {port.host_port for container in containers for port in container.ports if port.host_port}
         return {"ports": sorted(ports)}
 
 
 def _is_schedulable_after_pod_deleted(info: PodInfo, change: ChangedObject, view: Fork, counts_nominated: bool) -> bool:
-    """Return whether the deleted pod had a node and used a port that the waiting pod requests.
+    """Return whether the deleted pod had a node and used a host port that conflicts with one of the waiting pod.
 
-    With `counts_nominated`, a nomination is enough.
+    With `counts_nominated`, a nominated node is enough.
     """
     if not frees_room(change.old, counts_nominated):
         return False
@@ -130,19 +136,23 @@ def _is_schedulable_after_pod_deleted(info: PodInfo, change: ChangedObject, view
 
 
 def _find_nodes_using_port(port: HostPort, view: Fork, delta: Delta) -> Bools:
-    """Return a mask (N,) of the nodes on which the port is in use.
+    """Return a mask (N,) of the nodes on which the port is in use, after the hypothetical pod changes.
 
-    Of several hypothetical pod changes on a node, only the last one with the port counts.
+    If several changes on a node concern the port, only the last of them counts.
     """
     uses_port = view.memo(("NodePorts", port), lambda: view.pods.mask_with_host_port(lambda used: used == port))
     in_use = view.tally(("NodePorts", port), lambda: uses_port.astype(np.int64)) > 0
-    relevant = uses_port[delta.info]
-    in_use[delta.node[relevant]] = delta.sign[relevant] > 0  # for a node with several changes, numpy keeps the last
+    concerns_port = uses_port[delta.info]
+    is_added = delta.sign[concerns_port] > 0
+    in_use[delta.node[concerns_port]] = is_added  # numpy keeps the last value for a node with several changes
     return in_use
 
 
 def _build_port_user_fact(requested_ports: tuple[HostPort, ...], view: Fork, row: Row) -> HostPortHeld:
-    """Build the fact about the first pod on the node that uses a requested port, without a pod if it is nominated."""
+    """Build the fact about the first pod on the node that uses a requested host port.
+
+    If no pod on the node does, a nominated pod uses the port, and the fact names no pod.
+    """
     for position in view.pods_on(row):
         for port in view.pods.infos[view.pods.info[position]].host_ports:
             if any(port.conflicts(requested) for requested in requested_ports):

@@ -62,11 +62,11 @@ class NodeUnschedulable(DeclaredPlugin):
 
     @classmethod
     def make(cls, args: None, gates: FeatureGates) -> Self:
-        """Build the plugin with or without comparison operators in tolerations."""
+        """Build the plugin, which takes no arguments. A gate decides whether tolerations have comparison operators."""
         return cls(gates.enabled("TaintTolerationComparisonOperators"))
 
     def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
-        """Yield a rejection of the cordoned nodes unless the pod tolerates their taint."""
+        """Yield a rejection of the cordoned nodes, or nothing if the pod tolerates the taint of cordoned nodes."""
         if not self._tolerates_unschedulable_taint(info.spec):
             yield Rejection(view.nodes.unschedulable, Code.UNRESOLVABLE, REASON, lambda row: Cordoned())
 
@@ -84,7 +84,7 @@ class NodeUnschedulable(DeclaredPlugin):
             )
 
     def _is_schedulable_after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-        """Return whether the node is schedulable now and is new or was cordoned before."""
+        """Return whether the node is not cordoned now, and is new or was cordoned before."""
         if change.new.spec.unschedulable:
             return False
         return change.old is None or bool(change.old.spec.unschedulable)
@@ -107,5 +107,5 @@ class NodeUnschedulable(DeclaredPlugin):
         yield WakeTrigger(POD, ActionType.UPDATE_POD_TOLERATION, f"the pod gets a toleration for {UNSCHEDULABLE_TAINT}")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
-        """Return the pod's tolerations."""
+        """Return the pod's tolerations as a part of its signature."""
         return sign_tolerations(info)

@@ -38,7 +38,7 @@ class SchedulingGates(DeclaredPlugin):
         return Status(Code.UNRESOLVABLE, (f"waiting for scheduling gates: [{' '.join(gates)}]",))
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-        """Yield the removal of the pod's gates, unless the queue checks pod updates itself."""
+        """Yield the event that the pod's scheduling gates are removed, unless the queue checks pod updates itself."""
         if UNSCHEDULABLE_POD not in list_pre_checked_resources(gates):
             actions = resolve_pod_actions(ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, gates)
             yield ClusterEventWithHint(POD, actions, self._is_schedulable_after_gates_eliminated)

@@ -1,4 +1,4 @@
-"""TaintToleration plugin: rejects or scores nodes by taints that the pod does not tolerate."""
+"""TaintToleration plugin: rejects and scores nodes by the taints that the pod does not tolerate."""
 
 from __future__ import annotations
 
@@ -114,13 +114,13 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
 
     @classmethod
     def make(cls, args: None, gates: FeatureGates) -> Self:
-        """Build the plugin as of the gates' version, with or without comparison operators in tolerations."""
+        """Build the plugin for the feature gates and their version. It takes no arguments."""
         return cls(gates.enabled("TaintTolerationComparisonOperators"), gates.release)
 
     def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
-        """Yield a rejection for each reason, with the nodes that have an untolerated taint.
+        """Yield one rejection for each reason, of the nodes that have an untolerated taint.
 
-        In older versions the reason names the taint, so that there are several.
+        Versions before 1.34.2 name the first untolerated taint in the reason. Newer versions have a single reason.
         """
         untolerated_by_set, set_of_node = find_untolerated_taints(
             view.nodes, info.spec.tolerations, self.comparison_operators
@@ -138,35 +138,38 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
     def _build_fact_finder(
         self, info: PodInfo, view: Fork, untolerated_by_set: Sequence[Taint | None]
     ) -> Callable[[int], UntoleratedTaint | None]:
-        """Build a function from a node's row to the fact about the taint that rejects the pod there.
+        """Build a function that returns, for a node's row, the fact about the taint that rejects the pod there.
 
-        `untolerated_by_set` has the first untolerated taint for each distinct list of taints.
+        `untolerated_by_set` has the first untolerated taint of each distinct list of taints, or None. While all nodes
+        are uninitialized, their taint is preferred to other taints.
         """
         taint_sets, set_of_node = view.nodes.taint_sets
         is_uninitialized = np.array([any(t.key == UNINITIALIZED for t in taints) for taints in taint_sets], np.bool_)
-        uninitialized_nodes = int(is_uninitialized[set_of_node].sum())
-        nodes = len(view.nodes)
+        num_uninitialized = int(is_uninitialized[set_of_node].sum())
+        num_nodes = len(view.nodes)
+        are_all_uninitialized = num_uninitialized == num_nodes
+
+        def find_untolerated_uninitialized_taint(taints: Sequence[Taint]) -> Taint | None:
+            """Return the taint of uninitialized nodes among the taints, or None if the pod tolerates it."""
+            candidates = [taint for taint in taints if taint.key == UNINITIALIZED]
+            return find_untolerated(candidates, info.spec.tolerations, HARD_EFFECTS, self.comparison_operators)
 
         def find_fact(row: int) -> UntoleratedTaint | None:
             """Return the fact about the node at `row`, or None if no taint rejects the pod there."""
             taint_set = set_of_node[row]
-            taint = untolerated_by_set[taint_set]
-            if uninitialized_nodes == nodes:  # the cause of everything else
-                candidates = [t for t in taint_sets[taint_set] if t.key == UNINITIALIZED]
-                untolerated = find_untolerated(
-                    candidates, info.spec.tolerations, HARD_EFFECTS, self.comparison_operators
-                )
-                taint = untolerated or taint
+            taint = find_untolerated_uninitialized_taint(taint_sets[taint_set]) if are_all_uninitialized else None
+            if taint is None:
+                taint = untolerated_by_set[taint_set]
             if taint is None:
                 return None
             if taint.key != UNINITIALIZED:
                 return UntoleratedTaint(taint.key, taint.value, taint.effect)
-            return UntoleratedTaint(taint.key, taint.value, taint.effect, uninitialized_nodes, nodes)
+            return UntoleratedTaint(taint.key, taint.value, taint.effect, num_uninitialized, num_nodes)
 
         return find_fact
 
     def _count_further_taints(self, info: PodInfo, view: Fork) -> npt.NDArray[np.float64]:
-        """Return the number (N,) of untolerated taints besides the first, which says how far a node is from fitting."""
+        """Return the number of untolerated taints of each node besides the first (N,), as its distance from fitting."""
         taint_sets, set_of_node = view.nodes.taint_sets
         counts = self._count_untolerated(taint_sets, info.spec.tolerations, HARD_EFFECTS)
         return np.maximum(np.array(counts, np.float64) - 1, 0)[set_of_node]
@@ -174,7 +177,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
     def _count_untolerated(
         self, taint_sets: Sequence[Sequence[Taint]], tolerations: Sequence[Toleration], effects: Collection[str]
     ) -> list[int]:
-        """Return the number of untolerated taints with one of the effects in each taint set."""
+        """Return, for each of the lists of taints, how many taints have one of the effects and are not tolerated."""
         counts = []
         for taints in taint_sets:
             relevant = [taint for taint in taints if taint.effect in effects]
@@ -186,14 +189,17 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         return PreScoreResult([t for t in info.spec.tolerations if t.effect in ("", SOFT_EFFECT)])
 
     def score(self, info: PodInfo, view: Fork, state: list[Toleration] | None, rows: Rows) -> Scores:
-        """Return the number (F,) of untolerated PreferNoSchedule taints of each node."""
+        """Return the number of untolerated PreferNoSchedule taints of each node in `rows` (F,).
+
+        Raises PluginError if PreScore did not run.
+        """
         tolerations = require_state(state, 'failed to read "PreScoreTaintToleration" from cycleState: not found')
         taint_sets, set_of_node = view.nodes.taint_sets
         counts = self._count_untolerated(taint_sets, tolerations, (SOFT_EFFECT,))
         return np.array(counts, np.int64)[set_of_node[rows]]
 
     def normalize(self, state: list[Toleration] | None, scores: Scores) -> Scores:
-        """Scale the scores so that no untolerated taint is 100 and the highest number of them is 0."""
+        """Scale the numbers of taints so that nodes without such taints get 100, and nodes with the most get 0."""
         return normalize_by_max(scores, reverse=True)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
@@ -211,7 +217,10 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         return change.old is None or not self._tolerates_node(change.old, info.pod)
 
     def _is_schedulable_after_pod_toleration_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-        """Return whether the pod itself got another toleration. The API server allows no other changes."""
+        """Return whether the changed pod is the waiting pod and has another number of tolerations.
+
+        The API server allows only the addition of tolerations.
+        """
         tolerations_added = len(change.new.spec.tolerations) != len(change.old.spec.tolerations)
         return is_same_pod(change.new, info.pod) and tolerations_added
 
@@ -232,5 +241,5 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         yield WakeTrigger(POD, ActionType.UPDATE_POD_TOLERATION, "the pod's tolerations change")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
-        """Return the pod's tolerations."""
+        """Return the pod's tolerations as a part of its signature."""
         return sign_tolerations(info)

@@ -32,10 +32,10 @@ class TopologyPlacementGenerator(DeclaredPlugin):
     kinds_matter_to = IS_GROUPED
 
     def generate_placements(self, group: AnyGroup, view: Fork, parent: GroupPlacement) -> list[GroupPlacement]:
-        """Return a placement for each domain within the parent placement, sorted by name.
+        """Return a placement for each topology domain within the parent placement, sorted by the domain's name.
 
-        For a group with running pods this is their domain alone, and for a group without a constraint the parent.
-        Raises PluginError if the group's running pods are in no domain or in several.
+        A group with running pods gets only the placement for their domain, and a group without a topology constraint
+        gets the parent placement. Raises PluginError if the group's running pods are in no domain or in several.
         """
         constraints = group.spec.scheduling_constraints
         if constraints is None or not constraints.topology:
@@ -44,8 +44,9 @@ class TopologyPlacementGenerator(DeclaredPlugin):
         column = view.nodes.label(key)
         required_domain = _find_domain_of_running_pods(group, view, key)
         codes = column.codes[parent.rows]
+        has_label = codes >= 0
         placements = []
-        for code in np.unique(codes[codes >= 0]).tolist():
+        for code in np.unique(codes[has_label]).tolist():
             domain = column.values[code]
             if required_domain in (None, domain):
                 placements.append(GroupPlacement(domain, parent.rows[codes == code]))
@@ -53,14 +54,14 @@ class TopologyPlacementGenerator(DeclaredPlugin):
 
 
 def _find_domain_of_running_pods(group: AnyGroup, view: Fork, key: str) -> str | None:
-    """Return the domain in which the group's pods run, or None if no pod has a node.
+    """Return the topology domain, by the label `key`, in which the group's pods run, or None if no pod runs.
 
     Raises PluginError if the node of a pod is missing or in no domain, or if the pods are in several domains.
     """
     column = view.nodes.label(key)
     domain = ""
-    scheduled = find_placed_pods(view, group).tolist()
-    for position in scheduled:
+    running_positions = find_placed_pods(view, group).tolist()
+    for position in running_positions:
         pod = view.pods.objects[position]
         row = int(view.node[position])
         if row < 0:
@@ -72,7 +73,7 @@ def _find_domain_of_running_pods(group: AnyGroup, view: Fork, key: str) -> str |
         if domain not in ("", value):
             raise PluginError(f"{UNKNOWN_DOMAIN}more than 1 domain found for pod group: {domain}, {value}")
         domain = value
-    return domain if scheduled else None
+    return domain if running_positions else None
 
 
 NO_PODS_ASSIGNED = "no pods from pod group are assigned to any of the candidate placements"
@@ -91,13 +92,13 @@ class PodGroupPodsCount(DeclaredPlugin):
     since = 36
 
     def score_placement(self, group: AnyGroup, view: Fork, proposal: PodGroupAssignments) -> int:
-        """Return the number of the group's pods that run or that the placement places."""
+        """Return the number of the group's running pods plus the number of pods that the proposal places."""
         return len(find_placed_pods(view, group)) + len(proposal.assignments)
 
     def normalize_placements(self, scores: Scores) -> Scores:
-        """Scale the pod counts so that the largest becomes 100.
+        """Scale the pod counts of the placements so that the largest becomes 100.
 
-        Raises PluginError if no placement has any pod.
+        Raises PluginError if all counts are 0.
         """
         largest = int(scores.max(initial=0))
         if largest == 0:

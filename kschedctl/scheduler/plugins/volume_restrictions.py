@@ -76,7 +76,7 @@ class DiskMounted(Fact, frozen=True):
     pod: str = ""
 
     def words(self) -> str:
-        """Name the disk and the pod that mounts it.
+        """Say which disk is mounted by which pod.
 
         >>> DiskMounted("GCE disk d1", "shop/web").words(), DiskMounted().words()
         ('GCE disk d1 is mounted by shop/web', 'the disk is mounted by a nominated pod')
@@ -94,7 +94,7 @@ class ClaimInUse(Fact, frozen=True):
     node: str = ""
 
     def words(self) -> str:
-        """Name the claim and the pod that uses it.
+        """Say which claim is used by which pod on which node.
 
         >>> ClaimInUse("shop/data", "shop/db", "w1").words(), ClaimInUse().words()
         ('claim shop/data is used by shop/db on w1', 'the claim is used by a nominated pod')
@@ -144,11 +144,11 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
 
     @classmethod
     def make(cls, args: None, gates: FeatureGates) -> Self:
-        """Build the plugin as of the gates' version."""
+        """Build the plugin for the version of the feature gates. It takes no arguments."""
         return cls(gates.release)
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        """Yield the kinds of storage objects on which the results for the pod's claims depend."""
+        """Yield the kinds of storage objects whose unread objects could change the results for the pod's claims."""
         return iter_claim_dependencies(info, get_listers(view))
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
@@ -164,7 +164,7 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
         yield ClusterEventWithHint("PersistentVolumeClaim", claim_actions, is_schedulable_after_named_claim_change)
 
     def _is_schedulable_after_pod_deleted(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-        """Return whether the deleted pod of the same namespace used a disk or claim of the waiting pod."""
+        """Return whether the deleted pod was in the waiting pod's namespace and used one of its disks or claims."""
         deleted = PodInfo(change.old, view.settings.requests)
         if deleted.namespace != info.namespace:
             return False
@@ -173,26 +173,31 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
         return not set(_list_claim_names(info)).isdisjoint(_list_claim_names(deleted))
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[RestrictionState]:
-        """Count the pod's ReadWriteOncePod claims that are in use, or skip Filter if nothing is restricted.
+        """Find the pod's ReadWriteOncePod claims, and count how many of them another pod uses.
 
-        A pod with a missing claim is unresolvable.
+        Filter is skipped if no claim is in use and the pod has no in-line disk that conflicts could concern. The pod is
+        unresolvable if one of its claims is missing.
         """
         try:
             claims = frozenset(_iter_exclusive_claims(info, get_listers(view)))
         except NotFoundError as missing:
             return PreFilterResult(Status(Code.UNRESOLVABLE, (str(missing),)))
-        conflicts = sum(bool(_find_pods_using_claim(info.namespace, name, view).any()) for name in claims)
-        if not conflicts and not any(map(_is_restricted, info.spec.volumes)):
+        claims_in_use = [name for name in claims if _find_pods_using_claim(info.namespace, name, view).any()]
+        has_exclusive_disk = any(_has_exclusive_disk(volume) for volume in info.spec.volumes)
+        if not claims_in_use and not has_exclusive_disk:
             return PRE_FILTER_SKIP
-        return PreFilterResult(state=RestrictionState(claims, conflicts))
+        return PreFilterResult(state=RestrictionState(claims, len(claims_in_use)))
 
     def filter(self, info: PodInfo, view: Fork, state: RestrictionState | None, delta: Delta) -> Iterator[Rejection]:
-        """Yield a rejection of the nodes where a disk is mounted, then of all nodes if a claim is in use.
+        """Yield a rejection of nodes where a conflicting disk is mounted, then of nodes where a claim is in use.
 
-        A hypothetical pod change frees a claim, or takes it, only on the node of the change.
+        A claim that another pod uses is in use on all nodes, except where a hypothetical pod change frees it. Likewise,
+        a hypothetical pod takes a claim only on its own node. Raises PluginError if PreFilter did not run.
         """
-        users_of_disks = _find_infos_with_conflicting_disk(info, view)
-        is_mounted = view.count_by_node(users_of_disks) + delta.count_changes(users_of_disks, len(view.nodes)) > 0
+        conflicts_with_disk = _find_infos_with_conflicting_disk(info, view)
+        num_conflicting_pods = view.count_by_node(conflicts_with_disk)
+        num_conflicting_pods = num_conflicting_pods + delta.count_changes(conflicts_with_disk, len(view.nodes))
+        is_mounted = num_conflicting_pods > 0
         yield Rejection(
             is_mounted, Code.UNSCHEDULABLE, REASON_DISK, lambda row: _build_disk_mounted_fact(info, view, row)
         )
@@ -215,7 +220,7 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
         yield WakeTrigger(NODE, ADD, "a node is added")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
-        """Return the sources of the pod's volumes."""
+        """Return the sources of the pod's volumes as a part of its signature."""
         return sign_volumes(info)
 
 
@@ -225,51 +230,59 @@ def _iter_exclusive_claims(info: PodInfo, storage: Listers) -> Iterator[str]:
     Raises NotFoundError for a claim that does not exist.
     """
     for name in _list_claim_names(info):
-        if READ_WRITE_ONCE_POD in storage.claim(info.namespace, name).spec.access_modes:
+        if READ_WRITE_ONCE_POD in storage.get_claim(info.namespace, name).spec.access_modes:
             yield name
 
 
 def _list_claim_names(info: PodInfo) -> list[str]:
-    """Return the names of the claims that the pod's volumes name. Claims of ephemeral volumes are not among them."""
-    sources = [volume.persistent_volume_claim for volume in info.spec.volumes]
-    return [source.claim_name for source in sources if source is not None]
+    """Return the names of the claims to which the pod's volumes refer, without the claims of ephemeral volumes."""
+    claim_sources = [volume.persistent_volume_claim for volume in info.spec.volumes]
+    return [source.claim_name for source in claim_sources if source is not None]
 
 
 def _find_pods_using_claim(namespace: str, claim: str, view: Fork) -> Bools:
-    """Return a mask (P,) of the pods on nodes that use the claim.
+    """Return a mask (P,) of the pods on nodes that use the claim with this namespace and name.
 
-    Pods placed in the current cycle of a pod group do not count, because upstream lists claims in use when it begins.
+    Pods placed in the current cycle of a pod group do not count, because upstream lists the claims in use before it.
     """
     uses_claim = view.pods.where(lambda info: info.namespace == namespace and claim in _list_claim_names(info))
     return uses_claim[view.pods.info] & view.mask_placed_before_group()
 
 
 def _count_claim_use_changes(claims: frozenset[str], view: Fork, delta: Delta) -> npt.NDArray[np.int64]:
-    """Return the change (N,) in the number of uses of the claims on each node by the hypothetical pod changes."""
+    """Return, per node (N,), by how much the hypothetical pod changes alter the number of uses of the claims.
+
+    An added pod increases the number on its node by its volumes that use one of the claims, and a removed pod decreases
+    it. As in upstream, claims are compared only by name.
+    """
     changes = np.zeros(len(view.nodes), np.int64)
-    if delta and claims:
-        used_names = [_list_claim_names(view.pods.infos[number]) for number in delta.info.tolist()]
-        uses = np.array([sum(name in claims for name in names) for names in used_names], np.int64)
-        np.add.at(changes, delta.node, delta.sign * uses)
+    if not delta or not claims:
+        return changes
+    uses_by_change = []
+    for info_number in delta.info.tolist():
+        claim_names = _list_claim_names(view.pods.infos[info_number])
+        uses_by_change.append(sum(name in claims for name in claim_names))
+    np.add.at(changes, delta.node, delta.sign * np.array(uses_by_change, np.int64))  # the sign is 1 or -1
     return changes
 
 
-def _is_restricted(volume: Volume) -> bool:
-    """Return whether volumes of this kind can be mounted only by a limited number of pods."""
+def _has_exclusive_disk(volume: Volume) -> bool:
+    """Return whether the volume is an in-line disk of a kind that several pods of a node may not be able to mount."""
     sources = volume.gce_persistent_disk, volume.aws_elastic_block_store, volume.iscsi, volume.rbd
     return any(source is not None for source in sources)
 
 
 def _find_infos_with_conflicting_disk(info: PodInfo, view: Fork) -> Bools:
-    """Return a mask (T,) of the pod infos that have a disk that conflicts with the pod's."""
-    if not any(map(_is_restricted, info.spec.volumes)):
+    """Return a mask (T,) of the pod infos with an in-line disk that cannot be mounted beside a disk of the pod."""
+    has_exclusive_disk = any(_has_exclusive_disk(volume) for volume in info.spec.volumes)
+    if not has_exclusive_disk:
         return np.zeros(len(view.pods.infos), np.bool_)
     return view.pods.where(lambda other: _find_conflicting_disk(info, other) is not None)
 
 
 def _find_conflicting_disk(info: PodInfo, other: PodInfo) -> str | None:
-    """Return a description of the in-line disk that both pods use and cannot mount together, or None."""
-    other_volumes = [volume for volume in other.spec.volumes if _is_restricted(volume)]
+    """Return a description of the first in-line disk that both pods use and cannot mount together, or None."""
+    other_volumes = [volume for volume in other.spec.volumes if _has_exclusive_disk(volume)]
     if not other_volumes:
         return None
     for own_volume in info.spec.volumes:
@@ -306,7 +319,10 @@ def _find_disk_conflict(volume: Volume, other: Volume) -> str | None:
 
 
 def _build_disk_mounted_fact(info: PodInfo, view: Fork, row: int) -> DiskMounted:
-    """Build the fact about the first pod on the node with a conflicting disk, without a pod if it is only nominated."""
+    """Build the fact about the first pod on the node that has mounted a conflicting disk.
+
+    If no pod on the node has, the disk is that of a nominated pod, and the fact names no pod.
+    """
     for position in np.flatnonzero(view.node == row).tolist():
         disk = _find_conflicting_disk(info, view.pods.infos[view.pods.info[position]])
         if disk is not None:
@@ -315,11 +331,14 @@ def _build_disk_mounted_fact(info: PodInfo, view: Fork, row: int) -> DiskMounted
 
 
 def _build_claim_in_use_fact(info: PodInfo, state: RestrictionState, view: Fork) -> ClaimInUse:
-    """Build the fact about the first pod that uses an exclusive claim, without a pod if it is only nominated."""
+    """Build the fact about the first pod on a node that uses one of the pod's ReadWriteOncePod claims.
+
+    If no pod on a node does, a nominated pod uses the claim, and the fact names no pod.
+    """
     for name in sorted(state.claims):
         users = np.flatnonzero(_find_pods_using_claim(info.namespace, name, view))
-        if len(users):
-            first = int(users[0])
-            node = view.nodes.names[view.node[first]]
-            return ClaimInUse(f"{info.namespace}/{name}", view.pods.objects[first].key, node)
+        if len(users) > 0:
+            first_user = int(users[0])
+            node = view.nodes.names[view.node[first_user]]
+            return ClaimInUse(f"{info.namespace}/{name}", view.pods.objects[first_user].key, node)
     return ClaimInUse()

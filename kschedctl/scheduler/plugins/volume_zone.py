@@ -65,7 +65,7 @@ class VolumeInOtherZone(Fact, frozen=True):
     """The node's value of the label, or None if it has no such label."""
 
     def words(self) -> str:
-        """Describe where the volume and the node are.
+        """Say in which zones or regions the volume is, and in which the node is.
 
         >>> VolumeInOtherZone("pv1", "shop/data", "zone", ("a", "b"), "c").words()
         'PersistentVolume pv1 of claim shop/data is in zone=a or b, the node is in c'
@@ -75,7 +75,7 @@ class VolumeInOtherZone(Fact, frozen=True):
         return f"PersistentVolume {self.volume} of claim {self.claim} is in {allowed}, the node {place}"
 
     def demands(self) -> tuple[LabelDemand, ...]:
-        """Return the label that the volume demands, with its values."""
+        """Return the zone or region label with the values that the volume demands of its node."""
         return (LabelDemand("its volume", self.key, self.values, self.claim),)
 
 
@@ -113,7 +113,7 @@ class VolumeZone(DeclaredPlugin[list[VolumeTopology], None]):
     reads = Reads.NODES
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        """Yield the kinds of storage objects on which the results for the pod's claims depend."""
+        """Yield the kinds of storage objects whose unread objects could change the results for the pod's claims."""
         return iter_claim_dependencies(info, get_listers(view))
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
@@ -121,9 +121,9 @@ class VolumeZone(DeclaredPlugin[list[VolumeTopology], None]):
         return hints.iter_volume_zone_events(gates)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[list[VolumeTopology]]:
-        """Collect the zones and regions of the pod's volumes, or skip Filter if there are none.
+        """Collect the zone and region labels of the pod's volumes, or skip Filter if there are none.
 
-        A pod with a claim that is missing, or that should be bound already, is unresolvable.
+        The pod is unresolvable if a claim, its volume or its class is missing, or if a claim should be bound already.
         """
         try:
             volume_topologies = _find_volume_topologies(info, get_listers(view))
@@ -138,7 +138,8 @@ class VolumeZone(DeclaredPlugin[list[VolumeTopology], None]):
     ) -> Iterator[Rejection]:
         """Yield a rejection of the nodes outside a zone or region of the pod's volumes.
 
-        Nodes without any zone or region label pass. Without PreFilter the volumes are looked up here.
+        Nodes without any zone or region label pass. If PreFilter did not run, the volumes are looked up here, and all
+        nodes are rejected if this fails.
         """
         if state is None:
             result = self.pre_filter(info, view)
@@ -163,14 +164,15 @@ class VolumeZone(DeclaredPlugin[list[VolumeTopology], None]):
         yield WakeTrigger(NODE, ADD | ActionType.UPDATE_NODE_LABEL, "a node is added, or its labels change")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
-        """Return the sources of the pod's volumes."""
+        """Return the sources of the pod's volumes as a part of its signature."""
         return sign_volumes(info)
 
 
 def _find_volume_topologies(info: PodInfo, listers: Listers) -> list[VolumeTopology]:
     """Return the zone and region labels of the volumes of the pod's bound claims.
 
-    Raises NotFoundError for missing objects, and UnboundError for a claim that should be bound.
+    Ephemeral volumes and claims that wait for their first consumer are skipped. Raises NotFoundError if a claim, volume
+    or class is missing, and UnboundError for a claim that should be bound already.
     """
     topologies = []
     for claim_volume in iter_claim_volumes(info.pod):
@@ -178,11 +180,11 @@ def _find_volume_topologies(info: PodInfo, listers: Listers) -> list[VolumeTopol
             continue
         if not claim_volume.claim_name:
             raise UnboundError(REASON_NO_CLAIM_NAME)
-        claim = listers.claim(info.namespace, claim_volume.claim_name)
+        claim = listers.get_claim(info.namespace, claim_volume.claim_name)
         if not claim.spec.volume_name:
             _require_wait_for_first_consumer(get_claim_class(claim), listers)
             continue
-        volume = listers.volume(claim.spec.volume_name)
+        volume = listers.get_volume(claim.spec.volume_name)
         for key in TOPOLOGY_LABELS:
             values = [value.strip() for value in volume.metadata.labels.get(key, "").split(ZONE_DELIMITER)]
             if all(values):  # upstream ignores a label with an empty value among its values
@@ -191,20 +193,20 @@ def _find_volume_topologies(info: PodInfo, listers: Listers) -> list[VolumeTopol
 
 
 def _require_wait_for_first_consumer(class_name: str, listers: Listers) -> None:
-    """Raise UnboundError unless the StorageClass binds its claims when their first consumer is scheduled.
+    """Raise UnboundError unless the StorageClass delays binding until the first pod with a claim is scheduled.
 
-    Raises NotFoundError if there is no such class.
+    This includes the case that a claim has no class. Raises NotFoundError if the class does not exist.
     """
     if not class_name:
         raise UnboundError(REASON_NO_CLASS)
-    if listers.storage_class(class_name).volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
+    if listers.get_storage_class(class_name).volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
         raise UnboundError(REASON_NO_VOLUME_NAME)
 
 
 def _find_nodes_in_topology(topology: VolumeTopology, nodes: NodeColumns) -> Bools:
-    """Return a mask (N,) of the nodes whose label has one of the values.
+    """Return a mask (N,) of the nodes whose zone or region label has one of the topology's values.
 
-    For nodes without a deprecated label, the label that replaced it counts.
+    If the topology has a deprecated label that a node lacks, the node's label that replaced it counts.
     """
     is_inside = _find_nodes_with_value(topology.key, topology.values, nodes)
     if topology.key in STABLE_LABELS:
@@ -214,7 +216,7 @@ def _find_nodes_in_topology(topology: VolumeTopology, nodes: NodeColumns) -> Boo
 
 
 def _find_nodes_with_value(key: str, values: frozenset[str], nodes: NodeColumns) -> Bools:
-    """Return a mask (N,) of the nodes whose label has one of the values."""
+    """Return a mask (N,) of the nodes whose label `key` has one of the values."""
     column = nodes.label(key)
     is_accepted = np.array([*(value in values for value in column.values), False])
     return is_accepted[column.codes]  # code -1, for no label, selects the last entry
@@ -223,7 +225,7 @@ def _find_nodes_with_value(key: str, values: frozenset[str], nodes: NodeColumns)
 def _find_volume_in_other_zone(
     topologies: list[VolumeTopology], nodes: NodeColumns, row: int
 ) -> VolumeInOtherZone | None:
-    """Find the first volume that cannot be used on the node because of its zone. Return None if there is none."""
+    """Return the fact about the first zone or region that the node does not match, or None if it matches all."""
     labels = nodes.objects[row].metadata.labels
     for topology in topologies:
         stable_key = STABLE_LABELS.get(topology.key, topology.key)

@@ -1,4 +1,4 @@
-"""Anonymization of a cluster and its KubeSchedulerConfiguration, which replaces equal texts by equal pseudonyms.
+"""Anonymization of a cluster and its KubeSchedulerConfiguration, which replaces equal strings by equal pseudonyms.
 
 Names, keys, label values and images are replaced. Parts of the configuration on which no answer depends are left out.
 """
@@ -20,7 +20,7 @@ from kschedctl.api.kinds import KUEUE_MAP
 from kschedctl.api.objects import Pod
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import FIELDS as KINDS
-from kschedctl.cluster import NOT_ASKED_FOR, QUEUE_KINDS, Cluster, Gap
+from kschedctl.cluster import NOT_ASKED_FOR, QUEUE_KINDS, Cluster, Gap, Provenance
 from kschedctl.scheduler.configuration.document import parse_document
 from kschedctl.scheduler.framework.arguments import Naming
 from kschedctl.scheduler.registry.in_tree import ARGS
@@ -45,7 +45,7 @@ ALWAYS_KEPT = (
 
 
 class AnonymizedCluster(NamedTuple):
-    """An anonymized cluster, with the originals of its pseudonyms and the texts that were kept."""
+    """An anonymized cluster, with the originals of its pseudonyms and descriptions of what was kept."""
 
     cluster: Cluster
     """The cluster with pseudonyms."""
@@ -66,14 +66,15 @@ def anonymize_cluster(cluster: Cluster) -> AnonymizedCluster:
     expressions = Expressions.from_cluster(cluster)
     pseudonyms = Pseudonyms(find_composed_names(cluster))
     numbers = Numbers.from_cluster(cluster)
-    # Pseudonyms sort like their originals, so a first pass has to collect all texts before any is replaced.
+
+    # Pseudonyms sort like their originals, so a first pass has to collect all strings before any is replaced.
     _rewrite_cluster(cluster, Rewriter(FIELDS, pseudonyms, numbers, expressions))
     originals = pseudonyms.assign_pseudonyms()
     rewritten = _rewrite_cluster(cluster, Rewriter(FIELDS, pseudonyms, numbers, expressions))
     return AnonymizedCluster(
         rewritten,
         originals,
-        (*_describe_kept_keys(pseudonyms.kept_keys), *ALWAYS_KEPT, *_describe_kept_texts(expressions)),
+        (*_describe_kept_keys(pseudonyms.kept_keys), *ALWAYS_KEPT, *_describe_strings_in_expressions(expressions)),
     )
 
 
@@ -83,39 +84,42 @@ def _describe_kept_keys(kept_keys: set[str]) -> Iterator[str]:
         yield f"well-known keys, resources and scheduling gates: {', '.join(keys)}"
 
 
-def _describe_kept_texts(expressions: Expressions) -> Iterator[str]:
-    """Yield descriptions of the strings that were not anonymized because CEL expressions use them."""
+def _describe_strings_in_expressions(expressions: Expressions) -> Iterator[str]:
+    """Yield descriptions of the strings that were kept because CEL expressions do more with them than compare them.
+
+    These are the literals in such expressions with the values of the attributes in them, and names of device drivers.
+    """
     count = len(expressions.kept_expressions)
     if count:
         verb = agreeing(count, "computes", "compute")
         description = f"the texts in {counted(count, 'CEL expression')} that {verb} with them"
-        if expressions.computed:
-            description += f", and the values of the attributes {', '.join(sorted(expressions.computed))}"
+        if expressions.kept_attributes:
+            description += f", and the values of the attributes {', '.join(sorted(expressions.kept_attributes))}"
         yield description
-    if expressions.drivers_stay:
+    if expressions.keeps_drivers:
         yield "the names of device drivers, because a CEL expression computes with them"
 
 
 def _rewrite_cluster(cluster: Cluster, rewriter: Rewriter) -> Cluster:
     """Return the cluster with all objects, the configuration and the gaps rewritten.
 
-    Warnings, the autoscaler's ConfigMaps, the origins of objects and the names of server and context are dropped.
+    Warnings, the autoscaler's ConfigMaps, the files from which objects came, and the names of the server, the context
+    and the scheduler's instances are dropped.
     """
+    # Objects of kinds that need no special treatment
     objects: dict[str, object] = {
         field: tuple(rewriter.rewrite_struct(obj) for obj in getattr(cluster, field))
         for kind, field in KINDS.items()
         if kind not in ("Pod", "ConfigMap")
     }
-    provenance = cluster.provenance
-    if provenance is not None:
-        provenance = replace(
-            provenance, server="", context="", namespace="default", leader="", configured_by="", instances=()
-        )
+
+    # Of the ConfigMaps, only Kueue's is kept. An autoscaler's names node groups, which cannot be anonymized
     kueue_maps = [config_map for config_map in cluster.config_maps if config_map.metadata.name == KUEUE_MAP]
     objects["config_maps"] = tuple(anonymize_kueue_configuration(config_map, rewriter) for config_map in kueue_maps)
     gaps = dict(cluster.gaps)
     if len(kueue_maps) < len(cluster.config_maps):
-        gaps["ConfigMap"] = Gap(UNREAD)  # an autoscaler's texts name node groups, which cannot be anonymized
+        gaps["ConfigMap"] = Gap(UNREAD)
+
     configuration = cluster.configuration
     return replace(
         cluster,
@@ -126,23 +130,28 @@ def _rewrite_cluster(cluster: Cluster, rewriter: Rewriter) -> Cluster:
         gaps={
             kind: Gap(_choose_gap_reason(kind, gap), rewriter.replace_name(gap.namespace)) for kind, gap in gaps.items()
         },
-        provenance=provenance,
+        provenance=None if cluster.provenance is None else _anonymize_provenance(cluster.provenance),
         origins={},
         warnings=(),
         **objects,
     )
 
 
+def _anonymize_provenance(provenance: Provenance) -> Provenance:
+    """Return the provenance without the names of the server, the context and the scheduler's instances."""
+    return replace(provenance, server="", context="", namespace="default", leader="", configured_by="", instances=())
+
+
 def _choose_gap_reason(kind: str, gap: Gap) -> str:
     """Return a neutral reason why a kind is not covered, in place of the API server's message.
 
-    For kinds of batch queues, the reason that they were not requested is kept, because files need not contain them.
+    The reason that kinds of batch queues were not requested is kept, because it is not a problem if they are missing.
     """
     return gap.why if kind in QUEUE_KINDS and gap.why in NOT_ASKED_FOR else UNREAD
 
 
 def _rewrite_container_states(text: str, rewriter: Rewriter) -> str:
-    """Rewrite the encoded container states of a pod. States that were not recorded stay so."""
+    """Rewrite the container states of a pod, which are encoded as text. The mark for unrecorded states is kept."""
     if text == NOT_RECORDED:
         return text
     containers = NotableContainers.from_text(text)
@@ -219,7 +228,8 @@ def _anonymize_plugin_config(config: Document, rewriter: Rewriter) -> dict[str, 
 def _replace_argument_names(value: object, naming: Mapping[str, Naming], rewriter: Rewriter, field: str = "") -> object:
     """Replace the names in a plugin's arguments, or in the value of one field.
 
-    ``naming`` maps a field with names to the struct to decode its value into, or to the kind of name that it holds.
+    ``naming`` maps each field with names either to the struct to decode its value into, or to the kind of name that it
+    holds, for which the rewriter has a method. Fields that are not in ``naming`` keep their values.
     """
     field_naming = naming.get(field)
     if isinstance(field_naming, type):

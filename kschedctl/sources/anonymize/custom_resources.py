@@ -15,10 +15,10 @@ from kschedctl.sources.anonymize.rewriter import (
     Rewriter,
     drop_text,
     replace_key,
-    replace_keyed_values,
     replace_labels,
     replace_object_name,
     replace_object_names,
+    replace_requirement_values,
     replace_resource,
     replace_resource_names,
     replace_resources,
@@ -43,14 +43,16 @@ def _replace_zone(rewriter: Rewriter, value: str, obj: object) -> str:
     return rewriter.replace_label_value(ZONE, value)
 
 
-def _filter_conditions(rewriter: Rewriter, value: tuple[Condition, ...], obj: object) -> tuple[Condition, ...]:
+def _filter_karpenter_conditions(
+    rewriter: Rewriter, value: tuple[Condition, ...], obj: object
+) -> tuple[Condition, ...]:
     """Drop the conditions that Karpenter does not set, and the reasons and messages of all others."""
     conditions = (condition for condition in value if condition.type in KARPENTER_CONDITIONS)
     return tuple(replace(condition, reason="", message="") for condition in conditions)
 
 
 KARPENTER_FIELDS: dict[type, dict[str, Handler]] = {
-    api.RequirementWithMinValues: {"key": replace_key, "values": replace_keyed_values},
+    api.RequirementWithMinValues: {"key": replace_key, "values": replace_requirement_values},
     api.NodeClassReference: {"name": replace_object_name},
     api.ClaimedResources: {"requests": _replace_optional_resources},
     api.NodeClaimStatus: {
@@ -58,13 +60,13 @@ KARPENTER_FIELDS: dict[type, dict[str, Handler]] = {
         "provider_id": replace_object_name,
         "capacity": _replace_optional_resources,
         "allocatable": _replace_optional_resources,
-        "conditions": _filter_conditions,
+        "conditions": _filter_karpenter_conditions,
     },
     api.NodePoolSpec: {"limits": _replace_optional_resources},
-    api.NodePoolStatus: {"resources": _replace_optional_resources, "conditions": _filter_conditions},
+    api.NodePoolStatus: {"resources": _replace_optional_resources, "conditions": _filter_karpenter_conditions},
     api.NodeOverlaySpec: {"capacity": _replace_optional_resources},
     api.NodeClassSubnet: {"zone": _replace_zone},
-    api.NodeClassStatus: {"conditions": _filter_conditions},
+    api.NodeClassStatus: {"conditions": _filter_karpenter_conditions},
 }
 
 
@@ -72,8 +74,8 @@ KNOWN_PHASES = frozenset({"Running", "Ready", "Pending", "Suspended", "Failed", 
 """Phases that many operators use. Other phases are left out, because they may contain anything."""
 
 
-def _replace_flavors(rewriter: Rewriter, value: Mapping[str, str], obj: object) -> dict[str, str]:
-    """Replace the names of resources and the names of their flavors."""
+def _replace_assigned_flavors(rewriter: Rewriter, value: Mapping[str, str], obj: object) -> dict[str, str]:
+    """Replace the names of resources and of the flavors that are assigned to them."""
     return {rewriter.replace_resource(name): rewriter.replace_name(flavor) for name, flavor in value.items()}
 
 
@@ -94,7 +96,7 @@ def _replace_topology_assignment(
     return queueing.TopologyAssignment(tuple(map(rewriter.replace_key, value.levels)), tuple(domains))
 
 
-def _replace_controller(rewriter: Rewriter, value: str, obj: object) -> str:
+def _replace_check_controller(rewriter: Rewriter, value: str, obj: object) -> str:
     """Replace the name of an admission check's controller unless it is Kueue's own."""
     return value if value.startswith("kueue.x-k8s.io/") else rewriter.replace_object_name(value)
 
@@ -105,7 +107,7 @@ def _drop_unknown_phase(rewriter: Rewriter, value: str, obj: object) -> str:
 
 
 def _replace_api_version(rewriter: Rewriter, value: str, obj: object) -> str:
-    """Replace the group in ``group/version``."""
+    """Replace the group in an apiVersion, ``group/version``, unless it is well known."""
     group, slash, version = value.partition("/")
     return f"{rewriter.replace_domain(group)}{slash}{version}"
 
@@ -115,21 +117,26 @@ _KEPT_CONFIGURATION = ("featureGates", "fairSharing", "manageJobsWithoutQueueNam
 
 
 def anonymize_kueue_configuration(config_map: ConfigMap, rewriter: Rewriter) -> ConfigMap:
-    """Return the ConfigMap of Kueue with what an admission depends on, and with the names of resources replaced.
+    """Return the ConfigMap of Kueue with the settings that affect an admission, and with resources renamed.
 
-    The selector of the namespaces whose jobs are managed is left out. A Configuration that cannot be read becomes {}.
+    The selector of the namespaces whose jobs are managed is left out. A Configuration that cannot be read counts as
+    empty.
     """
     import yaml  # noqa: PLC0415 - few clusters have such a ConfigMap
 
+    # Kueue's ConfigMap has a single key
     ((key, text),) = config_map.data.items() if len(config_map.data) == 1 else (("", ""),)
     try:
         configuration = yaml.safe_load(text)
     except yaml.YAMLError:
         configuration = None
+
     kept = {field: value for field in _KEPT_CONFIGURATION if (value := field_at(configuration, field)) is not None}
     frameworks = array_at(configuration, "integrations", "frameworks")
     kept["integrations"] = {"frameworks": list(frameworks)} if frameworks else {}
     kept["resources"] = _rewrite_resource_settings(object_at(configuration, "resources"), rewriter)
+
+    # Name and namespace are well known, and Kueue's ConfigMap is recognized by them
     metadata = rewriter.rewrite_struct(config_map).metadata
     metadata = replace(metadata, name=config_map.metadata.name, namespace=config_map.metadata.namespace)
     return ConfigMap(metadata, {key: yaml.safe_dump({"kind": "Configuration", **kept})})
@@ -148,7 +155,7 @@ def _rewrite_resource_settings(settings: JsonObject, rewriter: Rewriter) -> dict
 
 
 def _rewrite_transformation(transformation: JsonObject, rewriter: Rewriter) -> dict[str, object]:
-    """Replace the names of resources in a transformation."""
+    """Replace the names of resources in a transformation of Kueue's Configuration: its input, outputs and factor."""
     outputs = object_at(transformation, "outputs")
     rewritten = {
         **transformation,
@@ -186,7 +193,7 @@ QUEUE_AND_OPERATOR_FIELDS: dict[type, dict[str, Handler]] = {
     queueing.PreemptionGate: {"name": replace_object_name},
     queueing.KueuePodSetAssignment: {
         "name": replace_object_name,
-        "flavors": _replace_flavors,
+        "flavors": _replace_assigned_flavors,
         "resource_usage": replace_resources,
         "topology_assignment": _replace_topology_assignment,
     },
@@ -203,7 +210,7 @@ QUEUE_AND_OPERATOR_FIELDS: dict[type, dict[str, Handler]] = {
     },
     queueing.CohortSpec: {"parent_name": replace_object_name},
     queueing.ResourceFlavorSpec: {"node_labels": replace_labels, "topology_name": replace_object_name},
-    queueing.AdmissionCheckSpec: {"controller_name": _replace_controller},
+    queueing.AdmissionCheckSpec: {"controller_name": _replace_check_controller},
     queueing.TopologyLevel: {"node_label": replace_key},
     queueing.KueueResourceUsage: {"name": replace_resource},
     queueing.KueueFlavorUsage: {"name": replace_object_name},

@@ -1,8 +1,8 @@
-"""Anonymization of CEL expressions that select devices: comments are removed and texts become pseudonyms.
+"""Anonymization of CEL expressions that select devices: comments are removed and strings become pseudonyms.
 
-Texts with which an expression computes (a prefix, a regular expression, a concatenation) cannot be replaced. Such an
-expression keeps its texts, and the attributes that it mentions keep their values. Expressions that compare these
-attributes keep their texts, too.
+A string with which an expression computes (a prefix, a regular expression, a concatenation) cannot be replaced. Such an
+expression keeps its strings, and the attributes that it mentions keep their values. Other expressions that mention
+these attributes keep their strings as well.
 """
 
 from __future__ import annotations
@@ -58,38 +58,44 @@ class Expressions:
 
     drivers: frozenset[str]
     """The device drivers and the domains of their devices' attributes."""
-    drivers_stay: bool
+    keeps_drivers: bool
     """Whether an expression computes with drivers, so that they keep their names."""
-    computed: frozenset[str]
+    kept_attributes: frozenset[str]
     """The names, without domain, of attributes that keep their values because expressions compute with them."""
     kept_expressions: frozenset[str]
-    """The expressions that keep their texts."""
+    """The expressions that keep their strings."""
 
     @classmethod
     def from_cluster(cls, cluster: Cluster) -> Expressions:
-        """Analyze all CEL expressions of a cluster."""
-        texts = {s.cel.expression for s in _iter_selectors(cluster) if s.cel and s.cel.expression}
-        names = frozenset(get_local_name(key) for key in _iter_qualified_names(cluster))
-        computing = {text for text in texts if computes_with_texts(text)}
-        computed = _find_mentioned_names(computing, names)
-        # Expressions that mention a computed attribute also keep their texts, and so the other attributes in them.
-        while dependent := {text for text in texts - computing if _find_mentioned_names({text}, computed)}:
-            computing |= dependent
-            computed |= _find_mentioned_names(dependent, names)
-        drivers_stay = any(map(_COMPUTES_DRIVER.search, texts))
-        return cls(frozenset(_iter_drivers(cluster)) - {""}, drivers_stay, computed, frozenset(computing))
+        """Find out which expressions, attributes and drivers of a cluster have to be kept."""
+        expressions = {s.cel.expression for s in _iter_selectors(cluster) if s.cel and s.cel.expression}
+        attributes = frozenset(get_local_name(key) for key in _iter_qualified_names(cluster))
+        kept_expressions = {expression for expression in expressions if computes_with_texts(expression)}
+        kept_attributes = _find_mentioned_names(kept_expressions, attributes)
+
+        # Expressions that mention a kept attribute also keep their strings, and so the other attributes in them
+        while True:
+            dependent = {e for e in expressions - kept_expressions if _find_mentioned_names({e}, kept_attributes)}
+            if not dependent:
+                break
+            kept_expressions |= dependent
+            kept_attributes |= _find_mentioned_names(dependent, attributes)
+
+        keeps_drivers = any(map(_COMPUTES_DRIVER.search, expressions))
+        drivers = frozenset(_iter_drivers(cluster)) - {""}
+        return cls(drivers, keeps_drivers, kept_attributes, frozenset(kept_expressions))
 
     def replace_driver(self, text: str, replace_name: Callable[[str], str]) -> str:
         """Return ``replace_name(text)`` if the text is a driver and drivers may be replaced, or else the text."""
-        return replace_name(text) if text in self.drivers and not self.drivers_stay else text
+        return replace_name(text) if text in self.drivers and not self.keeps_drivers else text
 
     def replace_qualified_name(self, text: str, replace_name: Callable[[str], str]) -> str:
-        """Replace the domain of ``domain/attribute`` if it is a driver or shared by drivers."""
+        """Replace the domain in the name of an attribute, ``domain/attribute``, if it belongs to drivers."""
         domain, slash, attribute = text.partition("/")
         return f"{self.replace_driver(domain, replace_name)}{slash}{attribute}"
 
     def rewrite_expression(self, text: str, replace_name: Callable[[str], str]) -> str:
-        """Remove the comments of an expression and replace the texts in it that may be replaced.
+        """Remove the comments of an expression and replace the string literals in it that may be replaced.
 
         An expression that is longer than the API accepts is replaced as a whole.
         """
@@ -98,34 +104,38 @@ class Expressions:
         keeps_texts = text in self.kept_expressions
 
         def rewrite_token(match: re.Match[str]) -> str:
-            """Return the replacement of a comment or literal."""
+            """Return the replacement of a comment, which is empty, or of a string literal."""
             if match["comment"]:
                 return ""
             quote_length = 3 if match["literal"].startswith(('"""', "'''")) else 1
             quote = match["literal"][:quote_length]
             value = match["literal"][quote_length:-quote_length]
-            if self._is_kept(match, value, keeps_texts):
+            if self._is_literal_kept(match, value, keeps_texts):
                 return match[0]
             return f"{match['prefix'] or ''}{quote}{replace_name(value)}{quote}"
 
         return _TOKEN.sub(rewrite_token, text)
 
-    def _is_kept(self, match: re.Match[str], value: str, keeps_texts: bool) -> bool:
-        """Return whether a text in an expression is kept.
+    def _is_literal_kept(self, match: re.Match[str], value: str, keeps_texts: bool) -> bool:
+        """Return whether a string literal in an expression is kept.
 
-        Kept are well-known domains, quantities and versions, names of attributes, and all texts if ``keeps_texts``.
+        Well-known domains, quantities, versions and names of attributes are kept, and all literals if ``keeps_texts``.
+        A driver is only kept if drivers keep their names.
         """
-        expression = match.string
-        start = match.start()
         if value in self.drivers:
-            return self.drivers_stay
+            return self.keeps_drivers
         if keeps_texts or is_well_known_domain(value):
             return True
+
+        # The text around the literal shows whether it is a quantity, a version or the name of an attribute
+        expression = match.string
+        start = match.start()
         search_start = max(start - _LOOKBEHIND_LENGTH, 0)
         if _BEFORE_ARGUMENT.search(expression, search_start, start):
             return True
         if _AFTER_SEARCHED_KEY.match(expression, match.end()):
             return True
+
         # The second index in ``attributes["domain"]["name"]`` is the name of an attribute. ``in ["text"]`` is a list.
         index_match = _BEFORE_INDEX.search(expression, search_start, start)
         return index_match is not None and index_match["word"] not in ("in", "attributes", "capacity")
@@ -133,8 +143,8 @@ class Expressions:
     def replace_attribute(
         self, key: str, value: DeviceAttribute, replace_name: Callable[[str], str]
     ) -> DeviceAttribute:
-        """Replace the texts of an attribute unless an expression computes with it."""
-        if get_local_name(key) in self.computed:
+        """Replace the strings in the value of an attribute unless an expression computes with the attribute."""
+        if get_local_name(key) in self.kept_attributes:
             return value
         string = None if value.string is None else replace_name(value.string)
         strings = None if value.strings is None else tuple(map(replace_name, value.strings))
@@ -151,9 +161,9 @@ class Expressions:
 
 
 def computes_with_texts(text: str) -> bool:
-    """Return whether an expression does more with texts than compare them.
+    """Return whether an expression does more with strings than compare them.
 
-    Expressions with texts that cannot be analyzed count as well.
+    Expressions that cannot be analyzed, because they are too long or have raw or escaped strings, count as well.
 
     >>> computes_with_texts("device.attributes['a'].model == 'A100'")
     False
@@ -180,19 +190,19 @@ def get_local_name(key: str) -> str:
 
 
 def _find_mentioned_names(texts: set[str], names: frozenset[str]) -> frozenset[str]:
-    """Return the names that occur in the texts."""
+    """Return those of the names that occur as words in any of the texts."""
     return names & {word for text in texts for word in _WORD.findall(text)}
 
 
 def _iter_qualified_names(cluster: Cluster) -> Iterator[str]:
-    """Yield the names of all devices' attributes and capacities."""
+    """Yield the names of all attributes and capacities of devices, with their domains."""
     for device in (device for s in cluster.resource_slices for device in s.spec.devices):
         yield from device.attributes
         yield from device.capacity
 
 
 def _iter_drivers(cluster: Cluster) -> Iterator[str]:
-    """Yield the names of drivers, and the domains of attributes, except well-known domains."""
+    """Yield the names of device drivers, and the domains of attributes and capacities that are not well known."""
     yield from (s.spec.driver for s in cluster.resource_slices)
     domains = (name.rpartition("/")[0] for name in _iter_qualified_names(cluster))
     yield from (domain for domain in domains if not is_well_known_domain(domain))

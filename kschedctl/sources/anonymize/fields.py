@@ -21,20 +21,20 @@ from kschedctl.sources.anonymize.observed import (
     OBSERVED_FIELDS,
     drop_unknown_container_reason,
     filter_annotations,
+    replace_kubelet_reason,
     replace_name_list,
-    replace_reason,
-    replace_setting,
+    replace_unknown_setting,
 )
 from kschedctl.sources.anonymize.rewriter import (
     Handler,
     Rewriter,
     drop_text,
     replace_key,
-    replace_keyed_values,
     replace_keys,
     replace_labels,
     replace_names,
     replace_object_name,
+    replace_requirement_values,
     replace_resource,
     replace_resources,
 )
@@ -50,11 +50,11 @@ _EBS_VOLUME_ID = re.compile(r"(?:aws://([^/]*)/)?(.*/)?vol-([^/]*)")
 
 
 def _replace_map_keys(rewriter: Rewriter, value: JsonObject, obj: object) -> dict[str, object]:
-    """Replace the keys of a map, which are names, and keep its values."""
+    """Replace the keys of a mapping, which are names, and keep its values."""
     return {rewriter.replace_name(key): item for key, item in value.items()}
 
 
-def _replace_keyed_value(rewriter: Rewriter, value: str, obj: api.Taint | api.Toleration) -> str:
+def _replace_taint_value(rewriter: Rewriter, value: str, obj: api.Taint | api.Toleration) -> str:
     """Replace the value of a taint or toleration, according to its key."""
     return rewriter.replace_label_value(obj.key, value)
 
@@ -107,21 +107,21 @@ def _replace_ebs_volume_id(rewriter: Rewriter, value: str, obj: object) -> str:
     return f"{zone_prefix}{path_prefix}vol-{rewriter.replace_name(volume)}"
 
 
-def _replace_address(rewriter: Rewriter, value: str, obj: object) -> str:
+def _replace_ip_address(rewriter: Rewriter, value: str, obj: object) -> str:
     """Replace an IP address unless it stands for all addresses."""
     return value if value in ANY_ADDRESS else rewriter.replace_name(value)
 
 
-def _replace_request(rewriter: Rewriter, value: str, obj: object) -> str:
+def _replace_device_request(rewriter: Rewriter, value: str, obj: object) -> str:
     """Replace the parts of ``request`` or ``request/alternative``, except names that the scheduler generates."""
     if _GENERATED_REQUEST.fullmatch(value):
         return value
     return "/".join(map(rewriter.replace_name, value.split("/")))
 
 
-def _replace_requests(rewriter: Rewriter, value: tuple[str, ...], obj: object) -> tuple[str, ...]:
+def _replace_device_requests(rewriter: Rewriter, value: tuple[str, ...], obj: object) -> tuple[str, ...]:
     """Replace the names of the device requests in a list."""
-    return tuple(_replace_request(rewriter, item, obj) for item in value)
+    return tuple(_replace_device_request(rewriter, item, obj) for item in value)
 
 
 def _replace_qualified_name(rewriter: Rewriter, value: str, obj: object) -> str:
@@ -154,7 +154,7 @@ def _replace_device_driver(rewriter: Rewriter, value: str, obj: object) -> str:
     return rewriter.expressions.replace_driver(value, rewriter.replace_name)
 
 
-def _replace_mappings(rewriter: Rewriter, value: JsonObject, obj: object) -> dict[str, object]:
+def _replace_resource_mappings(rewriter: Rewriter, value: JsonObject, obj: object) -> dict[str, object]:
     """Replace the node's resources in a device's mappings, and rewrite the mapping of each resource."""
     return {rewriter.replace_resource(name): rewriter.rewrite_struct(mapping) for name, mapping in value.items()}
 
@@ -181,11 +181,11 @@ def _filter_node_conditions(
 def _replace_device_conditions(
     rewriter: Rewriter, value: tuple[api.Condition, ...], obj: object
 ) -> tuple[api.Condition, ...]:
-    """Replace the types of device conditions, and drop their reasons and messages."""
+    """Replace the types of device conditions, which drivers choose, and drop their reasons and messages."""
     return tuple(replace(c, type=rewriter.replace_name(c.type), reason="", message="") for c in value)
 
 
-def _replace_kind(rewriter: Rewriter, value: str, obj: object) -> str:
+def _replace_referenced_kind(rewriter: Rewriter, value: str, obj: object) -> str:
     """Replace the kind or plural name in a reference unless its API group is Kubernetes' own or well known."""
     return value if _is_kubernetes_group(_get_api_group(obj)) else rewriter.replace_name(value)
 
@@ -216,13 +216,13 @@ def _replace_match_fields(rewriter: Rewriter, value: tuple[api.SelectorRequireme
     )
 
 
-def _replace_document(rewriter: Rewriter, value: JsonObject, obj: object) -> dict[str, object]:
-    """Replace every text in an untyped document, and drop its field ``conditions``."""
+def _replace_document_texts(rewriter: Rewriter, value: JsonObject, obj: object) -> dict[str, object]:
+    """Replace every string in an untyped document, and drop its field ``conditions``."""
     return {key: _replace_nested_texts(rewriter, item) for key, item in value.items() if key != "conditions"}
 
 
 def _replace_nested_texts(rewriter: Rewriter, value: object) -> object:
-    """Replace every text in an untyped value, but not the keys of its mappings."""
+    """Replace every string in an untyped value, but keep the keys of its mappings, numbers and booleans."""
     match value:
         case str():
             return rewriter.replace_name(value)
@@ -245,7 +245,7 @@ _META: dict[str, Handler] = {
 }
 _CLAIM_CLASS = _map_name_fields("storage_class_name", "volume_attributes_class_name")
 _CLAIM_REFERENCE = _map_name_fields("name", "resource_claim_name", "resource_claim_template_name")
-_DEVICE_REQUEST: dict[str, Handler] = {"name": _replace_request, "device_class_name": replace_object_name}
+_DEVICE_REQUEST: dict[str, Handler] = {"name": _replace_device_request, "device_class_name": replace_object_name}
 
 _WELL_KNOWN_RESOURCES = frozenset(("*", "cronjobs", *(kind.plural for kind in KINDS.values())))
 """Plural names in webhook rules that are kept. ``*`` matches every resource."""
@@ -291,7 +291,10 @@ def _replace_quota_names(rewriter: Rewriter, value: JsonObject, obj: object) -> 
 
 
 def _replace_quota_name(rewriter: Rewriter, key: str) -> str:
-    """Replace the resource that a quota limits, or its StorageClass. Standard resources and ``count/`` are kept."""
+    """Replace the resource that a quota limits, or the StorageClass for which it does.
+
+    Standard resources and numbers of objects, such as ``count/pods``, are kept.
+    """
     class_name, infix, resource = key.partition(_CLASS_INFIX)
     if infix:
         return f"{rewriter.replace_name(class_name)}{infix}{resource}"
@@ -311,7 +314,7 @@ FIELDS: dict[type, dict[str, Handler]] = {
     api.OwnerReference: {
         "name": replace_object_name,
         "uid": replace_object_name,
-        "kind": _replace_kind,
+        "kind": _replace_referenced_kind,
         "api_version": _replace_api_group,
     },
     api.ObjectMeta: _META,
@@ -321,12 +324,12 @@ FIELDS: dict[type, dict[str, Handler]] = {
         **_map_name_fields("group_name", "task_spec", "pod_group_name", "podset_group_name", "mirror"),
         **dict.fromkeys(("required_topology", "preferred_topology", "slice_topology"), replace_key),
         "slice_constraints": lambda rewriter, value, obj: None,
-        "safe_to_evict": replace_setting,
+        "safe_to_evict": replace_unknown_setting,
         "safe_local_volumes": replace_name_list,
-        "scale_up_delay": replace_setting,
-        **dict.fromkeys(_EVICTION_ANNOTATIONS, replace_setting),
+        "scale_up_delay": replace_unknown_setting,
+        **dict.fromkeys(_EVICTION_ANNOTATIONS, replace_unknown_setting),
     },
-    api.SelectorRequirement: {"key": replace_key, "values": replace_keyed_values},
+    api.SelectorRequirement: {"key": replace_key, "values": replace_requirement_values},
     api.ResourceQuotaSpec: {"hard": _replace_quota_names},
     api.ResourceQuotaStatus: {"hard": _replace_quota_names, "used": _replace_quota_names},
     api.LimitRangeItem: dict.fromkeys(
@@ -338,10 +341,10 @@ FIELDS: dict[type, dict[str, Handler]] = {
     api.ConfigMap: {"data": lambda rewriter, value, obj: {}},
     api.NodeSelectorTerm: {"match_fields": _replace_match_fields},
     api.LabelSelector: {"match_labels": replace_labels},
-    api.TopologySelectorRequirement: {"key": replace_key, "values": replace_keyed_values},
+    api.TopologySelectorRequirement: {"key": replace_key, "values": replace_requirement_values},
     api.TypedObjectReference: {
         **_map_name_fields("name", "namespace", "uid"),
-        "kind": _replace_kind,
+        "kind": _replace_referenced_kind,
         "api_group": _replace_api_group,
     },
     api.PodAffinityTerm: {
@@ -350,10 +353,10 @@ FIELDS: dict[type, dict[str, Handler]] = {
         "match_label_keys": replace_keys,
         "mismatch_label_keys": replace_keys,
     },
-    api.Toleration: {"key": replace_key, "value": _replace_keyed_value},
+    api.Toleration: {"key": replace_key, "value": _replace_taint_value},
     api.TopologySpreadConstraint: {"topology_key": replace_key, "match_label_keys": replace_keys},
-    api.ContainerPort: {"host_ip": _replace_address},
-    api.ContainerResourceClaim: {"name": replace_object_name, "request": _replace_request},
+    api.ContainerPort: {"host_ip": _replace_ip_address},
+    api.ContainerResourceClaim: {"name": replace_object_name, "request": _replace_device_request},
     api.ResourceRequirements: {"requests": replace_resources, "limits": replace_resources},
     api.Container: {"name": replace_object_name, "image": _replace_image},
     api.PersistentVolumeClaimVolumeSource: {"claim_name": replace_object_name},
@@ -387,7 +390,7 @@ FIELDS: dict[type, dict[str, Handler]] = {
     api.ContainerExtendedResourceRequest: {
         "container_name": replace_object_name,
         "resource_name": replace_resource,
-        "request_name": _replace_request,
+        "request_name": _replace_device_request,
     },
     api.PodExtendedResourceClaimStatus: {"resource_claim_name": replace_object_name},
     api.NodeAllocatableResourceClaimStatus: {
@@ -396,11 +399,11 @@ FIELDS: dict[type, dict[str, Handler]] = {
     },
     api.PodStatus: {
         "nominated_node_name": replace_object_name,
-        "reason": replace_reason,
+        "reason": replace_kubelet_reason,
         "message": drop_text,
         "allocated_resources": replace_resources,
     },
-    api.Taint: {"key": replace_key, "value": _replace_keyed_value},
+    api.Taint: {"key": replace_key, "value": _replace_taint_value},
     api.ContainerImage: {"names": _replace_image_names},
     api.NodeSpec: {"provider_id": replace_object_name},
     api.NodeStatus: {
@@ -425,18 +428,18 @@ FIELDS: dict[type, dict[str, Handler]] = {
     api.VolumeAttachmentSource: {"persistent_volume_name": replace_object_name},
     api.VolumeAttachmentSpec: {"attacher": _replace_driver, "node_name": replace_object_name},
     api.CELDeviceSelector: {"expression": _rewrite_expression},
-    api.DeviceToleration: {"key": replace_key, "value": _replace_keyed_value},
+    api.DeviceToleration: {"key": replace_key, "value": _replace_taint_value},
     api.CapacityRequirements: {"requests": _replace_capacities},
     api.ExactDeviceRequest: {"device_class_name": replace_object_name},
     api.DeviceSubRequest: _DEVICE_REQUEST,
     api.DeviceRequest: _DEVICE_REQUEST,
     api.DeviceConstraint: {
-        "requests": _replace_requests,
+        "requests": _replace_device_requests,
         "match_attribute": _replace_qualified_name,
         "distinct_attribute": _replace_qualified_name,
     },
     api.DeviceRequestAllocationResult: {
-        "request": _replace_request,
+        "request": _replace_device_request,
         "driver": _replace_device_driver,
         "pool": replace_object_name,
         "device": replace_object_name,
@@ -447,7 +450,7 @@ FIELDS: dict[type, dict[str, Handler]] = {
     },
     api.ResourceClaimConsumerReference: {
         **_map_name_fields("name", "uid"),
-        "resource": _replace_kind,
+        "resource": _replace_referenced_kind,
         "api_group": _replace_api_group,
     },
     api.AllocatedDeviceStatus: {
@@ -460,7 +463,7 @@ FIELDS: dict[type, dict[str, Handler]] = {
     api.DeviceClassSpec: {"extended_resource_name": replace_resource},
     api.CounterSet: {"name": replace_object_name, "counters": _replace_map_keys},
     api.DeviceCounterConsumption: {"counter_set": replace_object_name, "counters": _replace_map_keys},
-    api.DeviceTaint: {"key": replace_key, "value": _replace_keyed_value},
+    api.DeviceTaint: {"key": replace_key, "value": _replace_taint_value},
     api.NodeAllocatableResourceMapping: {"capacity_key": _replace_qualified_name},
     api.Device: {
         "name": replace_object_name,
@@ -469,8 +472,8 @@ FIELDS: dict[type, dict[str, Handler]] = {
         "node_name": replace_object_name,
         "binding_conditions": replace_names,
         "binding_failure_conditions": replace_names,
-        "node_allocatable_resource_mappings": _replace_mappings,
-        "basic": _replace_document,  # empty in every slice that was read, since reading moves its fields
+        "node_allocatable_resource_mappings": _replace_resource_mappings,
+        "basic": _replace_document_texts,  # empty in every slice that was read, since reading moves its fields
     },
     api.ResourcePool: {"name": replace_object_name},
     api.ResourceSliceSpec: {"driver": _replace_device_driver, "node_name": replace_object_name},

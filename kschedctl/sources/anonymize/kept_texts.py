@@ -66,11 +66,11 @@ RESOURCE_PREFIXES = (DEVICE_CLASS_PREFIX, ATTACHABLE_VOLUMES_PREFIX, QUOTA_PREFI
 """Prefixes of resources that the scheduler reads. The user chooses what follows."""
 
 
-def is_well_known(key: str) -> bool:
+def is_well_known_key(key: str) -> bool:
     """Return whether the key of a label, taint or resource is well known and therefore kept.
 
-    >>> is_well_known("topology.kubernetes.io/zone"), is_well_known("example.com/zone"), is_well_known("team")
-    (True, False, False)
+    >>> is_well_known_key("topology.kubernetes.io/zone"), is_well_known_key("team")
+    (True, False)
     """
     domain, slash, name = key.rpartition("/")
     if not slash:

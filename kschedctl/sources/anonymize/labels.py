@@ -1,4 +1,4 @@
-"""Texts that plugins do not only compare for equality: numbers with an order, and names composed of names."""
+"""Strings that need special pseudonyms: numbers that plugins compare by order, and names composed of other names."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Numbers:
 
     @classmethod
     def from_cluster(cls, cluster: Cluster) -> Numbers:
-        """Rank the integers under each key that a Gt or Lt requirement names."""
-        structs = list(_iter_structs((*_iter_objects(cluster), get_added_affinities(cluster.configuration))))
+        """Rank the integers in the labels and taints of a cluster, by key, if a Gt or Lt requirement names the key."""
+        structs = list(_iter_structs((*_iter_object_lists(cluster), get_added_affinities(cluster.configuration))))
         keys = {s.key for s in structs if getattr(s, "operator", "") in COMPARISONS}
         numbers_by_key: dict[str, set[int]] = {key: set() for key in keys}
-        for key, value in _iter_keyed_values(structs):
+        for key, value in _iter_labels_and_taints(structs):
             if key in numbers_by_key and _is_int64(value):
                 numbers_by_key[key].add(int(value))
-        return cls({key: _rank_numbers(numbers) for key, numbers in numbers_by_key.items()})
+        return cls({key: _rank_integers(numbers) for key, numbers in numbers_by_key.items()})
 
     def replace_with_rank(self, key: str, value: str) -> str | None:
         """Return a label's number replaced by its rank, with the same sign and leading zeros.
@@ -53,10 +53,10 @@ class Numbers:
         return f"{sign}{zeros}{abs(self.ranks[key][int(value)])}"
 
 
-def _rank_numbers(numbers: Iterable[int]) -> dict[int, int]:
-    """Return the rank of each number among the numbers of its sign, so that signs are kept.
+def _rank_integers(numbers: Iterable[int]) -> dict[int, int]:
+    """Return the rank of each number. Negative numbers get negative ranks, so that signs are kept.
 
-    >>> _rank_numbers([-7, 40, -2, 0])
+    >>> _rank_integers([-7, 40, -2, 0])
     {-7: -2, -2: -1, 0: 0, 40: 1}
     """
     ordered = sorted(numbers)
@@ -65,7 +65,7 @@ def _rank_numbers(numbers: Iterable[int]) -> dict[int, int]:
 
 
 def _is_int64(value: str) -> bool:
-    """Return whether Go parses the text as an int64."""
+    """Return whether Go can parse the string as an int64."""
     return bool(_NUMBER.fullmatch(value)) and -(1 << 63) <= int(value) < 1 << 63
 
 
@@ -100,7 +100,7 @@ def _iter_ephemeral_claim_names(table: PodTable) -> Iterator[tuple[str, tuple[st
 
 def _iter_zone_names(cluster: Cluster) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the name of each zone that has three parts, such as ``us-east-1a``, with its parts."""
-    for key, value in _iter_keyed_values(_iter_structs(_iter_objects(cluster))):
+    for key, value in _iter_labels_and_taints(_iter_structs(_iter_object_lists(cluster))):
         if key in (ZONE, BETA_ZONE):
             for zone in map(str.strip, value.split(ZONE_DELIMITER)):
                 parts = tuple(zone.split("-"))
@@ -119,14 +119,17 @@ def _iter_replica_set_names(table: PodTable) -> Iterator[tuple[str, tuple[str, s
                 yield owner.name, (owner.name.removesuffix(f"-{template_hash}"), template_hash)
 
 
-def _iter_objects(cluster: Cluster) -> Iterator[object]:
-    """Yield tuples with all objects of a cluster, one for each kind. Pods are represented by their templates."""
+def _iter_object_lists(cluster: Cluster) -> Iterator[object]:
+    """Yield a sequence with the objects of each kind in a cluster. Pods are represented by their templates."""
     yield PodTable.from_pods(cluster.pods).templates
     yield from (getattr(cluster, field) for kind, field in FIELDS.items() if kind != "Pod")
 
 
 def _iter_structs(value: Any) -> Iterator[Any]:
-    """Yield all structs in the value, and the value itself if it is a struct, except the many images of nodes."""
+    """Yield the value if it is a struct, and all structs nested in it.
+
+    The images of nodes are skipped, since there are many of them and they have no labels.
+    """
     if isinstance(value, Struct):
         yield value
         for name in value.__struct_fields__:
@@ -142,8 +145,8 @@ def _iter_structs(value: Any) -> Iterator[Any]:
                 yield from _iter_structs(nested)
 
 
-def _iter_keyed_values(structs: Iterable[Any]) -> Iterator[tuple[str, str]]:
-    """Yield the key and value of each label, taint and toleration, and of each value in a requirement."""
+def _iter_labels_and_taints(structs: Iterable[Any]) -> Iterator[tuple[str, str]]:
+    """Yield the key and the value of each label, taint and toleration, and the key and each value of requirements."""
     for struct in structs:
         for field in ("labels", "match_labels", "node_selector"):
             pairs = getattr(struct, field, None)

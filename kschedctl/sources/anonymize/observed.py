@@ -1,4 +1,4 @@
-"""Handlers for annotations, events, leases and conditions, of which only texts of a known form are kept."""
+"""Handlers for annotations, events, leases and conditions, of which only strings of a known form are kept."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PREEMPTED = re.compile(r"(Preempted by pod )(\S+)( on node )(\S+)")
 _LEADER_CHANGED = re.compile(r"(\S+)( became leader| stopped leading)")
 
 
-def replace_reason(rewriter: Rewriter, value: str, obj: object) -> str:
+def replace_kubelet_reason(rewriter: Rewriter, value: str, obj: object) -> str:
     """Replace the resource in a kubelet's reason such as ``OutOfexample.com/fpga``. Other reasons are kept."""
     resource = value.removeprefix(OUT_OF)
     names_resource = resource not in ("", value)
@@ -47,26 +47,29 @@ def drop_unknown_container_reason(rewriter: Rewriter, value: str, obj: object) -
     return value if value in CONTAINER_STATES else ""
 
 
-def _replace_component(rewriter: Rewriter, value: str, obj: object) -> str:
+def _replace_component_name(rewriter: Rewriter, value: str, obj: object) -> str:
     """Replace the name of a component, such as a scheduler, unless it is well known."""
     return value if value in COMPONENTS else rewriter.replace_object_name(value)
 
 
-def _replace_identity(rewriter: Rewriter, value: str, obj: object) -> str:
-    """Replace the parts of a lease holder's identity ``host_uuid``, as leader election writes it."""
+def _replace_holder_identity(rewriter: Rewriter, value: str, obj: object) -> str:
+    """Replace both parts of a lease holder's identity, which leader election writes as ``host_uuid``."""
     return "_".join(map(rewriter.replace_name, value.split("_")))
 
 
-def _replace_instance(rewriter: Rewriter, value: str, obj: api.Event) -> str:
-    """Replace the parts of an event's reporting instance ``component-host``, or else the whole text."""
+def _replace_reporting_instance(rewriter: Rewriter, value: str, obj: api.Event) -> str:
+    """Replace the component and the host in an event's reporting instance, ``component-host``.
+
+    A reporting instance of another form is replaced as a whole.
+    """
     component = obj.reporting_component
     if component and value.startswith(f"{component}-"):
         host = value.removeprefix(f"{component}-")
-        return f"{_replace_component(rewriter, component, obj)}-{rewriter.replace_name(host)}"
+        return f"{_replace_component_name(rewriter, component, obj)}-{rewriter.replace_name(host)}"
     return rewriter.replace_name(value)
 
 
-def _replace_message(rewriter: Rewriter, value: str, obj: api.Event) -> str:
+def _replace_event_message(rewriter: Rewriter, value: str, obj: api.Event) -> str:
     """Replace the names in an event's message, or drop the message if its form is unknown.
 
     The message of a failed pod creation becomes its class, which contains no names.
@@ -75,10 +78,11 @@ def _replace_message(rewriter: Rewriter, value: str, obj: api.Event) -> str:
         return classify_message(value)
     if match := _LEADER_CHANGED.fullmatch(value):
         identity, text = match.groups()
-        return f"{_replace_identity(rewriter, identity, obj)}{text}"
+        return f"{_replace_holder_identity(rewriter, identity, obj)}{text}"
     match = _ASSIGNED.fullmatch(value) or _PREEMPTED.fullmatch(value)
     if match is None:
         return ""
+
     # In both patterns, every second group is a name.
     return "".join(rewriter.replace_name(part) if index % 2 else part for index, part in enumerate(match.groups()))
 
@@ -118,18 +122,18 @@ OBSERVED_FIELDS: dict[type, dict[str, Handler]] = {
         "name": _replace_referenced_name,
         "uid": replace_object_name,
     },
-    api.EventSource: {"component": _replace_component, "host": replace_object_name},
+    api.EventSource: {"component": _replace_component_name, "host": replace_object_name},
     api.Event: {
-        "reason": replace_reason,
-        "message": _replace_message,
-        "reporting_component": _replace_component,
-        "reporting_instance": _replace_instance,
+        "reason": replace_kubelet_reason,
+        "message": _replace_event_message,
+        "reporting_component": _replace_component_name,
+        "reporting_instance": _replace_reporting_instance,
         "note": drop_text,  # empty in every event that was read, since reading moves it to ``message``
         "reporting_controller": drop_text,
     },
     api.WorkloadStatus: {"conditions": _filter_workload_conditions},
     api.StoredJobStatus: {"conditions": _filter_job_conditions},
-    api.LeaseSpec: {"holder_identity": _replace_identity},
+    api.LeaseSpec: {"holder_identity": _replace_holder_identity},
 }
 """Struct -> its fields that are rewritten or dropped."""
 
@@ -147,7 +151,7 @@ _SETTING = re.compile(r"true|false|on-completion|api|file|http|(?:[0-9.]+(?:ns|u
 """Values of pods' annotations that autoscalers and the descheduler understand, and that are kept."""
 
 
-def replace_setting(rewriter: Rewriter, value: str, obj: object) -> str:
+def replace_unknown_setting(rewriter: Rewriter, value: str, obj: object) -> str:
     """Replace the value of an annotation unless it is a setting that autoscalers or the descheduler understand."""
     return value if _SETTING.fullmatch(value) else rewriter.replace_name(value)
 
@@ -178,7 +182,7 @@ def _replace_annotation_value(rewriter: Rewriter, key: str, value: str) -> str:
 
 
 def _replace_label_or_taint(rewriter: Rewriter, text: str) -> str:
-    """Replace the key and value of ``key=value`` or ``key=value:effect``."""
+    """Replace the key and the value of a label, ``key=value``, or of a taint, ``key=value:effect``."""
     key, equals, rest = text.partition("=")
     value, colon, effect = rest.partition(":")
     return f"{rewriter.replace_key(key)}{equals}{rewriter.replace_label_value(key, value)}{colon}{effect}"

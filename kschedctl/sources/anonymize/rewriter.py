@@ -1,4 +1,4 @@
-"""A rewriter of objects, which replaces texts field by field in the form in which plugins read them."""
+"""A rewriter of objects, which replaces strings field by field and keeps the form in which plugins read them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 class Rewriter:
     """A rewriter of objects with pseudonyms.
 
-    ``fields`` maps each struct to the handlers of its fields. Texts in all other fields are kept.
+    ``fields`` maps each struct to the handlers of its fields. Strings in all other fields are kept.
     """
 
     def __init__(self, fields: Fields, pseudonyms: Pseudonyms, numbers: Numbers, expressions: Expressions) -> None:
@@ -48,7 +48,7 @@ class Rewriter:
         return self._rewritten[obj]
 
     def rewrite_struct(self, obj: Any) -> Any:
-        """Return the struct with all fields that have handlers, and all nested structs, rewritten.
+        """Return a copy of the struct in which handlers rewrote its fields and the fields of nested structs.
 
         The struct itself is returned if nothing changes. Empty fields are left alone.
         """
@@ -64,7 +64,7 @@ class Rewriter:
         return replace(obj, **changed) if changed else obj
 
     def _rewrite_nested(self, value: object) -> object:
-        """Rewrite the structs in a field's value, which is a struct, a tuple or a mapping. Other values are kept."""
+        """Rewrite the structs in a field's value: a struct, or a tuple or mapping of structs. Other values are kept."""
         if isinstance(value, Struct):
             return self.rewrite_struct(value)
         if isinstance(value, tuple) and isinstance(value[0], Struct):
@@ -80,26 +80,26 @@ class Rewriter:
     def replace_label_value(self, key: str, value: str) -> str:
         """Replace the value of a label or taint with this key.
 
-        Well-known values are kept, numbers that are compared by order become their ranks, and each zone in a list of
-        zones is replaced separately. The replacement of an invalid value is invalid, too.
+        Well-known values are kept, numbers that are compared by order are replaced by their ranks, and each zone in a
+        list of zones is replaced separately. The replacement of an invalid value is invalid as well.
         """
         if value in KEPT_VALUES.get(key, ()):
             return value
         rank = self.numbers.replace_with_rank(key, value)
         if rank is not None:
             return rank
-        replaced = ZONE_DELIMITER.join(map(self._replace_padded, value.split(ZONE_DELIMITER)))
+        replaced = ZONE_DELIMITER.join(map(self._replace_padded_name, value.split(ZONE_DELIMITER)))
         if _is_valid_label_value(replaced) and not _is_valid_label_value(value):
             return f"{replaced}{INVALID_SUFFIX}"
         return replaced
 
-    def _replace_padded(self, text: str) -> str:
-        """Replace a text but keep the blanks around it, which are not part of a zone."""
+    def _replace_padded_name(self, text: str) -> str:
+        """Replace a string, but keep the blanks around it, since a zone in a list may have some."""
         stripped = text.strip()
         return text.replace(stripped, self.replace_name(stripped)) if stripped else text
 
     def replace_resource(self, text: str) -> str:
-        """Replace the name of a resource, except the prefixes and domains by which the scheduler recognizes it."""
+        """Replace the name of a resource, but keep a prefix or domain by which the scheduler recognizes it."""
         for prefix in RESOURCE_PREFIXES:
             if text.startswith(prefix):
                 name = text.removeprefix(prefix)
@@ -124,7 +124,7 @@ def replace_object_names(rewriter: Rewriter, value: tuple[str, ...], obj: object
 
 
 def replace_names(rewriter: Rewriter, value: tuple[str, ...], obj: object) -> tuple[str, ...]:
-    """Replace every text of a list."""
+    """Replace every string of a list."""
     return tuple(map(rewriter.replace_name, value))
 
 
@@ -145,7 +145,7 @@ def replace_labels(rewriter: Rewriter, value: Mapping[str, str], obj: object) ->
     }
 
 
-def replace_keyed_values(rewriter: Rewriter, value: tuple[str, ...], obj: Any) -> tuple[str, ...]:
+def replace_requirement_values(rewriter: Rewriter, value: tuple[str, ...], obj: Any) -> tuple[str, ...]:
     """Replace the values of a requirement on a label, as values of the requirement's key."""
     return tuple(rewriter.replace_label_value(obj.key, label_value) for label_value in value)
 

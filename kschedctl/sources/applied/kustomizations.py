@@ -42,19 +42,19 @@ class Kustomizations:
         """The fields that kustomizations set in a file or folder, by kind and name of the object."""
         for folder in list_folders(files):
             if find_kustomization(folder):
-                self._read_folder(folder)
+                self._read_kustomization_folder(folder)
         self._used = {path for paths in self._bases.values() for path in paths}
         for folder in self._documents:
-            self._record_changes(folder)
+            self._record_changed_bases(folder)
 
-    def _read_folder(self, folder: str) -> None:
+    def _read_kustomization_folder(self, folder: str) -> None:
         """Store the documents, bases and other files of a folder's kustomization."""
         documents = read_kustomization(folder)
         self._documents[folder] = documents
         self._bases[folder] = tuple(_iter_bases(folder, documents))
         self._other_files |= {os.path.abspath(os.path.join(folder, file)) for file in _iter_other_files(documents)}
 
-    def _record_changes(self, folder: str) -> None:
+    def _record_changed_bases(self, folder: str) -> None:
         """Record the labels and fields that a folder's kustomization sets in its bases.
 
         Earlier records of the same label or field are kept.
@@ -68,7 +68,7 @@ class Kustomizations:
             self._labels[path] = labels | self._labels.get(path, {})
             self._overrides[path] = overrides | self._overrides.get(path, {})
 
-    def contains(self, folder: str) -> bool:
+    def has_kustomization(self, folder: str) -> bool:
         """Return whether the folder has a kustomization."""
         return folder in self._bases
 
@@ -79,10 +79,10 @@ class Kustomizations:
         """
         for folder in self._bases:
             if folder in extra_roots or (folder not in self._used and not _is_component(self._documents[folder])):
-                yield folder, self._find_bases(folder)
+                yield folder, self._find_all_bases(folder)
 
-    def is_patch(self, file: str, document: JsonObject) -> bool:
-        """Return whether an object of a file is a patch for another object.
+    def is_patch_object(self, file: str, document: JsonObject) -> bool:
+        """Return whether an object of a file is only a patch, which is not applied by itself.
 
         An object counts as a patch if a kustomization uses its file as one, if the file has the name of a patch, if it
         contains ``$patch``, or if it is a workload without the selector and other fields that the API requires.
@@ -109,7 +109,11 @@ class Kustomizations:
         return may_be_patch and not _get_field(spec, "template", "metadata", "labels")
 
     def complete_object(self, file: str, document: JsonObject) -> JsonObject:
-        """Return the object with the replicas, spreading, selector and labels that kustomizations give it."""
+        """Return the object with the replicas, spreading, selector and labels that kustomizations give it.
+
+        Only workloads that require a selector are changed. Settings for the object's own kind take precedence over
+        settings for any kind.
+        """
         path = os.path.abspath(file)
         kind = str(document.get("kind"))
         name = str(_as_mapping(document.get("metadata")).get("name"))
@@ -118,9 +122,9 @@ class Kustomizations:
             for key in ((kind, name), ("", name)):
                 if overrides := overrides_by_object.get(key):
                     document = _apply_overrides(document, overrides)
-        return self._add_labels(path, document)
+        return self._add_selector_labels(path, document)
 
-    def _add_labels(self, path: str, document: JsonObject) -> JsonObject:
+    def _add_selector_labels(self, path: str, document: JsonObject) -> JsonObject:
         """Return the object with the labels that kustomizations add to its selector and pods.
 
         An object that has a selector with labels, or a kind without selector, is returned unchanged.
@@ -138,15 +142,18 @@ class Kustomizations:
         return {**document, "spec": spec | {"selector": selector, "template": template}}
 
     def _find_changed_paths(self, folder: str) -> set[str]:
-        """Return the files and folders that a kustomization changes: its bases, or those of a component's users."""
-        changed_paths = self._find_bases(folder)
+        """Return the files and folders that a kustomization changes: all its bases.
+
+        For a component these include the bases of all kustomizations that use the component.
+        """
+        changed_paths = self._find_all_bases(folder)
         if _is_component(self._documents[folder]):
             for user, bases in self._bases.items():
                 if folder in bases:
-                    changed_paths |= self._find_bases(user)
+                    changed_paths |= self._find_all_bases(user)
         return changed_paths
 
-    def _find_bases(self, folder: str) -> set[str]:
+    def _find_all_bases(self, folder: str) -> set[str]:
         """Return the files and folders that are direct or indirect bases of a folder, in a new set."""
         bases: set[str] = set()
         unvisited = list(self._bases[folder])
@@ -226,9 +233,9 @@ def _is_component(documents: Iterable[JsonObject]) -> bool:
 def _iter_overrides(
     folder: str, documents: Iterable[JsonObject]
 ) -> Iterator[tuple[tuple[str, str], dict[str, object]]]:
-    """Yield kind and name of each object for which a kustomization sets replicas or spreading, with these fields.
+    """Yield the kind and name of each object for which a kustomization sets replicas or spreading, and these fields.
 
-    The kind is "" if the setting is for objects of any kind with that name.
+    The kind is "" if the fields are set for objects of any kind with this name.
     """
     for document in documents:
         for entry in get_list(document, "replicas"):
@@ -265,7 +272,7 @@ def list_patch_files(folder: str) -> list[str]:
 
 def _iter_patch_files(folder: str, kustomization: JsonObject) -> Iterator[str]:
     """Yield the existing patch files that a kustomization names."""
-    paths = [_get_path(entry) for entry in get_list(kustomization, "patches")]
+    paths = [_get_entry_path(entry) for entry in get_list(kustomization, "patches")]
     paths += get_list(kustomization, "patchesStrategicMerge")
     paths += [entry.get("path") for entry in get_list(kustomization, "patchesJson6902") if isinstance(entry, dict)]
     for path in paths:
@@ -298,7 +305,7 @@ def _iter_other_files(documents: Iterable[JsonObject]) -> Iterator[str]:
 def _iter_other_entries(kustomization: JsonObject) -> Iterator[object]:
     """Yield the entries of all fields that may name files other than resources. Entries may be of any type."""
     for key in _FILE_ENTRY_FIELDS:
-        yield from map(_get_path, get_list(kustomization, key))
+        yield from map(_get_entry_path, get_list(kustomization, key))
     for key in _FILE_FIELDS:
         yield from get_list(kustomization, key)
     for key in _GENERATORS:
@@ -310,8 +317,8 @@ def _iter_other_entries(kustomization: JsonObject) -> Iterator[object]:
             yield from (chart.get("valuesFile"), *get_list(chart, "additionalValuesFiles"))
 
 
-def _get_path(entry: object) -> object:
-    """Return the field ``path`` of an entry that is a mapping, or else the entry itself."""
+def _get_entry_path(entry: object) -> object:
+    """Return the field ``path`` of an entry if it is a mapping, or else the entry itself."""
     return entry.get("path") if isinstance(entry, dict) else entry
 
 
@@ -322,7 +329,7 @@ def get_list(value: JsonObject, key: str) -> list[object]:
 
 
 def _get_containers(spec: JsonObject) -> list[object]:
-    """Return the containers in the pod template of a workload."""
+    """Return the containers in the pod template of a workload's spec, or [] if it has none."""
     containers = _get_field(spec, "template", "spec", "containers")
     return containers if isinstance(containers, list) else []
 
@@ -333,7 +340,7 @@ def _as_mapping(value: object) -> dict[str, object]:
 
 
 def _get_field(value: object, *path: str) -> object:
-    """Return the value at the path in nested mappings, or None."""
+    """Return the value at the path in nested mappings, or None if there is none."""
     for step in path:
         value = value.get(step) if isinstance(value, dict) else None
     return value

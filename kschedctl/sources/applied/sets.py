@@ -38,7 +38,7 @@ class AppliedSets:
         appliers: Iterable[Applier] = (),
         tests: Collection[str] = (),
     ) -> None:
-        """Find the sets. ``tests`` are folders in which each file is a step of a test."""
+        """Find the sets of a repository. ``tests`` are folders in which each file is a step of a test."""
         self._repository = repository
         self._paths = sorted(set(repository.files))
         self._tests = tests
@@ -46,7 +46,7 @@ class AppliedSets:
         self._sets: dict[str, set[AppliedSet]] = defaultdict(set)
         self._declared: dict[str, set[AppliedSet]] = {}
         self._clusters: set[AppliedSet] = set()
-        applied_folders = [applied for applier in appliers for applied in applier.iter_applied(repository)]
+        applied_folders = [applied for applier in appliers for applied in applier.iter_applied_folders(repository)]
         applied_folders += filter(None, map(find_helmfile_charts, self._paths))
         self._add_kustomizations(applied_folders)
         for number, applied in enumerate(applied_folders):
@@ -67,18 +67,22 @@ class AppliedSets:
                 if any(is_within(path, declared_path) for declared_path in declared_paths):
                     self._declared.setdefault(path, set()).add(cluster)
 
-    def get_sets(self, place: Location) -> frozenset[AppliedSet]:
-        """Return the sets of the object at a place.
+    def get_applied_sets(self, place: Location) -> frozenset[AppliedSet]:
+        """Return the sets in which the object at a place is applied.
 
-        The result is the first that exists of: the set of its build, the sets that the user declared for its file, the
-        sets found for its file, a set of its own for a step of a test, and one for a folder of tests or examples. All
-        other objects are in the set of undeclared files, and in all clusters that the user declared.
+        Objects of a build are in the set of the build. Other objects are in the sets that the user declared for their
+        file or, without such sets, in the sets that were found for it. If there are none either, each step of a test
+        is a set, each folder of tests or examples is a set, and all other objects are in the set of undeclared files
+        and in all clusters that the user declared.
         """
         if place.build:
             return frozenset({AppliedSet(f"build {place.build}")})
+
         path = os.path.abspath(place.file)
-        if sets := self._declared.get(path) or self._sets.get(path):
+        sets = self._declared.get(path) or self._sets.get(path)
+        if sets:
             return frozenset(sets)
+
         folder = os.path.dirname(path)
         if folder in self._tests:
             return frozenset({AppliedSet(f"alone {path}")})
@@ -130,7 +134,7 @@ class AppliedSets:
         Folders with a kustomization are skipped, because the kustomization decides which files are applied.
         """
         for folder in applied.folders:
-            if not os.path.isdir(folder) or self._kustomizations.contains(folder):
+            if not os.path.isdir(folder) or self._kustomizations.has_kustomization(folder):
                 continue
             for path in self._iter_files_below(folder):
                 is_direct = os.path.dirname(path) == folder
@@ -138,12 +142,13 @@ class AppliedSets:
                     yield path
 
     def _iter_files_below(self, folder: str) -> Iterator[str]:
-        """Yield the known files below a folder, which follow each other in the sorted paths."""
+        """Yield the known files below a folder."""
+        # They follow each other in the sorted paths
         first = bisect(self._paths, folder + os.sep)
         return takewhile(lambda path: is_below(path, folder), self._paths[first:])
 
     def _add_set(self, name: str, paths: Iterable[str], *, closed: bool = False) -> None:
-        """Add the files to a set."""
+        """Add a set to the sets of each file. In a closed set, no object is an alternative of another one."""
         for path in paths:
             self._sets[path].add(AppliedSet(name, closed))
 
@@ -177,7 +182,7 @@ class Applier(NamedTuple):
     file: str
     value: JsonObject
 
-    def iter_applied(self, repository: RepositoryFolders) -> Iterator[AppliedFolders]:
+    def iter_applied_folders(self, repository: RepositoryFolders) -> Iterator[AppliedFolders]:
         """Yield the sets of folders that the object applies, without paths that the repository does not have."""
         spec = _as_mapping(self.value.get("spec"))
         kind = self.value.get("kind")
@@ -189,7 +194,7 @@ class Applier(NamedTuple):
         elif kind == "Application":
             yield self._find_application_folders(spec, repository)
         else:
-            yield from self._iter_application_set(spec, repository)
+            yield from self._iter_application_set_folders(spec, repository)
 
     def _find_application_folders(self, spec: JsonObject, repository: RepositoryFolders) -> AppliedFolders:
         """Return the folders that an Argo CD Application applies, with subfolders if a source is recursive."""
@@ -197,7 +202,9 @@ class Applier(NamedTuple):
         deep = any(_as_mapping(source.get("directory")).get("recurse") is True for source in sources)
         return AppliedFolders(self._find_folders([source.get("path") for source in sources], repository), deep)
 
-    def _iter_application_set(self, spec: JsonObject, repository: RepositoryFolders) -> Iterator[AppliedFolders]:
+    def _iter_application_set_folders(
+        self, spec: JsonObject, repository: RepositoryFolders
+    ) -> Iterator[AppliedFolders]:
         """Yield each folder that an ApplicationSet applies, as a set of its own.
 
         Such a folder matches a generator's pattern, or the path in the template with its placeholders as stars.
@@ -211,7 +218,10 @@ class Applier(NamedTuple):
                 yield AppliedFolders((folder,))
 
     def _find_folders(self, paths: Iterable[object], repository: RepositoryFolders) -> tuple[str, ...]:
-        """Return the existing folders at the paths, which are relative to any folder above the file."""
+        """Return the existing folders at the paths, which are relative to any folder above the file.
+
+        Paths that do not exist or are not strings are left out.
+        """
         folders = (self._find_folder(path.strip("/"), repository) for path in paths if isinstance(path, str))
         return tuple(folder for folder in folders if folder)
 
@@ -229,9 +239,10 @@ class Applier(NamedTuple):
         return ""
 
     def _find_matching_folders(self, pattern: str, repository: RepositoryFolders) -> list[str]:
-        """Return the folders that match a pattern relative to the topmost folder above the file that has any, or [].
+        """Return the sorted folders that match a pattern, or [] if there are none.
 
-        A star stands for one step of a path, as in Go.
+        The pattern is relative to the topmost folder above the file under which any folder matches. A star does not
+        match a slash, as in Go.
         """
         pattern_steps = pattern.strip("/").split("/")
         for ancestor in repository.list_ancestors(self.file):
@@ -239,7 +250,8 @@ class Applier(NamedTuple):
             folders = [
                 folder
                 for folder in repository.subfolders
-                if folder.startswith(prefix) and _match_steps(folder.removeprefix(prefix).split(os.sep), pattern_steps)
+                if folder.startswith(prefix)
+                and _matches_steps(folder.removeprefix(prefix).split(os.sep), pattern_steps)
             ]
             if folders:
                 return sorted(folders)
@@ -253,7 +265,7 @@ def is_applier(value: JsonObject) -> bool:
 
 
 def find_helmfile_charts(file: str) -> AppliedFolders | None:
-    """Return the local chart folders of a helmfile's releases, or None if the file is not a readable helmfile."""
+    """Return the local chart folders of a helmfile's releases, or None if the file is no helmfile or cannot be read."""
     if not _HELMFILE.fullmatch(file) and not _HELMFILE.fullmatch(os.path.basename(file)):
         return None
     try:
@@ -265,11 +277,14 @@ def find_helmfile_charts(file: str) -> AppliedFolders | None:
 
 
 def _list_application_sources(spec: JsonObject) -> list[JsonObject]:
-    """Return the sources of an Argo CD Application's spec, with an empty mapping for each source of another type."""
+    """Return the sources in the spec of an Argo CD Application: ``source`` and ``sources``.
+
+    A source that is missing or not a mapping is returned as an empty mapping.
+    """
     return [_as_mapping(source) for source in (spec.get("source"), *get_list(spec, "sources"))]
 
 
-def _match_steps(path: list[str], patterns: list[str]) -> bool:
+def _matches_steps(path: list[str], patterns: list[str]) -> bool:
     """Return whether each step of a path matches the corresponding step of a pattern."""
     return len(path) == len(patterns) and all(map(fnmatchcase, path, patterns))
 
@@ -287,7 +302,7 @@ def _iter_directory_patterns(generators: object) -> Iterator[str]:
 
 
 def _iter_included_patterns(directories: Iterable[object]) -> Iterator[str]:
-    """Yield the patterns with which a git generator includes folders."""
+    """Yield the paths with which a git generator includes folders. Entries that exclude folders are skipped."""
     for directory in map(_as_mapping, directories):
         path = directory.get("path")
         if isinstance(path, str) and not directory.get("exclude"):

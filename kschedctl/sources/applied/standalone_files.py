@@ -43,18 +43,18 @@ class RepositoryFolders:
         self._tops: dict[str, str] = {}
 
     def is_standalone(self, file: str, below: str = "") -> bool:
-        """Return whether a folder on the way to the file has a name that is usual for tests or examples.
+        """Return whether a folder that contains the file has a name that is usual for tests or examples.
 
-        The way begins at ``below``, or at the top of the repository.
+        Only folders below ``below`` are considered, which is by default the top of the repository.
         """
         folder = os.path.dirname(file)
-        steps = os.path.relpath(folder, below or self._get_top(folder)).split(os.sep)
-        return any(map(has_standalone_name, steps))
+        folder_names = os.path.relpath(folder, below or self._get_repository_top(folder)).split(os.sep)
+        return any(map(has_standalone_name, folder_names))
 
     def list_ancestors(self, file: str) -> list[str]:
-        """Return the folders that paths in the file may be relative to, from the top of the repository down."""
+        """Return the folders to which paths in the file may be relative, from the top of its repository down."""
         folder = os.path.dirname(file)
-        top = self._get_top(folder)
+        top = self._get_repository_top(folder)
         ancestors = [candidate for candidate in (folder, *iter_parents(folder)) if is_within(candidate, top)]
         return ancestors[::-1]
 
@@ -63,21 +63,21 @@ class RepositoryFolders:
         """The folders that contain files, and all folders above them, except the tops of repositories."""
         return frozenset(folder for file in self.files for folder in self.list_ancestors(file)[1:])
 
-    def _get_top(self, folder: str) -> str:
-        """Return the top folder of the folder's repository, as in ``_find_top``. The result is cached."""
+    def _get_repository_top(self, folder: str) -> str:
+        """Return the top folder of the repository that contains the folder, from a cache."""
         if folder not in self._tops:
-            self._tops[folder] = self._find_top(folder)
+            self._tops[folder] = self._find_repository_top(folder)
         return self._tops[folder]
 
-    def _find_top(self, folder: str) -> str:
-        """Return the top folder of the folder's repository.
+    def _find_repository_top(self, folder: str) -> str:
+        """Find the top folder of the repository that contains the folder.
 
-        Without a repository, return the working directory or the common folder of all files.
+        If the folder is in no repository, return the working directory or the common folder of all files.
         """
         if os.path.exists(os.path.join(folder, ".git")):
             return folder
         parent = os.path.dirname(folder)
-        return self._get_top(parent) if parent != folder else self._fallback_top
+        return self._get_repository_top(parent) if parent != folder else self._fallback_top
 
     @cached_property
     def _fallback_top(self) -> str:
@@ -158,7 +158,7 @@ def has_expectation_name(path: str) -> bool:
 
 
 def is_partial_workload(value: JsonObject) -> bool:
-    """Return whether the value is a workload that lacks containers or a selector that its kind requires."""
+    """Return whether the value is a workload without containers, or without the selector that its kind requires."""
     kind = str(value.get("kind"))
     if kind not in POD_TEMPLATE_PATHS or kind == "PodTemplate":
         return False
@@ -177,12 +177,12 @@ def _iter_expected_files(value: object) -> Iterator[str]:
         elif isinstance(inner_value, dict):
             unvisited += inner_value.values()
             for key in _EXPECTING_FIELDS:
-                yield from _iter_files(inner_value.get(key))
+                yield from _iter_expectation_files(inner_value.get(key))
             yield from (inner_value[key] for key in _EXPECTED_FILE_FIELDS if isinstance(inner_value.get(key), str))
 
 
-def _iter_files(expectations: object) -> Iterator[str]:
-    """Yield the files in one or several expectations, each of which is a mapping with the field ``file``."""
+def _iter_expectation_files(expectations: object) -> Iterator[str]:
+    """Yield the field ``file`` of one or several expectations. Expectations of another form are skipped."""
     if not isinstance(expectations, list):
         expectations = [expectations]
     for expectation in expectations:

@@ -1,4 +1,4 @@
-"""Folders that a program builds into manifests, the objects built, and the patches that changed their fields."""
+"""Builds of folders into manifests by a program, the built objects, and the patches that changed their fields."""
 
 from __future__ import annotations
 
@@ -42,9 +42,10 @@ class BuiltObject(NamedTuple):
         return relative_path(patched_field.file) if patched_field else self.file
 
     def locate(self, path: Path) -> tuple[int, int]:
-        """Return line and column, from 1, of the field in the file that ``find_file`` returns.
+        """Return the line and column, from 1, of the field in the file that ``find_file`` returns.
 
-        If the file does not have the field, they are those of the nearest ancestor, or of the beginning of the file.
+        If the file does not have the field, return the position of its nearest ancestor, or of the beginning of the
+        file. In a chart's template, a field is only found if its name occurs once.
         """
         if self.overlays:
             patched_field = self.overlays.find_patch(path)
@@ -83,9 +84,9 @@ NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 
 def find_program(option: str, *commands: Sequence[str]) -> tuple[str, ...]:
-    """Return the first command with an installed program, with the program's full path.
+    """Return the first of the commands whose program is installed, with the program's full path.
 
-    Raises UsageError that names the option if none of the programs is installed.
+    Raises UsageError if none of the programs is installed. Its message names the option that needs them.
     """
     for name, *arguments in commands:
         if path := shutil.which(name):
@@ -122,7 +123,7 @@ def run_program(command: Sequence[str], subject: str, environment: Mapping[str, 
 
 
 def _describe_command(command: Sequence[str]) -> str:
-    """Return program and subcommand, such as ``helm template``."""
+    """Return the program's name and its subcommand for messages, such as ``helm template``."""
     words = (command[0].rpartition("/")[2], *command[1:2])
     return " ".join(words)
 
@@ -158,23 +159,27 @@ class Overlays(NamedTuple):
     """The object after the build."""
 
     def find_patch(self, path: Path) -> PatchedField | None:
-        """Return the file and line that changed or added a field, or None if no build changed the field.
+        """Return the file and line that changed or added a field, or None if no kustomization changed the field.
 
-        The line is the first that contains the name of the field or of its parent, in the outermost kustomization or
-        its patches. If there is none, it is the first line of the outermost kustomization.
+        The line is the first one that contains the name of the field or, failing that, of its parent. Outer
+        kustomizations and their patches are searched first. If no line is found, it is the first line of the outermost
+        kustomization.
         """
-        if not self.files or not _is_changed(self.written, self.built, path):
+        if not self.files or not _is_field_changed(self.written, self.built, path):
             return None
         names = [step for step in reversed(path) if isinstance(step, str)]
-        for name in names[:2]:
+        for name in names[:2]:  # the field and its parent
             for kustomization in reversed(self.files):
                 for file in (*list_patch_files(os.path.dirname(kustomization)), kustomization):
-                    if line := _find_line(file, name):
+                    if line := _find_field_line(file, name):
                         return PatchedField(file, line)
         return PatchedField(self.files[-1], 1)
 
     def find_written_path(self, path: Path) -> Path:
-        """Return the path of the field in the object before the build, where items may have other indices."""
+        """Return the path that the field had in the object before the build, where items may have other indices.
+
+        An item that did not exist before the build keeps its index.
+        """
         written = self.written
         built = self.built
         steps = list(path)
@@ -192,7 +197,10 @@ class Overlays(NamedTuple):
 
 
 def list_kustomizations(annotation: str, folder: str) -> list[str]:
-    """Return the existing kustomizations that Kustomize's annotation names relative to a folder, each once."""
+    """Return the existing kustomizations that Kustomize's annotation names, each once.
+
+    The annotation names them relative to the folder that was built.
+    """
     files: dict[str, None] = {}
     for transformation in _parse_transformations(annotation):
         path = transformation.get("configuredIn") if isinstance(transformation, dict) else None
@@ -214,8 +222,11 @@ def _parse_transformations(annotation: str) -> list[object]:
     return next((value for value in documents if isinstance(value, list)), [])
 
 
-def _is_changed(written: object, built: object, path: Path) -> bool:
-    """Return whether a build changed or added the field. A mapping or list that existed before is not a change."""
+def _is_field_changed(written: object, built: object, path: Path) -> bool:
+    """Return whether the build changed or added the field.
+
+    A mapping or list that existed before counts as unchanged, even if fields in it were changed.
+    """
     for step in path:
         if isinstance(built, list) and isinstance(step, int):
             built = built[step] if step < len(built) else None
@@ -229,7 +240,7 @@ def _is_changed(written: object, built: object, path: Path) -> bool:
 
 
 def _get_field(value: object, step: str | int) -> object:
-    """Return the value of a key, or None if there is no mapping with this key."""
+    """Return the value of a key if the value is a mapping with this key, or None."""
     return value.get(step) if isinstance(value, Mapping) else None
 
 
@@ -248,8 +259,8 @@ def _find_written_item(item: object, index: int, written_list: object) -> object
     return items[index] if index < len(items) else None
 
 
-def _find_line(file: str, field: str) -> int:
-    """Return the first line of a file that names the field, or 0."""
+def _find_field_line(file: str, field: str) -> int:
+    """Return the number of the first line in a file that contains the name of the field, or 0 if none does."""
     spellings = (field, field.replace("/", "~1"))  # as a key, and in a JSON pointer (RFC 6901)
     alternatives = "|".join(map(re.escape, spellings))
     name = re.compile(rf"(?<![\w.-])(?:{alternatives})(?![\w-])")

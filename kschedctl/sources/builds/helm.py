@@ -63,16 +63,20 @@ class HelmRender:
             )
 
     def _find_template(self, source: str) -> str:
-        """Return the file that Helm calls ``chart/templates/web.yaml``, or "" if it is missing or in a packed chart."""
+        """Return the path of the template that Helm names as ``chart/templates/web.yaml``.
+
+        Return "" if the file does not exist, is in a packed chart, or is outside of the chart's folder.
+        """
         path = os.path.join(self.folder, *source.split("/")[1:])
         is_inside = os.path.abspath(path).startswith(os.path.abspath(self.folder) + os.sep)
         return path if source and is_inside and os.path.isfile(path) else ""
 
 
 def find_helm_renders(files: Collection[str], values: Sequence[str] = (), kube_version: str = "") -> list[HelmRender]:
-    """Return the renderings of the charts among the files, except subcharts and libraries.
+    """Return the renderings of the charts among the files, except subcharts and library charts.
 
-    ``values`` are files, and ``kube_version`` may be "". Raises UsageError if helm is not installed.
+    ``values`` are files with values for the charts. ``kube_version`` is the version of Kubernetes that the charts see,
+    or "" for Helm's default. Raises UsageError if helm is not installed.
     """
     command = [*find_program("--helm", ("helm", "template"))]
     for file in values:
@@ -80,7 +84,7 @@ def find_helm_renders(files: Collection[str], values: Sequence[str] = (), kube_v
     if kube_version:
         command += ["--kube-version", kube_version]
     chart_folders = {os.path.dirname(os.path.abspath(f)) for f in files if f != STDIN and os.path.basename(f) == CHART}
-    charts = sorted(folder for folder in chart_folders if not _is_subchart(folder) and not _is_library(folder))
+    charts = sorted(folder for folder in chart_folders if not _is_subchart(folder) and not _is_library_chart(folder))
     return [HelmRender(folder, command) for folder in charts]
 
 
@@ -95,7 +99,7 @@ def _is_subchart(folder: str) -> bool:
     return os.path.basename(parent) == "charts" and os.path.isfile(os.path.join(os.path.dirname(parent), CHART))
 
 
-def _is_library(folder: str) -> bool:
+def _is_library_chart(folder: str) -> bool:
     """Return whether the chart is a library, which Helm does not render."""
     try:
         documents: list[object] = [document.value for document in load_documents(os.path.join(folder, CHART))]

@@ -52,17 +52,23 @@ class OriginFinder:
     def find_origin(self, built: JsonObject, file: str) -> LocatedObject | None:
         """Return the object of the file from which an object was built, or None if it cannot be determined.
 
-        The object has the same kind, and the longest name that is part of the built object's name, which may have a
-        prefix and a suffix. If no name fits, it is the only object of this kind.
+        It is the object of the same kind with the longest name that is part of the built object's name, to which a
+        build may add a prefix and a suffix. If no name fits, it is the only object of the kind in the file.
         """
-        name = _get_name(built)
-        same_kind = [located for located in self._load_file(file) if located.value.get("kind") == built.get("kind")]
-        candidates = [located for located in same_kind if _get_name(located.value) and _get_name(located.value) in name]
+        name = _get_object_name(built)
+        same_kind = [
+            located for located in self._load_file_objects(file) if located.value.get("kind") == built.get("kind")
+        ]
+        candidates = [
+            located
+            for located in same_kind
+            if _get_object_name(located.value) and _get_object_name(located.value) in name
+        ]
         if candidates:
-            return max(candidates, key=lambda located: len(_get_name(located.value)))
+            return max(candidates, key=lambda located: len(_get_object_name(located.value)))
         return same_kind[0] if len(same_kind) == 1 else None
 
-    def _load_file(self, file: str) -> list[LocatedObject]:
+    def _load_file_objects(self, file: str) -> list[LocatedObject]:
         """Return the objects of a file, or [] if the file cannot be read."""
         if file not in self._objects:
             try:
@@ -107,9 +113,11 @@ class KustomizeBuild:
 
         Raises InputError for the first unsafe field, and with Kustomize's message if the build fails.
         """
-        top = _find_top(os.path.abspath(self.folder))
+        top = _find_repository_top(os.path.abspath(self.folder))
         for unsafe_field in find_unsafe_fields(self.folder, top, with_helm=bool(self.helm)):
             raise unsafe_field.error
+
+        # An outer kustomization makes Kustomize annotate the objects with their files
         with tempfile.TemporaryDirectory(prefix="kschedctl-") as temporary:
             outer_folder = os.path.realpath(temporary)
             relative_folder = os.path.relpath(os.path.realpath(self.folder), outer_folder)
@@ -125,9 +133,10 @@ class KustomizeBuild:
                 yield self._trace_object(dict(built.value), outer_folder)
 
     def _trace_object(self, value: dict[str, object], outer_folder: str) -> BuiltObject:
-        """Return a built object with its origin and the kustomizations that changed it, without their annotations.
+        """Find the origin of a built object and the kustomizations that changed it, from Kustomize's annotations.
 
-        The origin is unknown for objects that were generated or read from another repository.
+        The annotations are removed from ``value``. The origin is unknown for objects that were generated or read from
+        another repository.
         """
         path, transformations = _take_annotations(value)
         folder = relative_path(self.folder)
@@ -143,9 +152,10 @@ class KustomizeBuild:
 
 
 def find_kustomize_builds(files: Collection[str], with_helm: bool = False) -> list[KustomizeBuild]:
-    """Return the builds of the kustomizations that are neither components nor bases of others.
+    """Return the builds of the kustomizations among the files that are neither components nor bases of others.
 
-    Raises UsageError if neither kustomize nor kubectl is installed, or if ``with_helm`` and helm is not installed.
+    With ``with_helm`` Kustomize may render charts. Raises UsageError if neither kustomize nor kubectl is installed, or
+    if helm is needed and not installed.
     """
     command = find_program("--kustomize", ("kustomize", "build"), ("kubectl", "kustomize"))
     folders = [folder for folder in list_folders(files) if find_kustomization(folder)]
@@ -157,9 +167,10 @@ def find_kustomize_builds(files: Collection[str], with_helm: bool = False) -> li
 
 
 def _write_helm_guard(helm: str, folder: str, top: str) -> list[str]:
-    """Write a script that guards helm into the folder, and return the options that make kustomize call the script.
+    """Write a script into the folder that runs helm only with safe options (see helm_guard).
 
-    Without helm, nothing is written and the result is [].
+    Return the options that make kustomize call this script instead of helm. Without helm, nothing is written and the
+    result is [].
     """
     if not helm:
         return []
@@ -171,8 +182,8 @@ def _write_helm_guard(helm: str, folder: str, top: str) -> list[str]:
     return ["--enable-helm", "--helm-command", script]
 
 
-def _find_top(folder: str) -> str:
-    """Return the top folder of the repository that contains the folder, or the folder itself."""
+def _find_repository_top(folder: str) -> str:
+    """Return the top folder of the repository that contains the folder, or the folder itself if there is none."""
     for candidate in (folder, *iter_parents(folder)):
         if os.path.exists(os.path.join(candidate, ".git")):
             return candidate
@@ -180,10 +191,11 @@ def _find_top(folder: str) -> str:
 
 
 def _take_annotations(value: JsonDict) -> tuple[str, str]:
-    """Remove Kustomize's annotations from the object, and return its file and its transformations annotation.
+    """Remove Kustomize's annotations from the object, and return its file and its annotation with transformations.
 
-    The file is "" if the annotation names none or one in another repository.
+    The file is "" if the annotation names no file or a file in another repository.
     """
+    # Copies are changed, since the caller's value is only a shallow copy
     metadata = dict(value.get("metadata") or {})
     annotations = dict(metadata.pop("annotations", None) or {})
     origin = str(annotations.pop(ORIGIN, ""))
@@ -191,6 +203,7 @@ def _take_annotations(value: JsonDict) -> tuple[str, str]:
     if annotations:
         metadata["annotations"] = annotations
     value["metadata"] = metadata
+
     lines = origin.splitlines()
     if any(line.startswith("repo:") for line in lines):
         return "", transformations
@@ -198,7 +211,7 @@ def _take_annotations(value: JsonDict) -> tuple[str, str]:
     return next(paths, ""), transformations
 
 
-def _get_name(value: JsonObject) -> str:
+def _get_object_name(value: JsonObject) -> str:
     """Return the name of the object, or ""."""
     metadata = value.get("metadata")
     return str(metadata.get("name") or "") if isinstance(metadata, Mapping) else ""

@@ -1,4 +1,4 @@
-"""Fields of kustomizations that would pass options to helm or git, for which nothing is built."""
+"""Checks for unsafe fields of kustomizations, which would pass options to helm or git and prevent a build."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ class UnsafeField(NamedTuple):
 
 
 def find_unsafe_fields(folder: str, top: str, *, with_helm: bool) -> Iterator[UnsafeField]:
-    """Yield the unsafe fields of a kustomization and of all its local bases."""
+    """Yield the unsafe fields of a folder's kustomization and of all its local bases.
+
+    ``top`` is the folder that charts must not leave. Without ``with_helm`` the fields of charts are not checked.
+    """
     seen: set[str] = set()
     unvisited = [os.path.abspath(folder)]
     while unvisited:
@@ -58,7 +61,7 @@ def find_unsafe_fields(folder: str, top: str, *, with_helm: bool) -> Iterator[Un
 
 
 def _iter_unsafe_fields(file: str, document: JsonObject, top: str) -> Iterator[UnsafeField]:
-    """Yield the unsafe fields of a document. Those of charts are skipped if ``top`` is ""."""
+    """Yield the unsafe fields of a kustomization's document. If ``top`` is "", fields of charts are not checked."""
     for field, reference in _iter_bases(document):
         if message := _explain_unsafe_reference(reference):
             yield UnsafeField(file, field, message)
@@ -82,7 +85,7 @@ def _explain_unsafe_reference(reference: str) -> str:
 
 
 def _iter_bases(document: JsonObject) -> Iterator[tuple[str, str]]:
-    """Yield field and path or URL of each base or plugin of a kustomization, except plugins that are written inline."""
+    """Yield the field and the path or URL of each base and plugin of a kustomization. Inline plugins are skipped."""
     fields = _lower_keys(document)
     for key in _BASE_FIELDS:
         for number, entry in enumerate(_as_list(fields.get(key))):
@@ -91,10 +94,10 @@ def _iter_bases(document: JsonObject) -> Iterator[tuple[str, str]]:
 
 
 def _iter_chart_settings(document: JsonObject) -> Iterator[tuple[str, JsonObject]]:
-    """Yield each mapping with settings of Helm, and the prefix for the names of its fields.
+    """Yield each mapping with settings of Helm, and the prefix with which messages name its fields.
 
-    These are the document itself if it is a generator, the Helm globals, each chart, and the same of generators that
-    are written inline.
+    These are the document itself if it is a chart generator, the Helm globals, each chart, and the settings in plugins
+    that are written inline.
     """
     fields = _lower_keys(document)
     if document.get("kind") == _GENERATOR:
@@ -112,7 +115,7 @@ def _iter_chart_settings(document: JsonObject) -> Iterator[tuple[str, JsonObject
 
 
 def _iter_unsafe_chart_fields(settings: JsonObject, file: str, top: str) -> Iterator[tuple[str, str]]:
-    """Yield name and message for each unsafe field in the settings of a chart or of Helm."""
+    """Yield the name and a message for each unsafe field in the settings of a chart or of Helm."""
     for name, value in settings.items():
         key = name.casefold()
         if key in _FORBIDDEN_FIELDS and value:
@@ -129,7 +132,7 @@ def _iter_unsafe_chart_fields(settings: JsonObject, file: str, top: str) -> Iter
 
 
 def _explain_unsafe_chart_field(key: str, text: str, file: str, top: str) -> str:
-    """Return the reason why the value of a chart's field, whose name is in lower case, is unsafe, or ""."""
+    """Return the reason why a value of a chart's field is unsafe, or "". ``key`` is the field's name in lower case."""
     if not text:
         return ""
     if key == "charthome":

@@ -34,9 +34,10 @@ class Content(NamedTuple):
 
 
 def read_content(reader: Reader, data: bytes = b"") -> Content:
-    """Read the text of a file, and decide whether it is JSON. ``data`` are bytes that have been read already.
+    """Read the rest of a file as text, and decide whether it is JSON.
 
-    Raises InputError if the file is too large or not UTF-8 text.
+    ``data`` are the bytes at its beginning that have been read already. Raises InputError if the file is too large or
+    not UTF-8 text.
     """
     data = data or reader.read(SMALL).removeprefix(codecs.BOM_UTF8)
     begins_as_json = bool(_JSON.match(data))
@@ -76,7 +77,7 @@ def parse_documents(content: Content, first_number: int = 1) -> Iterator[ParsedD
 
 
 def _validate_text(data: bytes, file: str) -> None:
-    """Raise InputError if the first bytes of a file can be neither JSON nor YAML."""
+    """Raise InputError if the first bytes of a file show that it is neither JSON nor YAML in UTF-8."""
     if data.startswith(_UTF16):
         raise InputError("encoded as UTF-16", where=file, hint="save it as UTF-8")
     if _NOT_TEXT.search(data):
@@ -87,7 +88,7 @@ def _validate_text(data: bytes, file: str) -> None:
 
 
 def decode_utf8(data: bytes, file: str) -> str:
-    """Decode UTF-8. Raises InputError that names the first invalid byte."""
+    """Decode UTF-8 text. Raises InputError that names the first invalid byte."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:

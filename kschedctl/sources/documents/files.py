@@ -73,20 +73,20 @@ def find_files(paths: Sequence[str], recursive: bool = False) -> FoundFiles:
         if path == STDIN or "\0" in path or not os.path.isdir(path):
             files.append(path)
             continue
-        is_cluster_dump = is_dump(path)
+        is_cluster_dump = is_dump_folder(path)
         if is_cluster_dump:
             dumps.append(path)
-        entries = list(_iter_files(path, recursive or is_cluster_dump))
+        entries = list(_iter_regular_files(path, recursive or is_cluster_dump))
         documents = [entry for entry in entries if entry.lower().endswith(EXTENSIONS)]
         if not documents:
-            hint = "" if recursive or not _has_folders(path) else "-R also reads the folders in it"
+            hint = "" if recursive or not _has_subfolders(path) else "-R also reads the folders in it"
             raise InputError("no .json, .yaml or .yml file in this folder", where=display_path(path), hint=hint)
         files += documents
         skipped_count += len(entries) - len(documents)
     return FoundFiles(tuple(files), skipped_count, tuple(dumps))
 
 
-def is_dump(folder: str) -> bool:
+def is_dump_folder(folder: str) -> bool:
     """Return whether ``kubectl cluster-info dump --output-directory`` wrote the folder.
 
     A dump has a file of nodes and a folder with pods for each namespace.
@@ -103,16 +103,16 @@ def open_file(path: str, stdin: BinaryIO | None = None) -> Iterator[Reader]:
 
 @contextmanager
 def open_raw(path: str, stdin: BinaryIO | None = None) -> Iterator[tuple[BinaryIO, bytes]]:
-    """Open a file, or ``stdin`` for ``-``, without unpacking it. Yield it and the bytes already read from it.
+    """Open a file, or ``stdin`` for ``-``, without unpacking it. Raises InputError.
 
-    Raises InputError.
+    Yield the open file, and the bytes at its beginning that had to be read already.
     """
     try:
         if path == STDIN:
             yield stdin or _get_stdin(), b""
             return
         with _open_nonblocking(path) as raw:
-            yield raw, _await_writer(raw.fileno())
+            yield raw, _await_pipe_writer(raw.fileno())
     except OSError as error:
         raise InputError(_describe_error(error), where=display_path(path)) from None
 
@@ -132,17 +132,19 @@ def _open_nonblocking(path: str) -> BinaryIO:
         raise OSError(errno.EINVAL, str(error)) from None
 
 
-def _await_writer(file: int) -> bytes:
-    """Wait until a pipe has a writer, make reading from it block, and return the bytes that were read meanwhile.
+def _await_pipe_writer(file: int) -> bytes:
+    """Wait until a pipe has a writer, and make the file blocking again. Files that are not pipes need no writer.
 
-    Files that are not pipes need no writer. Raises OSError if no writer appears within PIPE_TIMEOUT_SECONDS.
+    Return the byte that may have been read to find out. Raises OSError if no writer appears within
+    PIPE_TIMEOUT_SECONDS.
     """
     first = b""
     if stat.S_ISFIFO(os.fstat(file).st_mode):
         poll = select.poll()
         poll.register(file, select.POLLIN)
         if not poll.poll(PIPE_TIMEOUT_SECONDS * 1000):
-            with suppress(BlockingIOError):  # there is a writer that has written nothing yet
+            # Without a writer, nothing is read. With a writer that has written nothing yet, reading would block
+            with suppress(BlockingIOError):
                 first = os.read(file, 1)
                 if not first:
                     raise OSError(errno.EPIPE, "nobody writes to this pipe")
@@ -198,7 +200,7 @@ class _CountingStream(io.RawIOBase):
         """The number of bytes that were returned."""
 
     def read(self, size: int = -1) -> bytes:
-        """Return at most ``size`` bytes, or all if negative. The first call begins with the bytes read ahead."""
+        """Return at most ``size`` bytes, or all if it is negative. The first call begins with the bytes read ahead."""
         remaining_size = max(size - len(self._unread), 0) if size >= 0 else -1
         data = self._unread + self._raw.read(remaining_size)
         self._unread = b""
@@ -206,12 +208,12 @@ class _CountingStream(io.RawIOBase):
         return data
 
 
-def _iter_files(folder: str, recursive: bool) -> Iterator[str]:
-    """Yield the regular files of a folder by name, with ``recursive`` followed by the files of its subfolders.
+def _iter_regular_files(folder: str, recursive: bool) -> Iterator[str]:
+    """Yield the regular files of a folder, sorted by name.
 
-    Raises InputError if a folder cannot be listed.
+    With ``recursive``, the files of its subfolders follow. Raises InputError if a folder cannot be listed.
     """
-    for parent, folders, names in os.walk(folder, onerror=_raise_input_error):
+    for parent, folders, names in os.walk(folder, onerror=_raise_listing_error):
         folders.sort()
         if not recursive:
             folders.clear()
@@ -221,12 +223,12 @@ def _iter_files(folder: str, recursive: bool) -> Iterator[str]:
                 yield path
 
 
-def _has_folders(path: str) -> bool:
+def _has_subfolders(path: str) -> bool:
     """Return whether the folder contains folders."""
     return any(entry.is_dir() for entry in os.scandir(path))
 
 
-def _raise_input_error(error: OSError) -> None:
+def _raise_listing_error(error: OSError) -> None:
     """Raise an InputError for a folder that cannot be listed."""
     raise InputError(_describe_error(error), where=display_path(str(error.filename))) from None
 

@@ -18,7 +18,10 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def parse_json(text: str, file: str, first_number: int = 1) -> Iterator[ParsedDocument]:
-    """Yield the JSON documents of a text, which follow each other. Raises InputError."""
+    """Yield the JSON documents of a text, which may contain several, one after the other. Raises InputError.
+
+    The first document gets the number ``first_number``.
+    """
     counted_until = 0
     line = 1
     end = skip_space(text, 0)
@@ -57,13 +60,14 @@ def describe_json_error(error: json.JSONDecodeError) -> str:
 
 
 def skip_space(text: str, start: int) -> int:
-    """Return the position of the first character that is not a blank."""
+    """Return the position of the first character from ``start`` on that is not a blank."""
     match = _SPACE.match(text, start)
     return match.end() if match else start
 
 
 def _validate_depth(value: object) -> None:
     """Raise RecursionError if the value is nested deeper than MAX_DEPTH."""
+    # Level by level, so that the check itself needs no recursion
     level = _filter_containers([value])
     depth = 0
     while level:
@@ -83,12 +87,12 @@ def _filter_containers(values: Iterable[object]) -> list[dict[object, object] | 
 
 
 def _describe_value_error(error: ValueError) -> str:
-    """Return the message of the error, in plainer words for Python's limit on digits."""
+    """Return the message of an error of the parser. Python's limit on the digits of an integer gets a plainer one."""
     return "an integer of more than 4,300 digits" if str(error).startswith("Exceeds the limit") else str(error)
 
 
 def _build_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Build an object from pairs. Raises ValueError if a key occurs twice."""
+    """Build a JSON object from pairs of key and value. Raises ValueError if a key occurs twice."""
     fields = dict(pairs)
     if len(fields) < len(pairs):
         unseen = set(fields)

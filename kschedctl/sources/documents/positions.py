@@ -38,16 +38,16 @@ class Text:
         self.content = content
 
     def locate(self, document: int, path: Path) -> tuple[int, int]:
-        """Return line and column, from 1, of a field's key or of a list's item.
+        """Return the line and column, from 1, of a field's key or of a list's item in a document, numbered from 1.
 
-        If the field does not exist, they are those of its nearest ancestor. Documents are numbered from 1.
+        If the field does not exist, return the position of its nearest ancestor.
         """
         if self.content.is_json:
             return self._json.locate(document, path)
         return self._yaml.locate(document, path)
 
     def get_source(self, line: int) -> str:
-        """Return the chart template of the document that begins on the line, as noted by Helm, or ""."""
+        """Return the chart template from which Helm rendered the document that begins on the line, or ""."""
         return self._sources.get(line + 1, "")  # the comment follows the line with "---"
 
     @cached_property
@@ -128,18 +128,18 @@ def parse_objects(file: str, content: Content) -> Iterator[LocatedObject]:
 
 
 def iter_objects(document: ParsedDocument, text: Text) -> Iterator[LocatedObject]:
-    """Yield the object of the document, or the items if it is a List, or nothing if it is empty or not a mapping."""
-    yield from _iter_located(document.value, text, document.number, (), document.line)
+    """Yield the object of the document, or the items if it is a List. An empty or other document yields nothing."""
+    yield from _iter_located_objects(document.value, text, document.number, (), document.line)
 
 
-def _iter_located(value: object, text: Text, document: int, root: Path, line: int) -> Iterator[LocatedObject]:
+def _iter_located_objects(value: object, text: Text, document: int, root: Path, line: int) -> Iterator[LocatedObject]:
     """Yield the object at ``root`` in a document with its position, or the items if it is a List."""
     if not isinstance(value, Mapping):
         return
     items = value.get("items")
     if isinstance(items, list) and str(value.get("kind", "")).endswith("List"):
         for index, item in enumerate(items):
-            yield from _iter_located(item, text, document, (*root, "items", index), line)
+            yield from _iter_located_objects(item, text, document, (*root, "items", index), line)
     elif value:
         yield LocatedObject(value, text, document, root, line)
 
@@ -160,7 +160,7 @@ class JsonPositions:
         """Return line and column, from 1, of a field of a document, or of the field's nearest ancestor that exists."""
         start = value_start = self._find_document(number)  # of the key and of the value
         for step in path:
-            field = self._get_fields(value_start).get(step)
+            field = self._get_field_offsets(value_start).get(step)
             if field is None:
                 break
             start, value_start = field
@@ -178,14 +178,14 @@ class JsonPositions:
             self._starts.append(skip_space(self._text, _skip_value(self._text, self._starts[-1])[1]))
         return self._starts[number - 1]
 
-    def _get_fields(self, start: int) -> dict[Key, tuple[int, int]]:
-        """Return the offsets of key and value for each key or index of the value at an offset."""
+    def _get_field_offsets(self, start: int) -> dict[Key, tuple[int, int]]:
+        """Return the offsets of the key and the value of each field or item of the value at an offset, from a cache."""
         if start not in self._fields:
-            self._fields[start] = dict(_iter_fields(self._text, start))
+            self._fields[start] = dict(_iter_field_offsets(self._text, start))
         return self._fields[start]
 
 
-def _iter_fields(text: str, value_start: int) -> Iterator[tuple[Key, tuple[int, int]]]:
+def _iter_field_offsets(text: str, value_start: int) -> Iterator[tuple[Key, tuple[int, int]]]:
     """Yield each key or index of the object or array at an offset, with the offsets of key and value.
 
     An item of an array has the same offset twice. Other values have no fields.
@@ -201,6 +201,8 @@ def _iter_fields(text: str, value_start: int) -> Iterator[tuple[Key, tuple[int, 
             key, position = scanstring(text, position + 1)
             position = skip_space(text, skip_space(text, position) + 1)  # after the colon
         yield key, (start, position)
+
+        # To the next field or item, or to the end
         position = skip_space(text, _skip_value(text, position)[1])
         if text[position] == ",":
             position = skip_space(text, position + 1)
@@ -217,15 +219,15 @@ def locate_field(place: Place, path: Path) -> Place:
 
     The file is read again. If that is impossible, as for standard input, the place is returned unchanged.
     """
-    text = _load_text(place.file, _get_stamp(place.file), place.document)
+    text = _load_text(place.file, _get_file_stamp(place.file), place.document)
     if text is None:
         return place
     steps = [int(index) if index else name for name, index in _STEP.findall(place.path)]
     return place._replace(line=text.locate(place.document, (*steps, *path))[0])
 
 
-def _get_stamp(file: str) -> tuple[int, int] | None:
-    """Return the modification time and size of a regular file, or None."""
+def _get_file_stamp(file: str) -> tuple[int, int] | None:
+    """Return the modification time and the size of a regular file, which change if it is edited, or None."""
     try:
         status = os.stat(file)
     except (OSError, ValueError):

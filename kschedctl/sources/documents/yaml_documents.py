@@ -127,20 +127,20 @@ class _DocumentBuilder:
         return self.root
 
     def _add_scalar(self, event: ScalarEvent) -> None:
-        """Add the value of a scalar."""
+        """Add the value of a scalar, which depends on its quotes and its tag. Raises InputError."""
         value: Json
         if event.implicit[0]:
             value = resolve_scalar(event.value)
         elif event.tag is None or event.implicit[1] or event.tag in _TEXT_TAGS:
             value = event.value
         else:
-            value = self._resolve_tagged(event)
+            value = self._resolve_tagged_scalar(event)
         if event.anchor:
             self.anchors[event.anchor] = value, 1
         is_merge_key = event.value == "<<" and (event.implicit[0] or event.tag == _MERGE_TAG)
         self._add_value(event, value, 1, is_merge_key)
 
-    def _resolve_tagged(self, event: ScalarEvent) -> Json:
+    def _resolve_tagged_scalar(self, event: ScalarEvent) -> Json:
         """Return the value of a scalar with a tag. Raises InputError if the value does not fit the tag."""
         value = resolve_scalar(event.value)
         if event.tag not in _TYPES:
@@ -230,7 +230,7 @@ class _DocumentBuilder:
 
 
 def format_key(value: Scalar) -> str:
-    """Return the text of a scalar that is the key of an object, as it is in JSON."""
+    """Return the text that a scalar has as the key of an object in JSON, such as ``true`` or ``1``."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -241,6 +241,7 @@ def resolve_scalar(text: str) -> Scalar:
     >>> [resolve_scalar(text) for text in ("yes", "0o17", "017", "1_000", "1e3", "12:30", "2024-01-02", "1e400", "~")]
     [True, 15, 15, 1000, 1000, '12:30', '2024-01-02', '1e400', None]
     """
+    # Most scalars begin with a character with which neither numbers nor constants begin
     if text and text[0] not in _FIRST_OF_RESOLVED:
         return text
     if text in _CONSTANTS:
@@ -262,9 +263,9 @@ def _to_json_number(value: float) -> int | float:
 
 
 def _parse_integer(sign: str, *, hexadecimal: str, binary: str, octal: str, decimal: str) -> int:
-    """Return the integer with these digits, of which one is not empty.
+    """Return the integer with these digits. Exactly one of the four strings of digits is not empty.
 
-    Return 2**64 if it has more digits than any 64-bit integer.
+    Return 2**64 if there are more digits than any 64-bit integer has.
     """
     if hexadecimal:
         base = 16
@@ -286,7 +287,10 @@ def _type_name(value: object) -> str:
 
 
 def _build_syntax_error(error: yaml.YAMLError, file: str, number: int) -> InputError:
-    """Build the InputError for an error of the YAML parser in a document, or before the first one (number 0)."""
+    """Build the InputError for an error of the YAML parser in the document with this number.
+
+    The number is 0 if the error is before the first document.
+    """
     mark = getattr(error, "problem_mark", None)
     line = f", line {mark.line + 1}" if mark else ""
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)

@@ -47,15 +47,18 @@ class EditableText:
     def build_edit(self, document: int, root: Path, change: FieldEdit) -> TextEdit:
         """Build the edit of the text that makes a change to the object at ``root`` in a document, numbered from 1.
 
-        Raises NotEditableError.
+        Raises NotEditableError if the field cannot be edited alone.
         """
+        # Find the field and its parent
         *steps, last = (*root, *change.path)
         parent = self._documents[document - 1]
         for step in steps:
-            parent = self._get_child(parent, step)
+            parent = self._get_child_node(parent, step)
         if id(parent) in self._shared:
             raise NotEditableError("shared by an anchor")
-        value = self._get_child(parent, last)
+        value = self._get_child_node(parent, last)
+
+        # Replace its value or its key, or remove it
         if isinstance(change, SetField):
             return self._build_replacement(value, change.value)
         index = next(i for i, (_, node) in enumerate(parent.value) if node is value)
@@ -63,8 +66,11 @@ class EditableText:
             return self._build_replacement(parent.value[index][0], change.key)
         return self._build_field_removal(parent, index)
 
-    def _get_child(self, node: object, step: str | int) -> object:
-        """Return the node at a key or index of a node. Raises NotEditableError if it is shared or does not exist."""
+    def _get_child_node(self, node: object, step: str | int) -> object:
+        """Return the node at a key or index of a node.
+
+        Raises NotEditableError if the node is shared by an anchor, or if it has no such child.
+        """
         if id(node) in self._shared:
             raise NotEditableError("shared by an anchor")
         if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
@@ -97,10 +103,14 @@ class EditableText:
         end = value.end_mark.index
         if mapping.flow_style:
             return self._build_flow_removal(mapping, index)
+
+        # If something else is on the line, such as the dash of a list's item, the next field moves up
         indentation = self.text[self.text.rfind("\n", 0, start) + 1 : start]
         rest = _REST_OF_LINE.match(self.text, end)
-        if rest is None or indentation.strip(" "):  # something else is on the line, such as the dash of a list's item
+        if rest is None or indentation.strip(" "):
             return self._build_removal_to_next(mapping, index)
+
+        # Otherwise the whole line goes, or only a comment stays on it
         line = start - len(indentation)
         comment = rest[1]
         if comment:
@@ -128,7 +138,7 @@ class EditableText:
         return self._build_range_removal(previous_value.end_mark.index, value.end_mark.index)
 
     def _build_range_removal(self, start: int, end: int) -> TextEdit:
-        """Build the edit that removes a range. Raises NotEditableError if the range has a comment."""
+        """Build the edit that removes the text between two offsets. Raises NotEditableError if it has a comment."""
         if "#" in self.text[start:end]:
             raise NotEditableError("a comment would go with it")
         return TextEdit(start, end, "")
@@ -146,7 +156,10 @@ def apply_edits(text: str, edits: Sequence[TextEdit]) -> str:
 
 
 def _render_scalar(value: str | int, style: str | None) -> str:
-    """Render a value in the style of the value that it replaces, if that is possible."""
+    """Render a value in YAML, with the quotes of the value that it replaces if that is possible.
+
+    ``style`` is the style of the replaced scalar: a quote, or None for a plain scalar.
+    """
     if isinstance(value, int):
         return str(value)
     if style == '"':
@@ -186,20 +199,24 @@ class Correction(NamedTuple):
 
 
 def correct_text(content: Content, corrections: Sequence[Correction]) -> tuple[str, list[Correction]]:
-    """Return the text after the corrections that can be made, and these corrections.
+    """Make the corrections that are possible in a text. Return the new text, and the corrections that were made.
 
-    The new text is parsed. If anything but the corrected fields differs, no correction is made.
+    The new text is parsed for comparison. If anything but the corrected fields differs, no correction is made.
     """
     try:
         text = EditableText(content.text)
     except NotEditableError:
         return content.text, []
+
+    # Leave out corrections of fields that cannot be edited alone
     corrections_by_edit: dict[TextEdit, Correction] = {}
     for correction in corrections:
         with suppress(NotEditableError):
             edit = text.build_edit(correction.document, correction.root, correction.change)
             corrections_by_edit[edit] = correction
     applied_corrections = list(corrections_by_edit.values())
+
+    # Compare the new text's values with the old values after the same corrections
     try:
         new_text = apply_edits(content.text, list(corrections_by_edit))
         new_values = _parse_values(content._replace(text=new_text))

@@ -60,7 +60,7 @@ class YamlPositions:
         return position.line, position.column
 
     def _parse_document(self, number: int) -> dict[int, FieldPosition]:
-        """Return the positions of one document, or {} if it cannot be parsed without the text before."""
+        """Return the position of one document by its number, or {} if it cannot be parsed without the text before."""
         if number > len(self._document_ranges):
             return {}
         start, end = self._document_ranges[number - 1]
@@ -99,8 +99,8 @@ def _is_merge_key(event: Event) -> bool:
     return type(event) is ScalarEvent and event.value == "<<" and bool(event.implicit[0])
 
 
-def _get_key(event: Event) -> str:
-    """Return the key that an event stands for, or "" if it is not a scalar, such as an alias."""
+def _get_mapping_key(event: Event) -> str:
+    """Return the key of a mapping that an event stands for, or "" if the event is not a scalar but, e.g., an alias."""
     if type(event) is not ScalarEvent:
         return ""
     return format_key(resolve_scalar(event.value)) if event.implicit[0] else str(event.value)
@@ -116,10 +116,10 @@ class _OpenContainer:
         self.is_list = type(event) is SequenceStartEvent
         self.key: Event | None = None
 
-    def add(self, event: Event, inner_positions: Mapping[Key, FieldPosition]) -> None:
-        """Add a value that begins with the event, with the positions inside of it.
+    def add_value(self, event: Event, inner_positions: Mapping[Key, FieldPosition]) -> None:
+        """Add the position of a value that begins with the event, with the positions inside of the value.
 
-        In a mapping, the event is stored as the next key if a key is expected.
+        If a mapping expects a key, the event is stored as this key.
         """
         if self.is_list:
             self.inside[len(self.inside)] = FieldPosition(event.start_mark, inner_positions, self.line)
@@ -129,7 +129,7 @@ class _OpenContainer:
             if _is_merge_key(self.key):
                 self._merge_fields(inner_positions)
             else:
-                self.inside[_get_key(self.key)] = FieldPosition(self.key.start_mark, inner_positions, self.line)
+                self.inside[_get_mapping_key(self.key)] = FieldPosition(self.key.start_mark, inner_positions, self.line)
             self.key = None
 
     def _merge_fields(self, merged_positions: Mapping[Key, FieldPosition]) -> None:
@@ -172,6 +172,6 @@ class _PositionBuilder:
         if isinstance(event, NodeEvent) and type(event) is not AliasEvent and event.anchor:
             self.anchors[event.anchor] = inner_positions
         if self.open:
-            self.open[-1].add(event, inner_positions)
+            self.open[-1].add_value(event, inner_positions)
         else:
             self.root = FieldPosition(event.start_mark, inner_positions, self.line)

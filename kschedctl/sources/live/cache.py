@@ -95,13 +95,13 @@ class ReadingCache(NamedTuple):
 
     def save_lists(self, lists: Mapping[str, Listing]) -> None:
         """Write the lists to the cache file. Raises InputError if the file cannot be written."""
-        header = _Header(VERSION, {kind: _build_metadata(listing) for kind, listing in lists.items()})
+        header = _Header(VERSION, {kind: _build_list_metadata(listing) for kind, listing in lists.items()})
         members = {HEADER: msgspec.json.encode(header)}
         members |= {kind: encode_objects(kind, listing.objects) for kind, listing in lists.items()}
         write_file(str(self.path), [build_archive(members)], private=True)
 
 
-def _build_metadata(listing: Listing) -> CachedList:
+def _build_list_metadata(listing: Listing) -> CachedList:
     """Build the metadata that is stored with a listing."""
     return CachedList(listing.path, listing.fields, listing.resource_version, len(listing.objects))
 

@@ -148,8 +148,11 @@ class _Version(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def read_version(server: Server) -> ReplayedVersion:
-    """Read the server's version, and choose the nearest supported version to replay. Raises ClusterError."""
-    server_info = _get_object(server, "/version", _Version) or _Version()
+    """Read the server's version, and choose the nearest supported version to replay. Raises ClusterError.
+
+    A warning says if the versions differ, or if the server does not report its version.
+    """
+    server_info = _get_object_if_permitted(server, "/version", _Version) or _Version()
     minor_match = re.match(r"\d{1,4}", server_info.minor)
     if server_info.major != "1" or minor_match is None:
         warning = f"the server does not report its version: replaying {KUBE_VERSION}"
@@ -157,14 +160,14 @@ def read_version(server: Server) -> ReplayedVersion:
     server_minor = int(minor_match[0])
     replayed_minor = clamp_minor(server_minor)
     if replayed_minor == server_minor:
-        version = _parse_release(server_info.git_version, server_minor)
+        version = _parse_patch_version(server_info.git_version, server_minor)
     else:
         version = f"1.{replayed_minor}"
     difference = describe_substitute(server_info.git_version, server_minor)
     return ReplayedVersion(version, server_info.git_version, (difference,) if difference else ())
 
 
-def _parse_release(git_version: str, minor: int) -> str:
+def _parse_patch_version(git_version: str, minor: int) -> str:
     """Return the version with its patch, such as ``1.34.1`` for ``v1.34.1-eks-3abc``.
 
     Return only the minor version if the text cannot be parsed or has another minor version.
@@ -177,25 +180,32 @@ def _parse_release(git_version: str, minor: int) -> str:
 
 
 def read_setup(server: Server) -> SchedulerSetup:
-    """Read the setup of kube-scheduler. The parts that may not be read get their defaults. Raises ClusterError."""
+    """Read the setup of kube-scheduler: its version, leader, pods, flags and configuration. Raises ClusterError.
+
+    What the user may not read gets its default. A warning says if the configuration is unknown or unusable.
+    """
     version, server_version, warnings = read_version(server)
-    lease = _get_object(server, LEASE, _Lease)
-    pod_list = _get_object(server, SCHEDULER_PODS, _SchedulerPods, {"labelSelector": "component=kube-scheduler"})
+    lease = _get_object_if_permitted(server, LEASE, _Lease)
+    pod_list = _get_object_if_permitted(
+        server, SCHEDULER_PODS, _SchedulerPods, {"labelSelector": "component=kube-scheduler"}
+    )
     pods = (pod_list.items or []) if pod_list else []
     pod_spec = pods[0].spec if pods else None
-    flags = _parse_flags(pod_spec) if pod_spec else {}
+    flags = _parse_scheduler_flags(pod_spec) if pod_spec else {}
+
     found = _find_configuration(server, pod_spec, flags.get("config", ""))
     if found.problem:
         warnings += (f"{found.problem}: replaying kube-scheduler's defaults, unless --config says otherwise",)
     elif flags.get("config") and found.document is None:
         hint = "give a copy of it with --config"
         warnings += (f"kube-scheduler runs with --config={flags['config']}, which cannot be read from here: {hint}",)
+
     return SchedulerSetup(
         version,
         server_version,
         found.document,
         configured_by=found.config_map,
-        feature_gates=dict(_iter_gates(flags.get("feature-gates", ""))),
+        feature_gates=dict(_iter_feature_gates(flags.get("feature-gates", ""))),
         leader=(lease.spec.holder_identity or "") if lease else "",
         instances=tuple(map(_build_scheduler_instance, pods[:MAX_INSTANCES])),
         warnings=warnings,
@@ -226,12 +236,12 @@ def _read_config_map(server: Server, name: str, *, key: str) -> JsonObject | Non
 
     Return None if there is none or the ConfigMap may not be read. Raises InputError, ClusterError.
     """
-    config_map = _get_object(server, f"{SYSTEM}/configmaps/{quote_segment(name)}", _ConfigMap)
+    config_map = _get_object_if_permitted(server, f"{SYSTEM}/configmaps/{quote_segment(name)}", _ConfigMap)
     data = (config_map.data or {}) if config_map else {}
     texts = [data[key]] if key in data else list(data.values())
     for text in texts:
         if CONFIGURATION in text:
-            document = _parse_configuration(text, f"ConfigMap kube-system/{name}")
+            document = _find_scheduler_configuration(text, f"ConfigMap kube-system/{name}")
             if document:
                 return document
     return None
@@ -246,7 +256,7 @@ def _iter_mounted_config_maps(pod_spec: _Spec, path: str) -> Iterator[str]:
             yield volume.config_map.name
 
 
-def _parse_configuration(text: str, where: str) -> JsonObject | None:
+def _find_scheduler_configuration(text: str, where: str) -> JsonObject | None:
     """Return the KubeSchedulerConfiguration in a ConfigMap's value, or None. Raises InputError."""
     if len(text) > MAX_CONFIGURATION_LENGTH:
         raise InputError(f"more than {MAX_CONFIGURATION_LENGTH:,} characters", where=where)
@@ -256,8 +266,8 @@ def _parse_configuration(text: str, where: str) -> JsonObject | None:
     return None
 
 
-def _parse_flags(pod_spec: _Spec) -> dict[str, str]:
-    """Return the flags in kube-scheduler's command line, and the last value of each flag."""
+def _parse_scheduler_flags(pod_spec: _Spec) -> dict[str, str]:
+    """Return the value of each flag in the command line of kube-scheduler's pod. The last value of a flag counts."""
     words = (word for c in pod_spec.containers for word in (*(c.command or ()), *(c.args or ())))
     return dict(iter_flags(tuple(words)))
 
@@ -266,20 +276,25 @@ def _build_scheduler_instance(pod: _SchedulerPod) -> SchedulerInstance:
     """Build the description of a scheduler pod, with the tag of its first image and REPORTED_FLAGS."""
     images = [container.image for container in pod.spec.containers]
     tag = images[0].rpartition(":")[2] if images else ""
-    all_flags = _parse_flags(pod.spec)
+    all_flags = _parse_scheduler_flags(pod.spec)
     flags = {name: strip_url(all_flags[name])[:MAX_FLAG_LENGTH] for name in REPORTED_FLAGS if name in all_flags}
     return SchedulerInstance(pod.metadata.name, tag, flags)
 
 
-def _iter_gates(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield the name and state of each feature gate in a --feature-gates value."""
+def _iter_feature_gates(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield the name and the state of each feature gate in the value of --feature-gates.
+
+    An invalid state counts as off. The prefix ``kube:`` is removed.
+    """
     for item in text.split(","):
         name, equals, value = item.partition("=")
         if equals:
             yield name.strip().removeprefix("kube:"), BOOLEANS.get(value.strip(), False)
 
 
-def _get_object(server: Server, path: str, struct: type[T], query: Mapping[str, str] | None = None) -> T | None:
+def _get_object_if_permitted(
+    server: Server, path: str, struct: type[T], query: Mapping[str, str] | None = None
+) -> T | None:
     """Return the decoded object at the path, or None if the server denies it (4xx). Raises ClusterError."""
     try:
         return server.get_decoded(path, query, get_json_decoder(struct).decode)

@@ -68,7 +68,10 @@ class Connection:
 
 
 def connect(access: Access) -> Connection:
-    """Load the configuration of the chosen cluster without sending a request. Raises ClusterError, UsageError."""
+    """Prepare the connection to the chosen cluster, without sending a request to it. Raises ClusterError, UsageError.
+
+    Without a kubeconfig, a program in a pod uses the pod's service account.
+    """
     request_seconds = REQUEST_SECONDS
     list_seconds = LIST_SECONDS
     if access.request_timeout:
@@ -81,7 +84,7 @@ def connect(access: Access) -> Connection:
         account = _load_kubeconfig(configuration, access, files)
     configuration.proxy, configuration.no_proxy = _choose_proxy(configuration.host, account.proxy)
     configuration.connection_pool_maxsize = 32
-    pool = _build_pool(configuration)
+    pool = _build_connection_pool(configuration)
     impersonation_headers = tuple(_iter_impersonation_headers(access, account.user))
     credentials = Credentials(configuration, account.load, impersonation_headers, pool)
     server = Server(
@@ -112,7 +115,7 @@ def parse_timeout(duration: str, option: str = "--request-timeout") -> float:
 
 
 def _find_kubeconfig_files(access: Access) -> list[str]:
-    """Return the existing kubeconfig files in order of precedence.
+    """Return the existing kubeconfig files in order of precedence: that of --kubeconfig, or those of KUBECONFIG.
 
     Raises ClusterError if the file of --kubeconfig does not exist.
     """
@@ -265,7 +268,7 @@ def _is_loopback(name: str) -> bool:
     return name == "localhost"
 
 
-def _build_pool(configuration: Configuration) -> urllib3.PoolManager:
+def _build_connection_pool(configuration: Configuration) -> urllib3.PoolManager:
     """Build the client's connection pool with limits. Raises ClusterError if certificates cannot be loaded."""
     rest = import_module("kubernetes.client.rest")
     if not configuration.verify_ssl:  # as the kubeconfig says; kubectl does not warn about it either
@@ -314,9 +317,12 @@ class Credentials:
     """The time of the last renewal by the monotonic clock."""
 
     def headers(self) -> urllib3.HTTPHeaderDict:
-        """Build the headers of the next request, after renewing an expired token. Raises ClusterError."""
+        """Build the headers of the next request: the credentials, after renewing an expired token, and impersonation.
+
+        Raises ClusterError if there are no credentials or they cannot be sent.
+        """
         headers = urllib3.HTTPHeaderDict({"User-Agent": "kschedctl"})
-        with self._lock, self._convert_errors():
+        with self._lock, self._convert_client_errors():
             settings: Mapping[str, Any] = self.configuration.auth_settings()  # the client renews the token here
         for setting in settings.values():
             if setting["in"] == "header" and setting["value"]:
@@ -338,7 +344,7 @@ class Credentials:
                 return False
             old_tokens = dict(self.configuration.api_key)
             old_certificate = self._get_certificate_files()
-            with self._convert_errors():
+            with self._convert_client_errors():
                 self.load()
             self._renewed_at = monotonic()
             has_new_certificate = self._get_certificate_files() != old_certificate
@@ -353,7 +359,7 @@ class Credentials:
         return self.configuration.cert_file, self.configuration.key_file
 
     @contextmanager
-    def _convert_errors(self) -> Iterator[None]:
+    def _convert_client_errors(self) -> Iterator[None]:
         """Convert errors within the block to a ClusterError with the message of the plugin or client."""
         try:
             with collect_client_errors() as messages:

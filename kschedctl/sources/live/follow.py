@@ -14,7 +14,15 @@ from kschedctl.api.kinds import KINDS
 from kschedctl.cluster import Cluster
 from kschedctl.errors import ClusterError
 from kschedctl.sources.live.http import BrokenOffError, RefusedError, Server
-from kschedctl.sources.live.lists import GONE, Listing, ObjectTuple, WatchEvent, apply_changes, read_list_at, watch
+from kschedctl.sources.live.lists import (
+    GONE,
+    Listing,
+    ObjectTuple,
+    WatchEvent,
+    apply_changes,
+    read_list_at,
+    watch_changes,
+)
 from kschedctl.sources.live.reading import Reading
 
 log = logging.getLogger(__name__)
@@ -57,7 +65,10 @@ class Follower:
     """The number of seconds without a change after which the cluster is yielded again."""
 
     def iter_clusters(self) -> Iterator[Cluster]:
-        """Yield the cluster as it was read, and again after each burst of changes. Raises ClusterError."""
+        """Yield the cluster as it was read, and again after each burst of changes.
+
+        It is also yielded if nothing changed for ``every`` seconds. Raises ClusterError.
+        """
         yield self.reading.cluster()
         for kind, listing in self.reading.listings.items():
             threading.Thread(target=self._watch_kind, args=(kind, listing), daemon=True, name=f"watch-{kind}").start()
@@ -127,7 +138,7 @@ class Follower:
         failures = 0  # since the last event
         while not self.stopped.is_set():
             try:
-                for event in watch(self.server, kind, listing, seconds=WATCH_SECONDS):
+                for event in watch_changes(self.server, kind, listing, seconds=WATCH_SECONDS):
                     failures = 0
                     version = event.resource_version or listing.resource_version
                     listing = listing._replace(objects=ObjectTuple(), resource_version=version)
@@ -157,7 +168,7 @@ class Follower:
                 return
 
     def _back_off(self, failures: int) -> None:
-        """Wait exponentially longer with the number of failures, or until ``stopped`` is set."""
+        """Wait before the next try, exponentially longer with the number of failures, or until ``stopped`` is set."""
         self.stopped.wait(min(FIRST_WAIT * 2**failures, MAX_WAIT))
 
     def _list_again(self, kind: str, listing: Listing, rejection: RefusedError) -> Listing | None:

@@ -195,12 +195,12 @@ class Server:
             chunks = []
             size = response.length_remaining or 0
             try:
-                self._check_size(size)
+                self._check_response_size(size)
                 size = 0
                 for chunk in response.stream(CHUNK, decode_content=True):
                     chunks.append(chunk)
                     size += len(chunk)
-                    self._check_size(size)
+                    self._check_response_size(size)
             except (HTTPError, OSError) as error:
                 self.pool.clear()  # the connection may still be half open
                 lost = _TemporaryError(f"connection lost: {_describe_error(error)}")
@@ -209,7 +209,7 @@ class Server:
                 response.close()
         return b"".join(chunks)
 
-    def _check_size(self, size: int) -> None:
+    def _check_response_size(self, size: int) -> None:
         """Raise TooLargeError if the size exceeds MAX_BYTES."""
         if size > MAX_BYTES:
             raise TooLargeError(f"a response of more than {MAX_BYTES >> 20} MiB", where=self.host)
@@ -217,21 +217,23 @@ class Server:
     def _open_response(
         self, path: str, query: Mapping[str, str] | None, limit: Limit, end: Deadline
     ) -> urllib3.BaseHTTPResponse:
-        """Send a GET request and return its 200 response with the body still unread.
+        """Send a GET request and return its response with the status 200, with the body still unread.
 
-        Rejected credentials are renewed once. Raises RefusedError, ClusterError, _TemporaryError.
+        Rejected credentials are renewed once. Any other status raises RefusedError, ClusterError or _TemporaryError.
         """
         url = f"{self.host}{path}" + (f"?{urlencode(query)}" if query else "")
         headers = self.headers()
-        response = self._send(url, headers, limit, end)
+        response = self._send_get_request(url, headers, limit, end)
         if response.status == UNAUTHORIZED and self.renew(headers):
             response.close()
-            response = self._send(url, self.headers(), limit, end)
+            response = self._send_get_request(url, self.headers(), limit, end)
         if response.status == 200:
             self.answered.set()
             return response
+
+        # The body explains the error
         limit.end = min(limit.end, monotonic() + ERROR_SECONDS)
-        try:  # the body explains the error
+        try:
             body = response.read(CHUNK, decode_content=True)
         except (HTTPError, OSError):
             body = b""
@@ -239,7 +241,9 @@ class Server:
             response.close()
         raise self._build_response_error(response, body)
 
-    def _send(self, url: str, headers: urllib3.HTTPHeaderDict, limit: Limit, end: Deadline) -> urllib3.BaseHTTPResponse:
+    def _send_get_request(
+        self, url: str, headers: urllib3.HTTPHeaderDict, limit: Limit, end: Deadline
+    ) -> urllib3.BaseHTTPResponse:
         """Send a GET request and return the response with only its status and headers read.
 
         Raises ClusterError, _TemporaryError.
@@ -356,7 +360,7 @@ def _iter_lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
 
 
 def describe_decoding_error(error: Exception) -> str:
-    """Return a short description of why a body could not be decoded."""
+    """Describe in a few words why a body could not be decoded."""
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     text = str(error)

@@ -34,7 +34,7 @@ class Limit:
         return self.end - time.monotonic()
 
     def abandon(self) -> None:
-        """Abort the response now, in whichever thread reads it."""
+        """Abort the response now, even if another thread is reading it."""
         self.end = float("-inf")
         if self.sock is not None:
             with suppress(OSError, TypeError):  # closed already, or a TLS connection inside another one
@@ -90,7 +90,7 @@ class _Reader(io.RawIOBase):
         self._limit = limit
 
     def readable(self) -> bool:
-        """Return that the stream can be read."""
+        """Return True, since the stream can be read."""
         return True
 
     def readinto(self, buffer: Any) -> int | None:

@@ -98,11 +98,11 @@ class ObjectTuple(tuple[Struct, ...]):
 
     @classmethod
     def of(cls, objects: Iterable[Struct]) -> ObjectTuple:
-        """Sort objects into a tuple."""
+        """Build the tuple of objects, sorted by namespace and name."""
         return cls(sorted(objects, key=get_key))
 
     def apply_changes(self, changes: Mapping[Key, object]) -> ObjectTuple:
-        """Return the objects after the changes, in which None deletes an object."""
+        """Return the objects after changes by namespace and name: a new or modified object, or None for a deletion."""
         objects: dict[Key, Any] = {get_key(obj): obj for obj in self} | dict(changes)
         return ObjectTuple.of(obj for obj in objects.values() if obj is not None)
 
@@ -146,9 +146,10 @@ def read_list(server: Server, kind: str, namespace: str = "", fields: str = "") 
 
 
 def _find_newer_versions(server: Server, kind: str) -> Sequence[str]:
-    """Return the served API versions of a kind that are newer than the versions known to kschedctl, nearest first.
+    """Return the API versions of a kind that the server has and that are newer than those known to kschedctl.
 
-    Return () for the core group, for kinds of history, and if the server does not list its versions.
+    The versions nearest to the known ones come first. Return () for the core group, for kinds that are only read as
+    history, such as events, and if the server does not list its versions.
 
     Upstream: the discovery of a group in staging/src/k8s.io/apiserver/pkg/endpoints/discovery/group.go (v1.36).
     """
@@ -166,7 +167,10 @@ def _find_newer_versions(server: Server, kind: str) -> Sequence[str]:
 
 
 def _iter_newer_paths(server: Server, kind: str, namespace: str) -> Iterator[str]:
-    """Yield the list paths in newer API versions, for which the server is asked only on demand."""
+    """Yield the URL path of the list in each newer API version that the server has.
+
+    The server is asked for its versions when the first path is requested.
+    """
     yield from iter_list_paths(kind, namespace, _find_newer_versions(server, kind))
 
 
@@ -208,7 +212,7 @@ def _read_all_pages(server: Server, kind: str, path: str, fields: str) -> Listin
     for page in _iter_pages(server, kind, path, fields):
         version = version or page.metadata.resource_version
         with _report_unexpected_shape(plural, server.host):
-            object_count += collector.add(page)
+            object_count += collector.add_page(page)
         if object_count > MAX_OBJECTS:
             raise ClusterError(f"more than {MAX_OBJECTS:,} {plural}: no cluster has so many", where=server.host)
     return Listing(collector.build_objects(), version, path, fields, tuple(collector.warnings))
@@ -260,18 +264,20 @@ class KindCollector:
         self._field_warnings = NewFieldWarnings()
         self._images: dict[ContainerImage, ContainerImage] = {}
 
-    def add(self, page: Page) -> int:
-        """Add the relevant objects of a page, without noise, and return the number of all its objects.
+    def add_page(self, page: Page) -> int:
+        """Add the objects of a page that matter, without fields that scheduling does not read.
 
-        Warnings about unknown fields are recorded. Raises LeftOutError for unknown fields in a newer version, and
-        ValueError, OverflowError, RecursionError.
+        Return the number of all objects in the page. Warnings about unknown fields are recorded. Raises LeftOutError
+        for unknown fields in a newer version, and ValueError, OverflowError, RecursionError.
         """
+        # Look for unknown fields
         if is_newer_version(self._kind, self._version):
             _reject_unknown_fields(self._kind, self._version, decode_json(page.body, _Documents).items or ())
         elif self._kind in FULLY_KNOWN_KINDS:
             for document in decode_json(page.body, _Documents).items or ():
                 place = _describe_object(self._kind, document)
                 self.warnings += self._field_warnings.iter_warnings(self._kind, document, place)
+
         objects = _decode_items(page, KINDS[self._kind].struct)
         validate_stored_names(chain.from_iterable(map(get_key, objects)))
         for obj in objects:
@@ -307,10 +313,11 @@ class PodCollector:
         """Record warnings about unknown fields of a pod. Its index in the list is not needed."""
         self.warnings += self._field_warnings.iter_pod_warnings(pod, _describe_object("Pod", pod))
 
-    def add(self, page: Page) -> int:
-        """Add the pods of a page, as rows if possible, and return their number.
+    def add_page(self, page: Page) -> int:
+        """Add the pods of a page, as rows of the table if possible, and return their number.
 
-        Warnings about unknown fields are recorded. Raises ValueError, OverflowError, RecursionError.
+        Pods with nulls are decoded completely instead. Warnings about unknown fields are recorded. Raises ValueError,
+        OverflowError, RecursionError.
         """
         if page.items is not None:
             self._new_fields.check_items(page.items, lambda: decode_json(page.body, _RawItems).items or (), 0)
@@ -417,7 +424,10 @@ def decode_object(kind: str, body: bytes, listing: Listing, where: str) -> Struc
 
 
 def _decode_without_nulls(struct: type[T], body: bytes) -> T:
-    """Decode the body. If that fails, treat fields with null as absent, as the API server does."""
+    """Decode the body into the struct. If a null does not fit, fields with null count as absent, as in the API server.
+
+    Raises msgspec.ValidationError.
+    """
     try:
         return decode_json(body, struct)
     except msgspec.ValidationError:
@@ -437,7 +447,7 @@ def _report_unexpected_shape(subject: str, where: str) -> Iterator[None]:
 
 @cache
 def _build_page_type(item: Any) -> Any:
-    """Build the struct type of a page with items of the type."""
+    """Build the struct type of a page of a list whose items are of the given type."""
     items = GenericAlias(tuple, (item, ...)) | None
     return msgspec.defstruct(f"{item.__name__}Page", [("items", items, None)], bases=(ListHead,), frozen=True)
 
@@ -477,7 +487,7 @@ class WatchEvent(NamedTuple):
     """The added or modified object, or None if it was deleted."""
 
 
-def watch(
+def watch_changes(
     server: Server, kind: str, listing: Listing, *, seconds: float, idle: float | None = None
 ) -> Iterator[WatchEvent]:
     """Yield the events after a listing's version, including bookmarks, for ``seconds`` at most.
@@ -505,15 +515,15 @@ def apply_changes(listing: Listing, changes: Changes, version: str) -> Listing:
     return listing._replace(objects=listing.objects.apply_changes(changes), resource_version=version)
 
 
-def catch_up(server: Server, kind: str, listing: Listing) -> tuple[Listing, int]:
+def catch_up_with_changes(server: Server, kind: str, listing: Listing) -> tuple[Listing, int]:
     """Return the listing with all changes since its version applied, and the number of changed objects.
 
-    Raises the same errors as ``watch``.
+    Raises the same errors as ``watch_changes``.
     """
     changes: dict[Key, Struct | None] = {}
     version = listing.resource_version
     seconds = min(CATCH_UP_SECONDS, server.seconds)
-    for event in watch(server, kind, listing, seconds=seconds, idle=min(CATCH_UP_IDLE_SECONDS, seconds)):
+    for event in watch_changes(server, kind, listing, seconds=seconds, idle=min(CATCH_UP_IDLE_SECONDS, seconds)):
         version = event.resource_version or version
         if event.key is not None:
             changes[event.key] = event.object

@@ -56,7 +56,7 @@ from kschedctl.sources.live.lists import (
     LeftOutError,
     Listing,
     ObjectTuple,
-    catch_up,
+    catch_up_with_changes,
     read_list,
     read_list_at,
 )
@@ -194,7 +194,9 @@ def _read_kinds(
         futures: dict[str, Future[_KindResult]] = {}
         for kind in kinds:
             if kind == "ConfigMap":
-                futures[kind] = threads.submit(_list_named, server, kind, _choose_config_maps(options, absent_kinds))
+                futures[kind] = threads.submit(
+                    _list_named_objects, server, kind, _choose_config_maps(options, absent_kinds)
+                )
             else:
                 selector = fields.get(kind, "")
                 cached_list = cached_lists.get(kind)
@@ -244,7 +246,10 @@ def _read_kinds(
 
 
 def _find_absent_kinds(server: Server, kinds: Collection[str]) -> set[str]:
-    """Return the kinds in API groups that the server does not have. Without kinds, no request is sent."""
+    """Return those of the kinds whose API group the server does not have. Without kinds, no request is sent.
+
+    If the groups cannot be listed, no kind counts as absent.
+    """
     served_groups = read_served_groups(server) if kinds else None
     if served_groups is None:
         return set()
@@ -261,7 +266,7 @@ def _iter_version_warnings(listings: Mapping[str, Listing]) -> Iterator[str]:
 def read_served_groups(server: Server) -> frozenset[str] | None:
     """Return the API groups that the server has in addition to the core group, or None if they cannot be listed.
 
-    A custom resource definition whose group is missing is not installed, so its objects cannot exist.
+    If a group is missing, objects of its kinds cannot exist.
     """
     try:
         groups = server.get_decoded("/apis", None, get_json_decoder(_ServedGroups).decode).groups
@@ -316,7 +321,7 @@ def build_scheduler_cluster(connection: Connection, setup: SchedulerSetup, optio
 
 
 def _check_configuration(setup: SchedulerSetup, version: str) -> tuple[JsonObject | None, tuple[str, ...]]:
-    """Return the detected configuration without a warning, or None and a warning if kube-scheduler would reject it."""
+    """Return the detected configuration and no warnings, or None and a warning if kube-scheduler would reject it."""
     try:
         Scheduler(Cluster(configuration=setup.configuration, kube_version=version))
     except ConfigurationError as error:
@@ -348,14 +353,14 @@ def _choose_config_maps(options: ReadingOptions, absent_kinds: Collection[str]) 
 
 
 def _asks_about_autoscalers(options: ReadingOptions) -> bool:
-    """Return whether the question is about autoscalers, which also reads their machines."""
+    """Return whether the settings of autoscalers are needed, which is so if their machines are read as well."""
     return "MachineDeployment" in options.also
 
 
-def _list_named(server: Server, kind: str, names: Sequence[str]) -> _KindResult:
-    """List the objects of these names one by one, since rights may be restricted to them.
+def _list_named_objects(server: Server, kind: str, names: Sequence[str]) -> _KindResult:
+    """List the objects with these names one by one, since the user's rights may be restricted to them.
 
-    The first gap is returned. Raises ClusterError.
+    If several objects could not be read, only the first gap is returned. Raises ClusterError.
     """
     try:
         results = [_list_if_permitted(server, kind, get_home(kind, name), f"metadata.name={name}") for name in names]
@@ -370,9 +375,9 @@ def _list_named(server: Server, kind: str, names: Sequence[str]) -> _KindResult:
 
 
 def _list_if_permitted(server: Server, kind: str, namespace: str, fields: str) -> _KindResult:
-    """List a kind in all namespaces, or in one if that is forbidden.
+    """List a kind in all namespaces, or only in ``namespace`` if that is forbidden.
 
-    Kinds that are not essential may also be denied or not served. Raises LeftOutError, ClusterError.
+    If a kind that is not essential is denied or not served, the result is a gap. Raises LeftOutError, ClusterError.
     """
     try:
         return _KindResult(read_list(server, kind, fields=fields), None)
@@ -382,10 +387,13 @@ def _list_if_permitted(server: Server, kind: str, namespace: str, fields: str) -
         if isinstance(error, LeftOutError) or kind not in (*OBSERVED, *CREATION_KINDS):
             raise
         return _KindResult(None, Gap(f"could not be read: {error.what}"))
+
+    # Try the namespace alone
     if rejection.code == FORBIDDEN and kind not in CLUSTER_SCOPED:
         restriction = f"were read only in namespace {namespace}: {rejection.message}"
         with suppress(RefusedError):
             return _KindResult(read_list(server, kind, namespace, fields), Gap(restriction, namespace))
+
     if kind in ESSENTIAL_KINDS:
         raise ClusterError(rejection.message, where=server.host, hint=RIGHTS)
     if rejection.code != NOT_FOUND:
@@ -407,7 +415,9 @@ def _synchronize_listings(
     if len({listing.resource_version for listing in listings.values()}) <= 1 and not cached_lists:
         return _SynchronizedLists(dict(listings), {})
     futures = {
-        kind: threads.submit(_refresh_cached if kind in cached_lists else _catch_up_if_possible, server, kind, listing)
+        kind: threads.submit(
+            _refresh_cached_list if kind in cached_lists else _catch_up_if_possible, server, kind, listing
+        )
         for kind, listing in listings.items()
     }
     results = {kind: future.result() for kind, future in futures.items()}
@@ -424,21 +434,21 @@ def _synchronize_listings(
 
 
 def _catch_up_if_possible(server: Server, kind: str, listing: Listing) -> tuple[Listing, int | None]:
-    """Return the updated listing and the number of changes, or the old listing and None if it cannot be watched."""
+    """Return the listing with all changes applied and their number, or the old listing and None if watching failed."""
     try:
-        return catch_up(server, kind, listing)
+        return catch_up_with_changes(server, kind, listing)
     except (RefusedError, BrokenOffError, ClusterError) as error:
         log.info("%s: %s", KINDS[kind].plural, error)
         return listing, None
 
 
-def _refresh_cached(server: Server, kind: str, cached_list: Listing) -> tuple[Listing, int]:
-    """Return a cached listing brought up to date, by watching or by listing it again, and 0 as its number of changes.
+def _refresh_cached_list(server: Server, kind: str, cached_list: Listing) -> tuple[Listing, int]:
+    """Bring a cached listing up to date, by applying the changes since then or by listing the kind again.
 
-    Changes since it was cached do not count. Raises ClusterError.
+    The second result, the number of changes while the cluster was read, is always 0. Raises ClusterError.
     """
     try:
-        return catch_up(server, kind, cached_list)[0], 0
+        return catch_up_with_changes(server, kind, cached_list)[0], 0
     except (RefusedError, BrokenOffError) as error:
         log.info("%s: listed again: %s", KINDS[kind].plural, error)
     try:

@@ -128,7 +128,7 @@ BUCKET_LABEL = "le"
 
 
 def get_sample_names() -> frozenset[str]:
-    """Return the names of all samples that are read."""
+    """Return the names of all samples that are read, in all versions: metrics with the suffixes of their kind."""
     sample_names: set[str] = set()
     for metric in METRICS + PROCESS_METRICS:
         for name in metric.names:

@@ -1,6 +1,6 @@
-"""Reading and parsing of the text of /metrics, and computation of metrics from one text or the difference between two.
+"""Reading of /metrics in Prometheus' text format, and computation of metrics from one reading or between two.
 
-The text has no native histograms. Components write those only in the protobuf format, along with the classic ones.
+The text format has no native histograms, which components only write in the protobuf format.
 """
 
 from __future__ import annotations
@@ -59,7 +59,10 @@ class Exposition:
 
 
 def compute_since_start(exposition: Exposition) -> MetricsReading:
-    """Compute the metrics since the scheduler started. The length of the period is None if a time is unknown."""
+    """Compute the metrics since the scheduler started from one reading.
+
+    The length of the period is None if the time of the start or of the reading is unknown.
+    """
     started_at = exposition.get_start_time()
     read_at = exposition.read_at
     seconds = None
@@ -74,11 +77,10 @@ def compute_difference(old: Exposition, new: Exposition, seconds: float | None =
     If the scheduler restarted in between, its metrics since then are returned, as PromQL treats decreasing counters.
     Raises InputError if the readings are in the wrong order.
     """
-    has_restarted = _has_restarted(old, new)
+    if _has_restarted(old, new):
+        return _build_reading(new, new.samples, Period.BETWEEN, None, restarted=True)
     if old.read_at is not None and new.read_at is not None:
         seconds = new.read_at - old.read_at
-    if has_restarted:
-        return _build_reading(new, new.samples, Period.BETWEEN, None, restarted=True)
     return _build_reading(new, _subtract_counters(old.samples, new.samples), Period.BETWEEN, seconds)
 
 
@@ -101,7 +103,7 @@ def _has_restarted(old: Exposition, new: Exposition) -> bool:
 
 
 def _iter_counter_names() -> Iterator[str]:
-    """Yield the names of all samples that never decrease."""
+    """Yield the names of all samples that never decrease: those of counters and histograms."""
     for metric in METRICS:
         if metric.kind is not MetricKind.GAUGE:
             yield from (name.text + suffix for name in metric.names for suffix in SUFFIXES[metric.kind])
@@ -132,7 +134,11 @@ def _build_reading(
     seconds: float | None,
     restarted: bool = False,
 ) -> MetricsReading:
-    """Build the metrics of a period from samples by name. Each metric has the first of its names with samples."""
+    """Build the metrics of a period from samples by name.
+
+    A metric with several names is read under the first name that has samples. ``restarted`` says whether the scheduler
+    restarted during the period.
+    """
     histograms = {}
     numbers = {}
     unusable = exposition.unusable
@@ -168,9 +174,10 @@ def _sum_by_labels(metric: Metric, series: Series) -> dict[Labels, float]:
 def _build_histograms(
     metric: Metric, name: str, samples: Mapping[str, Series]
 ) -> tuple[dict[Labels, ClassicHistogram], int]:
-    """Build the histograms of a metric, and count the buckets that were left out because they have no valid bound.
+    """Build the histograms of a metric by labels, and count the buckets that were left out for an invalid bound.
 
-    Buckets are added up as PromQL's ``sum by (le, …)`` does.
+    Buckets are added up over the other labels as PromQL's ``sum by (le, …)`` does. A missing number of observations is
+    taken from the bucket for +Inf, and a missing sum is NaN.
     """
     buckets: dict[Labels, list[Bucket]] = defaultdict(list)
     unusable = 0
@@ -226,6 +233,8 @@ def parse_exposition(body: bytes, source: str, read_at: float | None = None) -> 
             hint = "give the text of one scheduler at a time"
             raise InputError(problem, where=f"{source}, line {number}", hint=hint)
         series[labels] = value if value >= 0 and math.isfinite(value) else math.nan
+
+    # Leave out the values that are not counts, which were replaced by NaN
     usable_samples = {
         name: {labels: value for labels, value in series.items() if not math.isnan(value)}
         for name, series in samples.items()
@@ -235,7 +244,10 @@ def parse_exposition(body: bytes, source: str, read_at: float | None = None) -> 
 
 
 def _iter_catalogue_lines(body: bytes, source: str) -> Iterator[tuple[int, str]]:
-    """Yield number and text of each line with a sample of the catalogue. Raises InputError."""
+    """Yield the number and the text of each line with a sample of the catalogue.
+
+    Raises InputError if the body is not UTF-8 or a line is too long.
+    """
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
@@ -251,7 +263,7 @@ def _iter_catalogue_lines(body: bytes, source: str) -> Iterator[tuple[int, str]]
 
 
 def _parse_sample(line: str, where: str) -> tuple[str, tuple[tuple[str, str], ...], float]:
-    """Parse a line into the sample's name, sorted labels and value. Raises InputError."""
+    """Parse a line into the sample's name, its labels sorted by name, and its value. Raises InputError."""
     from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - for metrics alone
 
     try:
@@ -286,7 +298,7 @@ def read_metrics(places: Sequence[str], access: MetricsAccess, window: int | Non
 
 
 def _read_exposition(place: str, access: MetricsAccess) -> Exposition:
-    """Read an exposition from a file or URL. Raises InputError, ClusterError, UsageError."""
+    """Read the text of /metrics from a file or URL, and parse it. Raises InputError, ClusterError, UsageError."""
     if not _is_url(place):
         with open_file(place) as file:
             body = file.read(MAX_BYTES + 1)
@@ -312,9 +324,9 @@ def compute_reading_since_start(exposition: Exposition) -> MetricsReading:
     return _require_scheduler_metrics(compute_since_start(exposition))
 
 
-def _require_scheduler_metrics(measured: MetricsReading) -> MetricsReading:
-    """Return the reading. Raises InputError if it has no metric of kube-scheduler."""
-    if measured.is_empty:
+def _require_scheduler_metrics(reading: MetricsReading) -> MetricsReading:
+    """Return the reading unchanged. Raises InputError if it has no metric of kube-scheduler."""
+    if reading.is_empty:
         hint = "give the text of kube-scheduler's /metrics"
-        raise InputError(NO_SCHEDULER_METRIC, where=measured.source, hint=hint)
-    return measured
+        raise InputError(NO_SCHEDULER_METRIC, where=reading.source, hint=hint)
+    return reading

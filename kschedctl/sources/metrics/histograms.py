@@ -43,6 +43,8 @@ def estimate_classic_quantile(q: float, buckets: Iterable[Bucket]) -> float:
     merged = _make_counts_ascending(_merge_equal_bounds(buckets))
     if len(merged) < 2 or merged[-1].bound != math.inf or not merged[-1].observations > 0:
         return math.nan
+
+    # The first bucket whose cumulative count reaches the rank
     rank = q * merged[-1].observations
     index = bisect_left(merged, rank, hi=len(merged) - 1, key=lambda bucket: bucket.observations)
     bound, count = merged[index]
@@ -50,6 +52,8 @@ def estimate_classic_quantile(q: float, buckets: Iterable[Bucket]) -> float:
         return merged[-2].bound
     if index == 0 and bound <= 0:
         return bound
+
+    # Interpolate linearly between the bounds of the bucket
     previous = merged[index - 1] if index else Bucket(0.0, 0.0)
     share = _divide(rank - previous.observations, count - previous.observations)
     return previous.bound + (bound - previous.bound) * share
@@ -78,7 +82,10 @@ def _merge_equal_bounds(buckets: Iterable[Bucket]) -> list[Bucket]:
 
 
 def _make_counts_ascending(buckets: Sequence[Bucket]) -> list[Bucket]:
-    """Return the buckets with counts raised to the count of the bucket before, and without rounding errors."""
+    """Return the buckets with cumulative counts that never decrease.
+
+    A count that is lower than the one before, or higher only by a rounding error, is replaced by the one before.
+    """
     repaired: list[Bucket] = []
     for bucket in buckets:
         previous_count = repaired[-1].observations if repaired else bucket.observations
@@ -108,6 +115,7 @@ def estimate_native_quantile(q: float, buckets: Iterable[NativeBucket], count: f
     sorted_buckets = sorted(bucket for bucket in buckets if bucket.observations)
     if not count > 0 or not sorted_buckets:
         return math.nan
+
     # Like Prometheus, count from the nearer end, which is more precise. NaN is above all buckets, so count from below.
     forward = math.isnan(total) or q < 0.5
     rank = (q if forward else 1 - q) * count
@@ -121,24 +129,32 @@ def estimate_native_quantile(q: float, buckets: Iterable[NativeBucket], count: f
     counted = min(counted, count)
     if counted < rank:
         return math.nan if math.isnan(total) else bucket.upper
+
     rank_in_bucket = rank - (counted - bucket.observations) if forward else counted - rank
-    return _interpolate(bucket, _divide(rank_in_bucket, bucket.observations), sorted_buckets)
+    return _interpolate_in_bucket(bucket, _divide(rank_in_bucket, bucket.observations), sorted_buckets)
 
 
-def _interpolate(bucket: NativeBucket, share: float, native_buckets: Sequence[NativeBucket]) -> float:
-    """Return the value at a share of a bucket, interpolated exponentially unless the bounds are custom."""
+def _interpolate_in_bucket(bucket: NativeBucket, share: float, native_buckets: Sequence[NativeBucket]) -> float:
+    """Return the value below which a share of the bucket's observations lies, by interpolation.
+
+    Buckets of an exponential schema are interpolated exponentially, and the zero bucket and buckets with custom bounds
+    linearly. ``native_buckets`` are all buckets of the histogram, which tell the two kinds apart.
+    """
     lower, upper, _ = bucket
     if not have_exponential_bounds(native_buckets):
         if lower == -math.inf:
             lower = min(0.0, upper)
         return lower if upper == math.inf else lower + (upper - lower) * share
-    if lower <= 0 <= upper:  # the zero bucket
+
+    # The zero bucket begins or ends at 0 if there are only positive or only negative buckets
+    if lower <= 0 <= upper:
         other_buckets = [native_bucket for native_bucket in native_buckets if native_bucket != bucket]
         if other_buckets and all(other.lower > 0 for other in other_buckets):
             lower = 0.0
         if other_buckets and all(other.upper < 0 for other in other_buckets):
             upper = 0.0
         return lower + (upper - lower) * share
+
     low = math.log2(abs(lower))
     high = math.log2(abs(upper))
     if lower > 0:
@@ -167,7 +183,7 @@ def _fits_schema(bucket: NativeBucket, schema: int) -> bool:
 
 
 def _divide(part: float, whole: float) -> float:
-    """Return the share of a count, or NaN if the count is 0, as in Go."""
+    """Return ``part / whole``, or NaN if ``whole`` is 0, as Go does."""
     return part / whole if whole else math.nan
 
 

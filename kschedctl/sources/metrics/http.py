@@ -48,45 +48,55 @@ class MetricsAccess:
     insecure: bool = False
     seconds: float = SECONDS
     _pool: urllib3.PoolManager | None = field(default=None, repr=False)
-    _connections: dict[str, Connection] = field(default_factory=dict, repr=False)
+    _connection: Connection | None = field(default=None, repr=False)
+    """The connection to the API server, once it was needed."""
 
     def get(self, url: str, query: Mapping[str, str] | None = None) -> tuple[int, bytes]:
         """Send a GET request and return status and body.
 
-        A URL of the API server's proxy is requested with the kubeconfig's credentials. Raises ClusterError if there is
-        no response, a redirect or a denial, InputError for unusable files, and UsageError for a text that is no URL.
+        If the URL goes through a service or pod proxy of the API server, the kubeconfig's credentials are used. Raises
+        ClusterError if there is no response, a redirect or a denial, InputError for unusable files, and UsageError if
+        the URL is not an HTTP URL with a host.
         """
         if not _is_server_url(url):
             raise UsageError(f"not a server address: {strip_url(url)}", hint="http:// or https:// and a host")
-        connection = self._connect_to_proxy(url)
+        connection = self._find_proxy_connection(url)
         if connection is not None:
             return self._get_by_proxy(connection, url, query)
         return self._get_directly(url, query)
 
-    def _connect_to_proxy(self, url: str) -> Connection | None:
-        """Return the API server's connection if the URL goes through one of its proxies, else None.
+    def _find_proxy_connection(self, url: str) -> Connection | None:
+        """Return the connection to the API server if the URL goes through one of its service or pod proxies, else None.
 
         Raises the errors of ``connect``.
         """
+        # Connect only if the URL looks like one of a proxy, perhaps below the path of the API server's own URL
         if not PROXY.search(urlsplit(url).path):
             return None
-        if "api" not in self._connections:
-            self._connections["api"] = self.connect()
-        connection = self._connections["api"]
+        if self._connection is None:
+            self._connection = self.connect()
+        connection = self._connection
+
         if not url.startswith(f"{connection.server.host}/"):
             return None
         path = urlsplit(url.removeprefix(connection.server.host)).path
         return connection if PROXY.match(path) else None
 
     def _get_by_proxy(self, connection: Connection, url: str, query: Mapping[str, str] | None) -> tuple[int, bytes]:
-        """Send the request to a proxy of the API server, and return 200 and the body. Raises ClusterError."""
+        """Send the request through a proxy of the API server, and return the status 200 and the body.
+
+        Raises ClusterError for any other status.
+        """
         try:
             return 200, connection.server.get(url.removeprefix(connection.server.host), query)
         except RefusedError as error:
             raise ClusterError(f"answers {error.code}: {error.message}", where=strip_url(url)) from None
 
     def _get_directly(self, url: str, query: Mapping[str, str] | None) -> tuple[int, bytes]:
-        """Send the request to the URL itself, and return status and body. Raises ClusterError, InputError."""
+        """Send the request to the URL itself, and return the status and the body.
+
+        Raises ClusterError if there is no response, a redirect or a denial, and InputError for unusable files.
+        """
         shown_url = strip_url(url)
         limit = Limit(monotonic() + self.seconds, IDLE_SECONDS)
         headers = self._build_headers(url)
@@ -153,7 +163,7 @@ def _is_server_url(url: str) -> bool:
 
 
 def _remove_credentials(url: str) -> str:
-    """Return the URL without user, password and fragment."""
+    """Return the URL without user and password, and without a fragment."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment="").geturl()
 

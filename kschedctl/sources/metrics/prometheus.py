@@ -153,8 +153,11 @@ def _read_numbers(metric: Metric, samples: Iterable[_Sample]) -> tuple[dict[Labe
 
 
 def _read_histograms(metric: Metric, samples: list[_Sample]) -> tuple[dict[Labels, Histogram], int]:
-    """Return the histograms of a metric by labels, native ones if they exist, and the number of unusable values."""
-    histograms: dict[Labels, Histogram] = {}
+    """Build the histograms of a metric by labels, and count the unusable values.
+
+    If there is a native and a classic histogram for the same labels, the native one is returned.
+    """
+    # Collect the buckets, sums and counts of classic histograms
     buckets: dict[Labels, list[Bucket]] = defaultdict(list)
     totals: dict[tuple[Labels, str], float] = {}
     unusable = 0
@@ -171,6 +174,9 @@ def _read_histograms(metric: Metric, samples: list[_Sample]) -> tuple[dict[Label
             buckets[labels].append(Bucket(bound, value))
         else:
             totals[labels, part] = value
+
+    # Build the classic histograms, and then the native ones, which replace them
+    histograms: dict[Labels, Histogram] = {}
     for labels, label_buckets in buckets.items():
         highest_count = sum(bucket.observations for bucket in label_buckets if bucket.bound == math.inf)
         count = totals.get((labels, COUNT), highest_count)

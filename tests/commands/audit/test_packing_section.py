@@ -71,7 +71,7 @@ FAULT = [
 def test_what_is_free_beside_what_is_used_up_is_stranded() -> None:
     """Of 16 cpus 7 are free, 6 of them beside no memory; of 32Gi 9Gi, 4Gi of them beside no cpu."""
     found = section(FAULT)
-    assert found.headline.startswith("86% of free cpu, 44% of memory stranded; ")
+    assert found.headline.startswith("86% of the free CPU and 44% of the free memory are stranded; ")
     (pool,) = found.pools
     assert (pool.pool, pool.nodes) == ("p", 4)
     assert [(r.resource, r.allocatable, r.requested, r.free, r.stranded) for r in pool.resources] == [
@@ -120,7 +120,7 @@ def test_a_node_is_emptied_and_the_next_one_has_to_take_its_pods() -> None:
     assert [(s.pool, s.nodes, s.empty, s.saves) for s in found.savings] == [("p", 1, 0, emptied.saves)]
     (spare,) = found.findings
     assert (spare.rule, spare.severity) == ("audit-packing-spare-nodes", "note")
-    assert spare.message == "1 can be emptied, drained in turn, by moving 2 pods"
+    assert spare.message == "1 node can be emptied by moving 2 pods"
 
 
 def test_nodes_are_emptied_one_on_top_of_the_other() -> None:

@@ -97,7 +97,7 @@ def test_as_if_tells_the_answer_before_and_now_and_escape_takes_it_back() -> Non
         await write(browser, pilot, "slash", "checkout")
         before = "before: Unschedulable: needs 1.5 CPUs"
         for words, now in (
-            ("cpu=500m", "now: Schedulable: on general-b2, of 6 nodes that fit"),
+            ("cpu=500m", "now: Schedulable: on general-b2, the best of 6 nodes that fit"),
             ("node=general-a1", "now: Schedulable: on general-a1-more-0"),
             ("cpu=500m tolerate=example.com/spot", "now: Schedulable: on "),
         ):

@@ -15,7 +15,7 @@ from kschedctl.api.arrays import Row
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn
 from kschedctl.replay.edits import cordon_node
-from kschedctl.replay.node_drain import NodeDrain, report_moved_pods
+from kschedctl.replay.node_drain import NodeDrain, iter_moved_pods
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
@@ -32,8 +32,8 @@ def one_by_one(scheduler: Scheduler, names: list[str]) -> tuple[list[tuple[str, 
         whole.run()
         unplaced = any(outcome.row < 0 for outcome in whole.outcomes.values())
         back = any(outcome.row == row for outcome in whole.outcomes.values())
-        if not (whole.report_blocked() or whole.lost or unplaced or whole.preemptions or back):
-            went.append((name, list(report_moved_pods(whole))))
+        if not (whole.report_blocked_pods() or whole.lost or unplaced or whole.preemptions or back):
+            went.append((name, list(iter_moved_pods(whole))))
             view = whole.simulation.view
     return went, view
 

@@ -81,7 +81,8 @@ def test_filter_and_score(run: Run, write: Write, config: str) -> None:
 def test_permit_waits(run: Run, write: Write, config: str) -> None:
     found = explain_with_plugins(run, write, config, None)
     assert found.code == 0
-    waits = "on cheap, of 2 nodes that fit, where it waits: waiting for an approval, one or more plugins asked to wait"
+    best = "on cheap, the best of 2 nodes that fit"
+    waits = f"{best}, where it waits: waiting for an approval, one or more plugins asked to wait"
     assert waits in " ".join(found.out.split())
 
 

@@ -28,7 +28,7 @@ def test_a_pod_of_the_cluster(run: Run, write: Write) -> None:
     file = write(*cluster(), pod("new", "3"))
     code, out, _ = run("make-room", "new", "-f", file)
     assert code == 0
-    assert out.startswith("Move 1 pod: default/new – then fits")
+    assert out.startswith("Moving 1 pod makes room for default/new")
     assert "kubectl cordon n1" in out
     plan = json.loads(run("make-room", "new", "-f", file, "-o", "json").out)
     assert [(move["pod"], move["source"], move["target"]) for move in plan["moves"]] == [("default/a", "n1", "n2")]
@@ -98,7 +98,10 @@ def test_remedies_show_a_plan_that_they_do_not_have(run: Run, write: Write) -> N
 def test_in_short_no_part_of_the_commands_is_shown(run: Run, write: Write) -> None:
     """Whoever typed the last one alone would uncordon a node for nothing."""
     out = run("make-room", "new", "-f", write(*cluster(), pod("new", "3")), "--brief").out
-    assert out.splitlines() == ["Move 1 pod: default/new – then fits", "fix: move default/a from n1, but evicts 1 pod"]
+    assert out.splitlines() == [
+        "Moving 1 pod makes room for default/new",
+        "fix: move default/a from n1, but evicts 1 pod",
+    ]
 
 
 @pytest.mark.parametrize("words", [("make-room", "default/new"), ("rebalance", "--rounds", "1")])

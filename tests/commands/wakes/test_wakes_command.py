@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import jsonschema
+import msgspec
 import pytest
 from command_line import Run, Write, node, pod
 
@@ -13,7 +14,13 @@ from kschedctl.cluster import Cluster, Provenance
 from kschedctl.commands.schema import DOCUMENTS, build_schema
 from kschedctl.sources.archive_file import write_archive
 
-DOCUMENT_NAMES = {d.__struct_defaults__[-1]: name for name, d in DOCUMENTS.items() if isinstance(d, type)}
+DOCUMENT_NAMES = {
+    field.default: name
+    for name, document in DOCUMENTS.items()
+    if isinstance(document, type)
+    for field in msgspec.structs.fields(document)
+    if field.name == "kind"
+}
 """Kind -> the name of its schema."""
 
 

@@ -13,7 +13,7 @@ from live_fixtures import fixture_server_at, nobody  # noqa: F401 - fixtures
 from kschedctl.api.kinds import KINDS
 from kschedctl.sources.live.connection import Connection
 from kschedctl.sources.live.http import RefusedError, Server
-from kschedctl.sources.live.lists import LeftOutError, catch_up, read_list
+from kschedctl.sources.live.lists import LeftOutError, catch_up_with_changes, read_list
 from kschedctl.sources.live.reading import ReadingOptions, read_live
 
 ServerAt = Callable[..., Server]
@@ -62,7 +62,7 @@ def test_what_changes_is_looked_at_too(server_at: ServerAt) -> None:
         server = server_at(api.url)
         found = read_list(server, "PodGroup")
         with pytest.raises(LeftOutError):
-            catch_up(server, "PodGroup", found)
+            catch_up_with_changes(server, "PodGroup", found)
 
 
 def test_a_field_of_another_type_leaves_the_kind_out(server_at: ServerAt) -> None:

@@ -129,7 +129,7 @@ def _iter_findings(verdicts: Sequence[Verdict]) -> Iterator[Finding]:
         if verdict.rule is not None:
             yield verdict.rule.build_finding(
                 OBJECT,
-                f"{verdict.about}: {verdict.figures}",
+                f"{verdict.about}: {verdict.text}",
                 verdict.advice,
                 path=verdict.about,
                 severity=verdict.severity,
@@ -148,16 +148,18 @@ def _build_verdict_report(verdict: Verdict) -> LatencyVerdict:
         state = SOUND
     else:
         state = UNKNOWN
-    return LatencyVerdict(about=verdict.about, state=state, told=verdict.figures, lever=verdict.advice)
+    return LatencyVerdict(about=verdict.about, state=state, told=verdict.text, lever=verdict.advice)
 
 
 def _build_headline(measured: MetricsReading, verdicts: Sequence[Verdict]) -> str:
-    """Return the figures of the most frequent kind of attempts, and the other aspects with findings, as text."""
+    """Summarize the attempts with the most frequent result, and name the other aspects with findings.
+
+    A scheduler that does not lead makes no attempts; then the headline says so.
+    """
     if measured.is_leader is False:
         return "This scheduler does not lead and schedules nothing: query the leader"
     attempts = next(verdict for verdict in verdicts if verdict.about.startswith("attempts"))
-    quantiles, _, _ = attempts.figures.partition(";")
-    attempts_text = f"{attempts.about}: {quantiles}"
+    attempts_text = f"{attempts.about}: {attempts.figures}"
     headline = attempts_text[:1].upper() + attempts_text[1:]
     other_aspects = dict.fromkeys(
         verdict.about for verdict in verdicts if verdict.is_warning_or_error and verdict is not attempts

@@ -97,6 +97,13 @@ class Verdict:
     """Whether the data does not decide, because the buckets end too low or are missing."""
     own_severity: str = ""
     """The severity if it differs from the rule's."""
+    explanation: str = ""
+    """What explains the figures, as text, or an empty string."""
+
+    @property
+    def text(self) -> str:
+        """The figures, with what explains them."""
+        return f"{self.figures}; {self.explanation}" if self.explanation else self.figures
 
     @property
     def severity(self) -> str:
@@ -148,15 +155,16 @@ def _judge_attempt_histogram(
     is_above = _is_p99_above(histogram, limits.target)
     if not is_above:
         return _build_good_verdict(about, quantiles, is_above)
-    figures = f"{quantiles}, target {format_seconds(limits.target)}"
-    advice = rules.ATTEMPTS.fix
-    parts = split_attempt_time(measured)
-    if parts:
-        largest_part = parts[0]
-        figures += f"; {largest_part.describe()}"
-        advice = largest_part.get_advice()
     is_median_above = histogram.estimate_quantile(0.5) > limits.target
-    return Verdict(about, figures, rules.ATTEMPTS, advice, own_severity=ERROR if is_median_above else "")
+    parts = split_attempt_time(measured)
+    return Verdict(
+        about,
+        f"{quantiles}, target {format_seconds(limits.target)}",
+        rules.ATTEMPTS,
+        parts[0].get_advice() if parts else rules.ATTEMPTS.fix,
+        own_severity=ERROR if is_median_above else "",
+        explanation=parts[0].describe() if parts else "",
+    )
 
 
 def _judge_plugins(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
@@ -201,11 +209,10 @@ def _judge_binding(measured: MetricsReading, limits: LatencyLimits) -> Iterable[
     if not is_above:
         return (_build_good_verdict("binding", figures, is_above),)
     posts = measured.get_histograms(REQUESTS).get(("POST",))
-    if posts and posts.count > 0:
-        figures += f"; POST requests themselves: {format_quantiles(posts)}"
+    explanation = f"POST requests themselves: {format_quantiles(posts)}" if posts and posts.count > 0 else ""
     extension_point, _, _ = slowest_step.partition(" ")
     advice = rules.BINDING_FIXES.get(extension_point, rules.BINDING.fix)
-    return (Verdict("binding", figures, rules.BINDING, advice),)
+    return (Verdict("binding", figures, rules.BINDING, advice, explanation=explanation),)
 
 
 def _find_slowest(histograms: Mapping[str, Histogram]) -> str:

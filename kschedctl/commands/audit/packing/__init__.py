@@ -133,7 +133,7 @@ def _build_headline(view: Fork, pools: Pools, stranded: StrandedCapacity, emptyi
 
 
 def _format_stranded_shares(view: Fork, pools: Pools, stranded: StrandedCapacity) -> str:
-    """Return the share of free cpu and memory that is stranded, such as `8% of free cpu, 3% of memory stranded`."""
+    """Return the share of free cpu and memory that is stranded, such as `8% of the free CPU is stranded`."""
     free = compute_free_resources(view)
     shares: list[str] = []
     for name in (CPU, MEMORY):
@@ -141,9 +141,11 @@ def _format_stranded_shares(view: Fork, pools: Pools, stranded: StrandedCapacity
         stranded_amount = int(free[stranded.nodes, column].sum())
         if stranded_amount:
             share = stranded_amount / int(free[pools.workers, column].sum())
-            noun = name if shares else f"free {name}"
-            shares.append(f"{format_significant(share * 100, 2)}% of {noun}")
-    return f"{', '.join(shares)} stranded" if shares else "no free capacity is stranded"
+            noun = "CPU" if name == CPU else name
+            shares.append(f"{format_significant(share * 100, 2)}% of the free {noun}")
+    if not shares:
+        return "no free capacity is stranded"
+    return f"{' and '.join(shares)} {agreeing(len(shares), 'is', 'are')} stranded"
 
 
 def _iter_stranded_room_findings(
@@ -195,6 +197,8 @@ def _iter_spare_findings(
         emptied_nodes = [emptied for emptied in emptying.emptied if emptied.pool == pool.pool]
         if emptied_nodes:
             moved = counted(sum(emptied.moved for emptied in emptied_nodes), "pod")
-            parts.append(f"{len(emptied_nodes):,} can be emptied, drained in turn, by moving {moved}")
-            fix = "Drain them in turn, and remove them"
+            parts.append(f"{counted(len(emptied_nodes), 'node')} can be emptied by moving {moved}")
+            fix = "Drain and remove it"
+            if len(emptied_nodes) > 1:
+                fix = "Drain and remove them one after the other"
         yield SPARE.build_finding(_format_pool_object(pool.pool), "; ".join(parts), fix)

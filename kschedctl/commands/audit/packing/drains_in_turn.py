@@ -18,7 +18,7 @@ from kschedctl.api.arrays import Position, Row
 from kschedctl.cluster import Cluster
 from kschedctl.replay.controllers.eviction import Evictions
 from kschedctl.replay.edits import cordon_node, is_recreated
-from kschedctl.replay.node_drain import NodeDrain, report_moved_pods
+from kschedctl.replay.node_drain import NodeDrain, iter_moved_pods
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports.placements import MovedPod
 from kschedctl.reports.unknown import UnknownKind
@@ -136,7 +136,7 @@ class EmptyingDrain(NodeDrain):
 
         It is a pod that could not be evicted, that is lost, that has no node, or that preempts others.
         """
-        if blocked_pods := self.report_blocked():
+        if blocked_pods := self.report_blocked_pods():
             blocked = blocked_pods[0]
             return blocked.pod, f"{blocked.pod}: {blocked.why}"
         if self.lost:
@@ -448,7 +448,7 @@ class DrainsInTurn:
         if simulation.interrupted:
             simulation.interrupted = False
             raise KeyboardInterrupt
-        trial = NodeTrial(len(drain.initial_pods), tuple(report_moved_pods(drain)), pod, reason)
+        trial = NodeTrial(len(drain.initial_pods), tuple(iter_moved_pods(drain)), pod, reason)
         if reason:
             self.undo()
         return trial
@@ -469,7 +469,7 @@ class DrainsInTurn:
         if not reason:
             self._latest = self._state
             self._switch_state(_SharedState.from_view(self.scheduler, simulation.view))
-        return NodeTrial(evictable, tuple(report_moved_pods(drain)), pod, reason)
+        return NodeTrial(evictable, tuple(iter_moved_pods(drain)), pod, reason)
 
     def _switch_state(self, state: _SharedState) -> None:
         """Continue with another state, and keep the unknowns of the old one."""

@@ -150,7 +150,7 @@ VICTIMS = AuditRule(
     NOTE,
     "If the tier grows, pods of other tiers are evicted",
     "There is room for it only by evictions; each victim stops within its grace period.",
-    "Keep room for it: more nodes, or pods of a negative priority that may go first",
+    "Keep room for it: more nodes, or placeholder pods of negative priority that may be evicted first",
 )
 EXPOSED = AuditRule(
     "audit-priorities-exposed",

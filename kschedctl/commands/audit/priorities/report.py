@@ -103,7 +103,7 @@ class ExposedWorkload(Document, frozen=True, kw_only=True):
     pods: Annotated[int, Column()]
     services: Annotated[tuple[str, ...], Column("behind", every=True)]
     tiers_above: Annotated[tuple[str, ...], Column(beneath="below", every=True)]
-    pods_above: Annotated[int, Column("their pods")]
+    pods_above: Annotated[int, Column("pods above")]
     """The number of pods that may preempt them."""
     jobs_above: int
     """The number of these pods that belong to Jobs."""

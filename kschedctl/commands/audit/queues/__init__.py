@@ -32,8 +32,8 @@ from kschedctl.replay.waiting_elsewhere.kueue import (
     ADMITTED,
     FINISHED,
     WaitingQueues,
-    find_job,
-    find_reason,
+    find_wait_reason,
+    find_workload_job,
     is_waiting,
 )
 from kschedctl.reports.findings import Finding
@@ -254,7 +254,7 @@ def list_waiting_workloads(audited: AuditedCluster, report: KueueQueues) -> list
         else:
             admission = workload.status.admission
             queue = admission.cluster_queue if admission else ""
-            reason = find_reason(workload, without_replay).headline
+            reason = find_wait_reason(workload, without_replay).headline
         since = _find_waiting_since(workload)
         age = format_age(since, audited.now)
         waiting.append(LongWaitingWorkload(workload=key, queue=queue, since=since, age=age, why=reason))
@@ -415,7 +415,7 @@ def _list_owners(workload: KueueWorkload, cluster: Cluster) -> list[Owner]:
     owners = [Owner(reference.kind, meta.namespace, reference.name) for reference in meta.owner_references]
     if owners:
         return owners
-    job = find_job(workload, cluster)
+    job = find_workload_job(workload, cluster)
     return [] if job is None else [job]
 
 

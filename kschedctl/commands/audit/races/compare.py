@@ -181,13 +181,13 @@ def _build_recommendation(results: Sequence[RaceResult], question: RaceQuestion)
         shortest_ttl = min(result.ttl_seconds or FOREVER for result in results)
         share = format_percent(question.informer_lag.probability_above(shortest_ttl))
         parts.append(
-            f"{advice}: the informer's lag exceeds the shortest expiry for {share} of bindings, and each of these "
-            "makes room look free that is taken."
+            f"{advice}: the informer's lag exceeds the shortest expiry for {share} of bindings, and the room of "
+            "these pods then looks free although it is taken."
         )
     if question.instances > 1 and remaining:
         parts.append(
             "No expiry helps against instances that do not see each other's pods in time: let one lead, or give each "
             "its own nodes (a taint, and a node selector of its pods)."
         )
-    parts.append("kube-scheduler never expires assumed pods since 1.25; up to 1.22 it did after 30s.")
+    parts.append("kube-scheduler has not expired assumed pods since 1.25; up to 1.22, it did so after 30 s.")
     return " ".join(parts)

@@ -58,7 +58,11 @@ def _format_expiry(result: RaceResult) -> str:
 def _build_expiry_table(results: Sequence[RaceResult]) -> Table:
     """Build a table with a row for each size and rate and a column for each expiry."""
     expiries = tuple(dict.fromkeys(result.expiry for result in results))
-    columns = (Column("nodes", right=True), Column("pods/s", right=True), *(Column(e, right=True) for e in expiries))
+    columns = (
+        Column("nodes", right=True),
+        Column("pods per s", right=True),
+        *(Column(e, right=True) for e in expiries),
+    )
     rows: list[tuple[Cell, ...]] = []
     for (nodes, rate), row_results in groupby(results, key=lambda result: (result.nodes, result.pods_per_second)):
         rows.append((f"{nodes:,}", f"{rate:.3g}", *map(_format_share, row_results)))

@@ -14,7 +14,7 @@ class RaceResult(Document, frozen=True, kw_only=True):
     """The outcome of all runs with one size, rate and expiry."""
 
     nodes: Annotated[int, Column()]
-    pods_per_second: Annotated[float, Column("pods/s", form=".3g")]
+    pods_per_second: Annotated[float, Column("pods per s", form=".3g")]
     expiry: Annotated[str, Column(keep=True)]
     ttl_seconds: Annotated[float | None, Column("seconds", csv_only=True)]
     """The expiry in seconds, None if assumed pods never expire."""

@@ -400,7 +400,7 @@ def _describe_advice(profile: SampledProfile) -> str:
         return "The first node that fits is taken: no plugin scores nodes"
     if advice.verdict == "idle" or setting.nodes < LEAST_NODES:
         reason = f"there are fewer than {LEAST_NODES}" if setting.nodes < LEAST_NODES else "too few fit"
-        return f"All nodes are evaluated, whatever is set: {reason}"
+        return f"All nodes are evaluated, whatever the percentage: {reason}"
     if now is None or then is None:
         return f"percentageOfNodesToScore is {_format_setting(setting)}; no pod fits by which to measure its cost"
     current_loss = f"loses {now.loss:.1f} points per pod"

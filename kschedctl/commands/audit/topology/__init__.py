@@ -348,7 +348,7 @@ def _iter_down_domain_findings(constraints: Sequence[WorkloadConstraint], worklo
     stranded = worst_loss.stranded_while_down
     lost_pods = f"{stranded:,} of {counted(worst_loss.lost, 'pod')} {agreeing(stranded, 'stays', 'stay')} pending"
     message = f"while the nodes of {worst_loss.domain} are down, {lost_pods}"
-    message += f": maxSkew {constraint.max_skew} over {constraint.key} counts its 0 pods"
+    message += f": maxSkew {constraint.max_skew} over {constraint.key} still counts this domain, which has no pods"
     others = len(affected) - 1
     if others:
         message += f"; {counted(others, 'more constraint')} {agreeing(others, 'does', 'do')} so"

@@ -11,7 +11,12 @@ from kschedctl.api.queueing import ClusterQueue, Cohort, KueueRelease
 from kschedctl.lint.analysis.near_names import find_similar_name
 from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Path, Problem, Subject
-from kschedctl.queueing.kueue.cluster_queues import QueueCache, ReferencedObjects, build_cache, read_queue_settings
+from kschedctl.queueing.kueue.cluster_queues import (
+    QueueCache,
+    ReferencedObjects,
+    build_empty_queue_cache,
+    read_queue_settings,
+)
 from kschedctl.queueing.kueue.fair_share import parse_weight
 from kschedctl.queueing.kueue.feature_gates import build_feature_gates
 from kschedctl.queueing.kueue.quota_tree import parse_quotas
@@ -102,6 +107,6 @@ def _is_cohort_readable(cohort: Cohort) -> bool:
 def build_queue_cache(context: LintContext) -> QueueCache:
     """Build the tree of all known ClusterQueues and Cohorts, without Workloads and referenced objects."""
     gates = build_feature_gates(KueueRelease.V0_20, {})
-    return build_cache(
+    return build_empty_queue_cache(
         list_cluster_queues(context), list_cohorts(context), ReferencedObjects({}, {}, frozenset()), gates
     )

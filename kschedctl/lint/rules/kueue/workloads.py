@@ -267,7 +267,7 @@ def _describe_total_excess(queue: CachedQueue, pod_sets: list[_PodSetRequests]) 
     """Describe the first resource of which all flavors together could never give enough, or return ""."""
     total = sum_requests(pod_set.requests for pod_set in pod_sets)
     for resource, amount in total.items():
-        group = queue.settings.find_group(resource)
+        group = queue.settings.find_resource_group(resource)
         if group is None:
             if amount and resource != "pods":  # Kueue counts pods only if there is quota for them
                 return f"there is no quota for {resource}"

@@ -93,7 +93,7 @@ def _evaluate_siblings(
     has_lower = level < request.slice_level
     lower_level = level + 1 if has_lower else level
     lower = search.counts.list_children(level, siblings) if has_lower else siblings
-    greedy = _take_greedily(search, lower_level, lower)
+    greedy = _take_domains_greedily(search, lower_level, lower)
     if greedy is None:
         return None
 
@@ -110,7 +110,7 @@ def _evaluate_siblings(
     if threshold < best_threshold:
         return None
     _prune_domains(search.counts, level, siblings, threshold, request)
-    pruned = _take_greedily(search, level, siblings)
+    pruned = _take_domains_greedily(search, level, siblings)
 
     # If the pods no longer fit, a lower threshold that leaves room for the leader in the last domain may help
     if pruned is None and threshold_beside_leader < threshold:
@@ -119,13 +119,13 @@ def _evaluate_siblings(
         threshold = threshold_beside_leader
         search = DomainSearch(counts.copy(), request, gates)
         _prune_domains(search.counts, level, siblings, threshold, request)
-        pruned = _take_greedily(search, level, siblings)
+        pruned = _take_domains_greedily(search, level, siblings)
     if pruned is None:
         return None
     return _Candidate(threshold, pruned.number, search.counts, siblings)
 
 
-def _take_greedily(search: DomainSearch, level: int, domains: Sequence[int]) -> _Greedy | None:
+def _take_domains_greedily(search: DomainSearch, level: int, domains: Sequence[int]) -> _Greedy | None:
     """Take the domains with the most room, first for the leaders and then for the workers, until all slices fit.
 
     Return None if they do not fit into all domains together.
@@ -208,7 +208,7 @@ def _choose_domains(search: DomainSearch, level: int, domains: Sequence[int], *,
     With ``by_entropy`` domains with more leaders, more slices and a more even split are preferred; otherwise domains
     with a lower index are. Upstream: selectOptimalDomainSetToFit.
     """
-    greedy = _take_greedily(search, level, domains)
+    greedy = _take_domains_greedily(search, level, domains)
     if greedy is None:
         return None
     counts, request = search.counts, search.request

@@ -135,7 +135,9 @@ class DomainSearch:
         if self._least_free_first:
             return int(domains[first])
         if first == 0 or (request.is_required and self._respects_affinity):
-            return self._find_best_fit(level, domains[first:], request.slices, request.leaders, by_slices=True)
+            return self._find_best_fitting_domain(
+                level, domains[first:], request.slices, request.leaders, by_slices=True
+            )
         return None
 
     def _choose_several_domains(self, level: int, domains: list[int]) -> list[int]:
@@ -157,7 +159,9 @@ class DomainSearch:
         while remaining_leaders > 0 and used < len(leader_order) and leaders[leader_order[used]] > 0:
             domain = leader_order[used]
             if not self._least_free_first and slices_with_leader[domain] >= remaining:
-                domain = self._find_best_fit(level, leader_order[used:], remaining, remaining_leaders, by_slices=True)
+                domain = self._find_best_fitting_domain(
+                    level, leader_order[used:], remaining, remaining_leaders, by_slices=True
+                )
             chosen.append(domain)
             remaining_leaders -= int(leaders[domain])
             remaining -= int(slices_with_leader[domain])
@@ -172,14 +176,14 @@ class DomainSearch:
                 break
             domain = next_domain
             if not self._least_free_first and slices[domain] >= remaining:
-                domain = self._find_best_fit(level, worker_order[position:], remaining, 0, by_slices=True)
+                domain = self._find_best_fitting_domain(level, worker_order[position:], remaining, 0, by_slices=True)
             chosen.append(domain)
             remaining -= int(slices[domain])
         if remaining > 0:
             raise self._build_placement_error(level, request.slices - remaining)
         return chosen
 
-    def _find_best_fit(
+    def _find_best_fitting_domain(
         self, level: int, domains: Sequence[int] | Indexes, needed: int, leaders: int, *, by_slices: bool
     ) -> int:
         """Return the domain with the least room that holds ``needed`` and ``leaders``, or the first if none does.
@@ -252,7 +256,7 @@ class DomainSearch:
             if usable_room[domain] >= remaining and leader_counts[domain] >= remaining_leaders:
                 last = domain
                 if not self._least_free_first:
-                    last = self._find_best_fit(
+                    last = self._find_best_fitting_domain(
                         level, domains[position:], remaining, remaining_leaders, by_slices=by_slices
                     )
                 room[last] = remaining

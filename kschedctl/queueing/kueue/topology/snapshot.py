@@ -431,7 +431,7 @@ class TopologySnapshot:
 
         tolerations = (*spec.tolerations, *self._tolerations)
         for index, node in enumerate(nodes):
-            reason = _find_exclusion(node, spec, tolerations)
+            reason = _find_exclusion_reason(node, spec, tolerations)
             if reason is not None:
                 is_match[index] = False
                 exclusions.by_reason[reason] += 1
@@ -453,7 +453,7 @@ def _build_match_key(spec: PodSpec) -> bytes:
     return repr((spec.tolerations, sorted(spec.node_selector.items()), spec.affinity)).encode()
 
 
-def _find_exclusion(node: Node, spec: PodSpec, tolerations: Sequence[Toleration]) -> str | None:
+def _find_exclusion_reason(node: Node, spec: PodSpec, tolerations: Sequence[Toleration]) -> str | None:
     """Return the reason why a pod may not use a node: a taint, the node selector or the affinity; None if it may."""
     taint = find_untolerated(node.spec.taints, tolerations, HARD_EFFECTS, comparison_operators=True)
     if taint is not None:

@@ -145,7 +145,7 @@ class TakenCounters:
         self._available: dict[PoolId, Counters] = {}
         self._taken: dict[PoolId, Counters] = {}
 
-    def take(self, pool: Pool, device: PooledDevice) -> bool:
+    def take_counters(self, pool: Pool, device: PooledDevice) -> bool:
         """Charge the counters that the device consumes to its pool, and return True.
 
         If the pool has too few of them left, nothing is charged and the result is False.
@@ -161,7 +161,7 @@ class TakenCounters:
         self._charge(key, device, -1)
         return False
 
-    def give_back(self, pool: Pool, device: PooledDevice) -> None:
+    def give_back_counters(self, pool: Pool, device: PooledDevice) -> None:
         """Give the device's counters back to its pool."""
         self._charge(self._build_counter_key(pool), device, -1)
 
@@ -431,7 +431,7 @@ class Search:
         """
         self.limit.count_step()
         wants_all = position in self.all_devices
-        if not self._allocate(position, pool, device):
+        if not self._allocate_device(position, pool, device):
             if wants_all and self.unavailable_of_all is UnavailableOfAll.END_SEARCH:
                 raise _SearchEndedError
             if wants_all and self.unavailable_of_all is UnavailableOfAll.SKIP_DEVICE:
@@ -447,7 +447,7 @@ class Search:
                 found_all = self._search_devices(position, num_allocated + 1, next_place)
         finally:
             if not found_all and not keeps_device_on_failure:
-                self._release(position, pool, device)
+                self._release_device(position, pool, device)
         return found_all
 
     def _search_remaining_devices_of_mode_all(self, position: SearchPosition, num_allocated: int) -> bool:
@@ -573,37 +573,31 @@ class Search:
         """Return whether the device can be allocated several times."""
         return self.features.consumable_capacity and bool(device.device.allow_multiple_allocations)
 
-    def _allocate(self, position: SearchPosition, pool: Pool, device: PooledDevice) -> bool:
+    def _allocate_device(self, position: SearchPosition, pool: Pool, device: PooledDevice) -> bool:
         """Allocate a device that the request selects, and return True.
 
         Return False if the device is taken, tainted or too small, or violates a constraint. What has been changed until
         then is undone, except for changes that the version of upstream forgets to undo.
         """
         request, shareable = self._get_request(position), self.is_shareable(device)
-        if not self._is_available(position, device):
+        if not self._is_device_available(position, device):
             return False
 
         # Charge the counters.
         charged = bool(device.consumes) and not self._is_already_charged(device)
-        if charged and not self.counters.take(pool, device):
+        if charged and not self.counters.take_counters(pool, device):
             return False
 
         # Check the taints, and add the device to the constraints.
         if self._is_tainted(position, device) or not self._add_to_constraints(position, device):
             if charged and self.undoes_all:
-                self.counters.give_back(pool, device)
+                self.counters.give_back_counters(pool, device)
             return False
 
-        # Check the capacity. Versions that do not undo everything leave the device in use.
+        # Check the capacity.
         users = self.users.setdefault(device.id, set())
         if not self.has_capacity(request, device):
-            if self.undoes_all:
-                for constraint in self.constraints[position.claim]:
-                    constraint.remove(request)
-                if charged:
-                    self.counters.give_back(pool, device)
-            elif not shareable:
-                users.add(position.claim)
+            self._undo_charge_and_constraints(position, pool, device, charged)
             return False
 
         # Record the allocation.
@@ -620,7 +614,23 @@ class Search:
         )
         return True
 
-    def _is_available(self, position: SearchPosition, device: PooledDevice) -> bool:
+    def _undo_charge_and_constraints(
+        self, position: SearchPosition, pool: Pool, device: PooledDevice, charged: bool
+    ) -> None:
+        """Remove a device that has too little capacity from the constraints, and give back its counters if `charged`.
+
+        Before 1.37, nothing is undone, and a device that cannot be shared even counts as used by the claim.
+        """
+        if not self.undoes_all:
+            if not self.is_shareable(device):
+                self.users[device.id].add(position.claim)
+            return
+        for constraint in self.constraints[position.claim]:
+            constraint.remove(self._get_request(position))
+        if charged:
+            self.counters.give_back_counters(pool, device)
+
+    def _is_device_available(self, position: SearchPosition, device: PooledDevice) -> bool:
         """Return whether no claim is in the way of the device, and the feature gates allow it to consume counters.
 
         A shareable device is available to every request with adminAccess.
@@ -673,7 +683,7 @@ class Search:
             return False
         return True
 
-    def _release(self, position: SearchPosition, pool: Pool, device: PooledDevice) -> None:
+    def _release_device(self, position: SearchPosition, pool: Pool, device: PooledDevice) -> None:
         """Undo the claim's latest allocation, which must be that of `device`.
 
         Before 1.37, some effects of the allocation of a shared device stay, because upstream forgets to undo them.
@@ -683,7 +693,7 @@ class Search:
         self.users[device.id].discard(position.claim)
         result = self.results[position.claim].pop()
         if result.charged and (self.undoes_all or not result.shared):
-            self.counters.give_back(pool, device)
+            self.counters.give_back_counters(pool, device)
 
         # Give back the capacity of a share, and forget the device with its last share.
         if not result.shared or not (self.undoes_all or result.consumed):

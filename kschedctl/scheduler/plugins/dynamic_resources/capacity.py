@@ -114,13 +114,15 @@ def _compute_consumed_amount(
 
     Raises _BeyondRangeError, in versions that check it, if the amount is negative or cannot be represented.
     """
-    amount = _apply_policy(requested, capacity, arithmetic)
+    amount = _apply_request_policy(requested, capacity, arithmetic)
     if arithmetic.rejects_unrepresentable and amount.mantissa < 0:
         raise _BeyondRangeError(NEGATIVE)
     return amount
 
 
-def _apply_policy(requested: Quantity | None, capacity: DeviceCapacity, arithmetic: RangeArithmetic) -> Quantity:
+def _apply_request_policy(
+    requested: Quantity | None, capacity: DeviceCapacity, arithmetic: RangeArithmetic
+) -> Quantity:
     """Return the requested amount, rounded up to a range or value that the capacity's policy allows.
 
     Without a requested amount, return the policy's default, or the whole capacity if there is no default. An amount

@@ -75,7 +75,7 @@ class TaintRules:
         self._allowance = CostAllowance()
         self._verdicts: dict[tuple[str, bytes], bool] = {}
 
-    def apply(self, resource_slice: ResourceSlice) -> ResourceSlice | None:
+    def apply_to_slice(self, resource_slice: ResourceSlice) -> ResourceSlice | None:
         """Return a copy of the slice in which each device has the taints of all rules that select it.
 
         Return None if a rule's expression does not compile, since the scheduler then never receives the slice. Raises
@@ -201,7 +201,11 @@ class Devices:
         """All ResourceSlices with their devices, after taint rules. Raises InputError."""
         slices = self._published
         if self.features.device_taint_rules:
-            slices = [resource_slice for resource_slice in map(self._rules.apply, slices) if resource_slice is not None]
+            slices = [
+                resource_slice
+                for resource_slice in map(self._rules.apply_to_slice, slices)
+                if resource_slice is not None
+            ]
         with without_garbage_collection():
             return [
                 IndexedSlice(i, resource_slice, self._build_pooled_devices(resource_slice))
@@ -209,15 +213,15 @@ class Devices:
             ]
 
     @cached_property
-    def by_pool(self) -> dict[PoolId, list[IndexedSlice]]:
-        """All slices of each pool."""
+    def slices_by_pool(self) -> dict[PoolId, list[IndexedSlice]]:
+        """All ResourceSlices of each pool, by the pool's driver and name."""
         indexed_slices: dict[PoolId, list[IndexedSlice]] = {}
         for indexed_slice in self.slices:
             indexed_slices.setdefault(indexed_slice.pool, []).append(indexed_slice)
         return indexed_slices
 
     @cached_property
-    def relevant(self) -> list[IndexedSlice]:
+    def enabled_slices(self) -> list[IndexedSlice]:
         """The slices that the feature gates allow. Without DRAPartitionableDevices, slices that use it are left out."""
         if self.features.partitionable_devices:
             return self.slices
@@ -229,7 +233,7 @@ class Devices:
         return slices
 
     @cached_property
-    def shareable(self) -> frozenset[DeviceId]:
+    def shareable_devices(self) -> frozenset[DeviceId]:
         """The devices that can be allocated several times. There are none without DRAConsumableCapacity."""
         if not self.features.consumable_capacity:
             return frozenset()
@@ -246,7 +250,7 @@ class Devices:
         """
         key = (expression.text, device.kind, shares)
         if key not in self._verdicts:
-            self._verdicts[key] = self._evaluate(expression.text, device, shares)
+            self._verdicts[key] = self._evaluate_selector(expression.text, device, shares)
         verdict = self._verdicts[key]
         if isinstance(verdict, str):
             device_name = self._format_device(device) if verdict.startswith(RUNTIME_ERROR) else ""
@@ -257,7 +261,7 @@ class Devices:
         """Return the part of an error message that names the device, which is empty in older versions."""
         return f" on device {device.label}" if NAMES_DEVICE.at(self.features.release) else ""
 
-    def _evaluate(self, expression: str, device: PooledDevice, shares: bool) -> bool | str:
+    def _evaluate_selector(self, expression: str, device: PooledDevice, shares: bool) -> bool | str:
         """Return whether a selector matches the device, or the error message if it does not compile or fails.
 
         With ``shares`` False the selector does not see whether the device allows multiple allocations.
@@ -273,9 +277,9 @@ class Devices:
         try:
             return selector.matches(cel.DeviceInput.from_device(seen, device.slice.spec.driver, lists), self._allowance)
         except cel.EvaluationError as error:
-            return f"{RUNTIME_ERROR}{error}{self._format_hint(str(error))}"
+            return f"{RUNTIME_ERROR}{error}{self._format_missing_key_hint(str(error))}"
 
-    def _format_hint(self, error: str) -> str:
+    def _format_missing_key_hint(self, error: str) -> str:
         """Return the hint for an error about a missing attribute, or an empty string for other errors or versions."""
         hint = MISSING_KEY_HINT.at(self.features.release)
         if hint is MissingKeyHint.NONE or "no such key:" not in error:

@@ -103,6 +103,7 @@ def _count_fitting_devices(search: Search, position: SearchPosition) -> RequestF
     alternatives = claim.requests[position.request]
     request = alternatives[position.alternative]
     wants_all = request.mode == ALL
+
     misfits: Counter[DeviceFault] = Counter()  # why devices are not selected
     obstacles: Counter[DeviceFault] = Counter()  # why selected devices cannot be allocated
     free = 0
@@ -116,6 +117,7 @@ def _count_fitting_devices(search: Search, position: SearchPosition) -> RequestF
             obstacles[obstacle] += 1
         else:
             free += 1
+
     is_enough = (free > 0 and not obstacles) if wants_all else free >= request.count
     faults = tuple(replace(fault, devices=count) for fault, count in (obstacles + misfits).most_common())
     devices = RequestedDevices(

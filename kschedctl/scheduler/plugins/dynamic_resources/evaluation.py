@@ -114,7 +114,7 @@ class Evaluation:
         if self.like is None:
             return None
         verdicts = self.inventory.shared_verdicts.get_or_make(self.like, lambda: SharedVerdicts(self))
-        verdicts.update()
+        verdicts.reevaluate_changed_nodes()
         return None if verdicts.failing else verdicts
 
     @cached_property
@@ -359,7 +359,7 @@ class SharedVerdicts:
         self._num_changes_seen = len(example.inventory.changed_pools)
         self._evaluate_nodes(range(len(self.outcomes)))
 
-    def update(self) -> None:
+    def reevaluate_changed_nodes(self) -> None:
         """Evaluate again the nodes that see a pool in which devices were allocated or released since the last update.
 
         Nothing is done once a verdict has been an error, since the verdicts are then no longer shared.
@@ -370,7 +370,7 @@ class SharedVerdicts:
         distinct_pools = dict.fromkeys(changed_pools[self._num_changes_seen :])
         self._num_changes_seen = len(changed_pools)
         for pool in distinct_pools:
-            self._evaluate_nodes(self.example.inventory.visible.find_rows(pool))
+            self._evaluate_nodes(self.example.inventory.visible.find_rows_seeing_pool(pool))
 
     def list_rejections(self) -> list[tuple[Bools, DeviceVerdict]]:
         """Return one rejection for each code and reason, with the mask of the rejected nodes (N,).

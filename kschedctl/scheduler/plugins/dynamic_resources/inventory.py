@@ -120,7 +120,7 @@ class Inventory:
         self._latest_claims = info, claims
         return claims
 
-    def number_spec(self, claim: ResourceClaim) -> int:
+    def number_claim_spec(self, claim: ResourceClaim) -> int:
         """Return a number that is equal for claims with equal specs."""
         spec = claim.spec
         if id(spec) not in self._numbers_by_spec_id:
@@ -240,12 +240,12 @@ class VisibleDevices:
             devices = self._devices_by_pools[pools] = tuple(device for pool in pools for device in pool.devices)
         return devices
 
-    def find_rows(self, pool: PoolId) -> list[int]:
+    def find_rows_seeing_pool(self, pool: PoolId) -> list[int]:
         """Return the rows of the nodes that see some slice of the pool, whether or not the slice is still in use."""
         rows = self._rows_by_pool.get(pool)
         if rows is None:
             mask = np.zeros(len(self.nodes), np.bool_)
-            for indexed_slice in self.devices.by_pool.get(pool, ()):
+            for indexed_slice in self.devices.slices_by_pool.get(pool, ()):
                 mask |= self._find_slice_nodes(indexed_slice)
             rows = self._rows_by_pool[pool] = np.flatnonzero(mask).tolist()
         return rows
@@ -318,7 +318,7 @@ class VisibleDevices:
 
     @cached_property
     def _pools_by_row(self) -> list[tuple[Pool, ...]]:
-        """The pools that each node sees."""
+        """The pools that each node sees, in the order of the search, one tuple for each node (N,)."""
         slice_sets, set_by_node = self._shared_slices
         pools_by_slices: dict[tuple[int, ...], tuple[Pool, ...]] = {}
         pools = []
@@ -354,7 +354,7 @@ class VisibleDevices:
         """
         if indices not in self._pools_by_slices:
             seen = [self.devices.slices[index] for index in indices]
-            published = self.devices.by_pool[seen[0].pool]
+            published = self.devices.slices_by_pool[seen[0].pool]
             self._pools_by_slices[indices] = build_pool(seen, published, self.devices.features)
         return self._pools_by_slices[indices]
 
@@ -368,7 +368,7 @@ class VisibleDevices:
     def _counter_slices(self) -> dict[PoolId, tuple[int, ...]]:
         """The indices of the slices with shared counters that every node sees, by pool."""
         by_pool: dict[PoolId, tuple[int, ...]] = {}
-        for indexed_slice in self.devices.relevant:
+        for indexed_slice in self.devices.enabled_slices:
             if self._is_visible_everywhere(indexed_slice):
                 by_pool[indexed_slice.pool] = (*by_pool.get(indexed_slice.pool, ()), indexed_slice.index)
         return by_pool
@@ -383,7 +383,7 @@ class VisibleDevices:
     def _slices_by_node(self) -> dict[str, tuple[int, ...]]:
         """The indices of the slices for a single node, by node name."""
         by_node: dict[str, tuple[int, ...]] = {}
-        for indexed_slice in self.devices.relevant:
+        for indexed_slice in self.devices.enabled_slices:
             name = indexed_slice.slice.spec.node_name
             if name and not self._is_visible_everywhere(indexed_slice):
                 by_node[name] = (*by_node.get(name, ()), indexed_slice.index)
@@ -397,7 +397,7 @@ class VisibleDevices:
         """
         indexed_slices = [
             indexed_slice
-            for indexed_slice in self.devices.relevant
+            for indexed_slice in self.devices.enabled_slices
             if not indexed_slice.slice.spec.node_name and not self._is_visible_everywhere(indexed_slice)
         ]
         if not indexed_slices:

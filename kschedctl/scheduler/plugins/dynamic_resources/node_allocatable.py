@@ -101,7 +101,7 @@ def _list_resource_rejections(demand: Quantities, usage: Usage) -> Rejections:
     rejections: Rejections = []
     for name, amount in to_amounts(demand).items():
         if name.startswith(names.HUGE_PAGES_PREFIX) or (amount > 0 and not names.is_scalar(name)):
-            offered, used = usage.column(name)
+            offered, used = usage.get_column(name)
             short = amount > offered - used
             reason = f"Insufficient {name}"
             rejections.append((short & (amount > offered), DeviceVerdict(Code.UNRESOLVABLE, reason)))

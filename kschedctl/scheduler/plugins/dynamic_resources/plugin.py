@@ -216,7 +216,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         Filter is skipped if the pod needs no devices. The pod is rejected if one of its claims cannot be used.
         """
         try:
-            evaluation = self._evaluate(info, view)
+            evaluation = self._prepare_evaluation(info, view)
         except ClaimError as error:
             return PreFilterResult(Status(Code.UNRESOLVABLE, (str(error),)))
         if evaluation is None:
@@ -322,7 +322,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         names = map(format_claim_key, state.claims.to_allocate)
         return Reservation(allocations=dict(zip(names, state.build_allocations(row), strict=False)))
 
-    def _evaluate(self, info: PodInfo, view: Fork) -> Evaluation | None:
+    def _prepare_evaluation(self, info: PodInfo, view: Fork) -> Evaluation | None:
         """Prepare the evaluation of the pod's claims, or return None if the pod needs no devices.
 
         Raises ClaimError if a claim cannot be used, and PluginError if upstream's plugin would fail.

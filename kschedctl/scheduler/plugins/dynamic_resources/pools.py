@@ -255,7 +255,7 @@ def _build_complete_pool(
     if not partitionable:
         return Pool(id, devices)
 
-    counters, counter_fault = _read_counters(seen)
+    counters, counter_fault = _read_shared_counters(seen)
     invisible_devices = tuple(device for indexed_slice in invisible_slices for device in indexed_slice.devices)
     all_devices = (*devices, *invisible_devices)
     counter_fault = counter_fault or _find_unknown_counter(all_devices, counters)
@@ -300,7 +300,7 @@ def _find_duplicate_name(devices: Iterable[PooledDevice]) -> str:
     return ""
 
 
-def _read_counters(slices: Iterable[IndexedSlice]) -> tuple[Counters, str]:
+def _read_shared_counters(slices: Iterable[IndexedSlice]) -> tuple[Counters, str]:
     """Return the shared counters of the slices and an error message, which is empty if they are valid.
 
     If two counter sets have the same name, there is an error message and no counters.

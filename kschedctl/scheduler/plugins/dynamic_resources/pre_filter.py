@@ -73,8 +73,10 @@ def evaluate_claims(
     if features.workload_claims:
         find_pod_group(info.pod, inventory)  # raises if the group is missing
 
-    # The extended resources that devices have to provide, computed once for pods and claims with equal specs.
-    spec_numbers = tuple([None if claim.status.allocation else inventory.number_spec(claim) for claim in pod_claims])
+    # Check the classes and compute the extended resources once for pods and claims with equal specs.
+    spec_numbers = tuple(
+        [None if claim.status.allocation else inventory.number_claim_spec(claim) for claim in pod_claims]
+    )
     compute_demand = partial(_check_classes_and_compute_demand, info, pod_claims, inventory)
     if info.alike is None:
         extended_demand = compute_demand()
@@ -82,6 +84,7 @@ def evaluate_claims(
         extended_demand = inventory.facts.get_or_make((info.alike, spec_numbers), compute_demand)
     if not pod_claims and not extended_demand.resources:
         return None
+
     extended = _find_or_build_extended_claim(info.pod, inventory) if extended_demand.resources else None
     claims = PodClaims(pod_claims, extended)
     allocated_claims = {
@@ -90,10 +93,10 @@ def evaluate_claims(
         if claim.status.allocation
     }
 
-    # Pods share results only if none of their claims exists in a state of its own.
+    # Pods with equal claims share verdicts, except if a claim is allocated or its extended resource claim exists.
     like = None
-    has_extended_claim = extended is not None and extended.metadata.name != IN_MEMORY_NAME
-    if not allocated_claims and not has_extended_claim:
+    has_existing_extended_claim = extended is not None and extended.metadata.name != IN_MEMORY_NAME
+    if not allocated_claims and not has_existing_extended_claim:
         like = spec_numbers, extended_demand, filter_timeout
     return Evaluation(
         inventory,
@@ -243,7 +246,10 @@ def can_unreserve_claims(pod: Pod, inventory: Inventory, view: Fork) -> bool:
     has_node = view.node >= 0
     if (is_member & has_node).any():
         return False
-    return any(claim.status.allocation and _is_reserved(claim, pod) for claim in _iter_group_claims(group, inventory))
+    return any(
+        claim.status.allocation and _is_reserved_for_pod_or_group(claim, pod)
+        for claim in _iter_group_claims(group, inventory)
+    )
 
 
 def _iter_group_claims(group: PodGroup, inventory: Inventory) -> Iterator[ResourceClaim]:
@@ -285,7 +291,7 @@ def _is_controller(group: PodGroup, claim: ResourceClaim) -> bool:
     return any(owner.controller and owner.uid == group.metadata.uid for owner in claim.metadata.owner_references)
 
 
-def _is_reserved(claim: ResourceClaim, pod: Pod) -> bool:
+def _is_reserved_for_pod_or_group(claim: ResourceClaim, pod: Pod) -> bool:
     """Return whether the claim is reserved for the pod or for the pod's group."""
     pod_group = (SCHEDULING_API_GROUP, "podgroups", find_pod_group_name(pod))
     return any(

@@ -123,12 +123,12 @@ class Request:
         for taint in device.taints:
             if taint.effect not in HARD_EFFECTS:
                 continue
-            if not any(_tolerates(toleration, taint) for toleration in self.tolerations):
+            if not any(_does_toleration_match(toleration, taint) for toleration in self.tolerations):
                 return taint
         return None
 
 
-def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
+def _does_toleration_match(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
     """Return whether the toleration matches the taint. An empty effect or key matches all effects or keys.
 
     Upstream: resourceclaim/devicetoleration.go.
@@ -228,15 +228,14 @@ def _read_request(
     if mode not in (EXACT_COUNT, ALL):
         raise AllocationError(f"{location}: unsupported count mode {mode}")
 
+    class_expressions = _list_expressions(f"class {source.device_class_name}", device_class)
+    own_expressions = _list_expressions(f"claim {format_claim_key(claim)}", source)
     return Request(
         name,
         parent,
         mode=mode,
         count=source.count or 1,
-        selectors=(
-            *_list_expressions(f"class {source.device_class_name}", device_class),
-            *_list_expressions(f"claim {format_claim_key(claim)}", source),
-        ),
+        selectors=(*class_expressions, *own_expressions),
         tolerations=source.tolerations,
         admin_access=admin_access,
         capacity=_parse_capacity_requests(source.capacity, location),

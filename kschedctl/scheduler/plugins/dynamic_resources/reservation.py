@@ -71,7 +71,7 @@ def _add_share_ids(allocation: AllocationResult, claim: ResourceClaim, inventory
 
     The IDs are made of the claim's name and the index of the device in the allocation.
     """
-    shareable = inventory.devices.shareable
+    shareable = inventory.devices.shareable_devices
     if not shareable:
         return allocation
     results = list(allocation.devices.results)

@@ -51,7 +51,7 @@ class Features(NamedTuple):
 
     @classmethod
     def from_gates(cls, gates: FeatureGates) -> Features:
-        """Resolve the features from the feature gates of a version."""
+        """Build the features that the feature gates of a version enable."""
         enabled = gates.enabled
         return cls(
             admin_access=enabled("DRAAdminAccess") or not CHECKS_ADMIN_ACCESS.at(gates.release),
@@ -79,7 +79,7 @@ class Features(NamedTuple):
     def uses_newer_allocator(self) -> bool:
         """True if the feature gates select kube-scheduler's newer device allocator.
 
-        Only that one supports distinctAttribute and checks capacity requests.
+        Only the newer allocator supports distinctAttribute and checks capacity requests.
 
         Upstream: NewAllocator in dynamic-resource-allocation/structured/allocator.go.
         """

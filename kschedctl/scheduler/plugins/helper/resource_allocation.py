@@ -61,24 +61,33 @@ class Usage:
         self.view = view
         self.requested = delta.apply_to_sums(requested, requests) if delta else requested
 
-    def column(self, name: str) -> ResourceColumn:
-        """Return the amounts of a resource, all zero if no node and no pod has it."""
+    def get_column(self, name: str) -> ResourceColumn:
+        """Return the allocatable and used amounts of a resource. All are 0 if no node and no pod has the resource."""
         column = self.view.resources.get(name)
         if column is None:
-            none = np.zeros(len(self.view.nodes), np.int64)
-            return ResourceColumn(none, none)
+            zeros = np.zeros(len(self.view.nodes), np.int64)
+            return ResourceColumn(zeros, zeros)
         return ResourceColumn(self.view.allocatable[:, column], self.requested[:, column])
 
     def fits_everywhere(self, requests: Mapping[str, int]) -> bool:
-        """Return whether every node has room for the requests and for one more pod."""
+        """Return whether every node has room for the requests and for one more pod.
+
+        Return False if no node and no pod has a requested resource.
+        """
         view = self.view
-        demands = tuple(requests.items())
-        pod_requests = view.memo((Usage, demands), lambda: _build_requests_vector(requests, view))
-        return pod_requests is not None and not np.count_nonzero(pod_requests > view.allocatable - self.requested)
+        key = Usage, tuple(requests.items())
+        pod_requests = view.memo(key, lambda: _build_requests_vector(requests, view))
+        if pod_requests is None:
+            return False
+        exceeds_free_amount = pod_requests > view.allocatable - self.requested
+        return not np.count_nonzero(exceeds_free_amount)
 
 
 def _build_requests_vector(requests: Mapping[str, int], view: NodeView) -> Amounts | None:
-    """Return the requests (R,), with 1 for pods, or None if the snapshot lacks a requested resource."""
+    """Return the requests as a row of the nodes' matrices (R,), with 1 for pods.
+
+    Return None if a requested resource is in no column, because no node and no pod has it.
+    """
     if not requests.keys() <= view.resources.keys():
         return None
     single_row = view.build_matrix([{**requests, names.PODS: 1}])
@@ -89,10 +98,10 @@ def _build_requests_vector(requests: Mapping[str, int], view: NodeView) -> Amoun
 def list_pod_amounts(
     info: PodInfo, resources: Sequence[ResourceSpec], options: Options, nonzero: bool = False
 ) -> list[int]:
-    """Return the amounts of the resources that the pod requests, in the order of `resources`.
+    """Return how much of each of `resources` the pod requests, computed with the `options`.
 
     With `nonzero`, containers without a request for cpu or memory count with a default. Node resources that the pod's
-    devices provide do not count, whatever its status says.
+    devices provide never count.
     """
     options = options._replace(dra_node_allocatable=False)
     if nonzero:
@@ -138,7 +147,10 @@ class NodeUsage(NamedTuple):
 
 
 def get_demanded_amounts(resources: Sequence[ResourceSpec], requests: Sequence[int], view: NodeView) -> DemandedAmounts:
-    """Return the requests aligned with the columns of the nodes, cached per combination."""
+    """Return the pod's requests for the resources, aligned with the columns of the nodes.
+
+    The result is cached for equal resources and requests.
+    """
     key = (get_demanded_amounts, tuple(resources), tuple(requests))
     return view.memo(key, lambda: _align_requests(resources, requests, view))
 
@@ -146,10 +158,10 @@ def get_demanded_amounts(resources: Sequence[ResourceSpec], requests: Sequence[i
 def compute_node_usage(
     demanded: DemandedAmounts, view: NodeView, requested: Amounts, rows: Rows, devices: Callable[[], BackingDevices]
 ) -> NodeUsage:
-    """Return the usage of the scored nodes at `rows` with and without the pod.
+    """Return the usage of the scored nodes at `rows`, with and without the pod whose requests are `demanded`.
 
-    `requested` (N, R) is the usage of all nodes. If a node does not offer an extended resource that a DeviceClass
-    backs, its devices count instead. `devices` is called only if such a resource is requested.
+    `requested` (N, R) is the usage of all nodes without the pod. If a node does not offer an extended resource that a
+    DeviceClass backs, the node's devices count instead. `devices` is called only if such a resource is requested.
     """
     columns, uncounted = demanded.columns, demanded.uncounted
     allocatable = _select_cells(view.allocatable, rows, columns, view)
@@ -160,6 +172,8 @@ def compute_node_usage(
     # Amounts of resources that the node does not offer or that do not count are zero.
     allocatable = allocatable.copy() if uncounted is None else np.where(uncounted, 0, allocatable)
     used = np.where(allocatable != 0, used, 0)
+
+    # Devices count where the node does not offer a resource itself.
     if demanded.from_devices:
         backing = devices()
         for i, name in demanded.from_devices:
@@ -168,12 +182,16 @@ def compute_node_usage(
                 not_offered = allocatable[i] == 0
                 allocatable[i, not_offered] = total[rows][not_offered]
                 used[i, not_offered] = allocated[rows][not_offered]
+
     with_pod = np.where(allocatable != 0, used + demanded.requests, 0)
     return NodeUsage(with_pod, used, allocatable, demanded.weights)
 
 
 def _select_cells(matrix: Amounts, rows: Rows, columns: Rows | slice, view: NodeView) -> Amounts:
-    """Return the columns (X) of the nodes at `rows` (F) as a matrix (X, F), which must not be written to."""
+    """Return the columns (X) of a matrix (N, R) for the nodes at `rows` (F), as a transposed matrix (X, F).
+
+    The result must not be written to, because it can be a part of the matrix.
+    """
     of_all_nodes = np.ascontiguousarray(matrix[:, columns].T)
     if rows is view.nodes.rows:
         return of_all_nodes
@@ -181,26 +199,33 @@ def _select_cells(matrix: Amounts, rows: Rows, columns: Rows | slice, view: Node
 
 
 def _align_requests(resources: Sequence[ResourceSpec], requests: Sequence[int], view: NodeView) -> DemandedAmounts:
-    """Align the requests with the columns of the nodes. Scalar resources that are not requested do not count."""
+    """Find the column of each resource in the nodes' matrices, and arrange the requests accordingly.
+
+    Scalar resources that the pod does not request do not count.
+    """
     resource_names = [resource.name for resource in resources]
-    skipped = [request == 0 and names.is_scalar(name) for name, request in zip(resource_names, requests, strict=True)]
+    is_skipped = [
+        request == 0 and names.is_scalar(name) for name, request in zip(resource_names, requests, strict=True)
+    ]
     from_devices = [
-        (i, name) for i, name in enumerate(resource_names) if not skipped[i] and names.is_dra_extended(name)
+        (i, name) for i, name in enumerate(resource_names) if not is_skipped[i] and names.is_dra_extended(name)
     ]
 
-    # The column of each resource, -1 if it does not count or no node and no pod has it
+    # The column of each resource, or `no_column` if it does not count or no node and no pod has it
+    no_column = -1
     columns = []
-    for name, is_skipped in zip(resource_names, skipped, strict=True):
-        is_counted = not is_skipped and names.is_counted(name)
-        columns.append(view.resources.get(name, -1) if is_counted else -1)
+    for i, name in enumerate(resource_names):
+        is_counted = not is_skipped[i] and names.is_counted(name)
+        columns.append(view.resources.get(name, no_column) if is_counted else no_column)
     column_numbers = np.array(columns, np.int64)
-    all_count = -1 not in columns
-    uncounted = None if all_count else (column_numbers < 0)[:, None]
+    all_count = no_column not in columns
+    uncounted = None if all_count else (column_numbers == no_column)[:, None]
 
     # Adjacent columns are selected by a slice, which numpy does not copy.
     selection: Rows | slice = column_numbers
     if columns and all_count and columns == [*range(columns[0], columns[-1] + 1)]:
         selection = slice(columns[0], columns[-1] + 1)
+
     offered = get_whole_fork(view).allocatable[:, selection]
     offered_everywhere = bool(columns) and all_count and bool(offered.all()) and _are_exact_as_floats(offered)
     return DemandedAmounts(
@@ -214,35 +239,39 @@ def _align_requests(resources: Sequence[ResourceSpec], requests: Sequence[int], 
 
 
 def score_least_allocated(strategy: ScoringStrategy, usage: NodeUsage) -> Scores:
-    """Return the weighted mean (F,) of the free shares after placing the pod, from 0 to 100."""
+    """Return the score of each node (F,), from 0 to 100: the weighted mean of the free shares after placing the pod."""
     requested, allocatable = usage.requested, usage.allocatable
     if usage.offered_everywhere and _are_exact_as_floats(requested):  # the usual case, in fewer steps
         free = np.maximum(allocatable - requested, 0)
         return _compute_weighted_mean(_divide_exactly(free * MAX_NODE_SCORE, allocatable), usage)
+
     free = np.where(requested > allocatable, 0, allocatable - requested)
     shares = truncating_divide(free * MAX_NODE_SCORE, np.where(allocatable == 0, 1, allocatable))
     return _compute_weighted_mean_of_offered(shares, usage)
 
 
 def score_most_allocated(strategy: ScoringStrategy, usage: NodeUsage) -> Scores:
-    """Return the weighted mean (F,) of the used shares after placing the pod, from 0 to 100."""
+    """Return the score of each node (F,), from 0 to 100: the weighted mean of the used shares after placing the pod."""
     requested, allocatable = usage.requested, usage.allocatable
     used = np.minimum(requested, allocatable) * MAX_NODE_SCORE
-    if usage.offered_everywhere and _are_exact_as_floats(requested):
+    if usage.offered_everywhere and _are_exact_as_floats(requested):  # the usual case, in fewer steps
         return _compute_weighted_mean(_divide_exactly(used, allocatable), usage)
     shares = truncating_divide(used, np.where(allocatable == 0, 1, allocatable))
     return _compute_weighted_mean_of_offered(shares, usage)
 
 
 def score_requested_to_capacity_ratio(strategy: ScoringStrategy, usage: NodeUsage) -> Scores:
-    """Return the weighted mean (F,) of the scores that the profile's shape gives the used shares.
+    """Return the score of each node (F,): the weighted mean of the scores that the profile's shape gives its resources.
 
-    Resources that score zero do not count.
+    The shape maps the utilization of a resource with the pod to a score. Resources that score 0, or that a node does
+    not offer, do not count for the mean.
     """
     requested, allocatable = usage.requested, usage.allocatable
     shape = strategy.requested_to_capacity_ratio.shape if strategy.requested_to_capacity_ratio else ()
-    shares = truncating_divide(requested * 100, np.where(allocatable == 0, 1, allocatable))
-    percent = np.where((allocatable == 0) | (requested > allocatable), 100, shares)
+    divisor = np.where(allocatable == 0, 1, allocatable)
+    is_full = (allocatable == 0) | (requested > allocatable)
+    percent = np.where(is_full, 100, truncating_divide(requested * 100, divisor))
+
     scores = evaluate_piecewise_linear(scale_points(shape), percent)
     counted = (allocatable != 0) & (scores > 0)
     weights = np.where(counted, usage.weights[:, None], 0)
@@ -259,22 +288,25 @@ STRATEGIES = {
 
 
 def _compute_weighted_mean(shares: Amounts, usage: NodeUsage) -> Scores:
-    """Return the weighted mean (F,) of non-negative shares (X, F)."""
+    """Return the weighted mean for each node (F,) of non-negative shares of all resources (X, F), rounded down."""
     mean: Scores = usage.weights.dot(shares) // sum(usage.weights.tolist())
     return mean
 
 
 def _compute_weighted_mean_of_offered(shares: Amounts, usage: NodeUsage) -> Scores:
-    """Return the weighted mean (F,) of shares (X, F) over the resources that each node offers."""
+    """Return the weighted mean for each node (F,) of the shares (X, F) of the resources that the node offers.
+
+    It is 0 for a node that offers none of them.
+    """
     weights = (usage.allocatable != 0) * usage.weights[:, None]
     return truncating_divide((shares * weights).sum(axis=0), np.maximum(weights.sum(axis=0), 1))
 
 
 def _divide_exactly(amounts: Amounts, divisors: Amounts) -> Amounts:
-    """Return the quotients of small amounts, rounded down, using float division because it is faster.
+    """Return the quotients of small non-negative amounts, rounded down. Large arrays are divided as floats, for speed.
 
-    The float quotient of integers that together stay below 2**53 is never rounded up to the next integer: its distance
-    from that is more than half the distance between two floats.
+    An amount and its divisor must have a sum below 2**53. Then the float quotient is never rounded up to the next
+    integer, because it differs from this integer by more than half the distance between two floats.
     """
     quotients: Amounts
     if amounts.size < MIN_SIZE_FOR_FLOAT_DIVISION:

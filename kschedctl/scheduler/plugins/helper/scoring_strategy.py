@@ -29,7 +29,10 @@ class UtilizationShapePoint(Struct, frozen=True):
 
 
 def validate_shape(points: Sequence[UtilizationShapePoint], path: str) -> Iterator[str]:
-    """Yield the validation errors of the points. Only the first point that is out of order is reported."""
+    """Yield the validation errors of the points of a shape, whose field `path` the messages name.
+
+    There must be a point, and the utilizations must increase. Only the first point that is out of order is reported.
+    """
     if not points:
         yield required(path, "at least one point must be specified")
     for i in range(1, len(points)):
@@ -45,15 +48,15 @@ def validate_shape(points: Sequence[UtilizationShapePoint], path: str) -> Iterat
 
 
 def scale_points(shape: Sequence[UtilizationShapePoint]) -> list[tuple[int, int]]:
-    """Return the points as (utilization, score) with scores scaled from 0..10 to 0..100."""
+    """Return the points of a shape as pairs of utilization and score, with scores scaled from 0..10 to 0..100."""
     scale = MAX_NODE_SCORE // MAX_CUSTOM_PRIORITY_SCORE
     return [(point.utilization, point.score * scale) for point in shape]
 
 
 def evaluate_piecewise_linear(points: Sequence[tuple[int, int]], utilization: Amounts) -> Amounts:
-    """Evaluate the function through the points (utilization, score) in Go's integer arithmetic.
+    """Return the score for each utilization, interpolated between the points in Go's integer arithmetic.
 
-    The function is constant before the first and after the last point.
+    The points are pairs of utilization and score. The score is constant before the first and after the last point.
 
     >>> evaluate_piecewise_linear([(0, 100), (100, 0)], np.array([-5, 0, 33, 100, 120])).tolist()
     [100, 100, 67, 0, 0]
@@ -92,5 +95,5 @@ class ScoringStrategy(Struct, frozen=True):
 
 
 def fill_in_weights(resources: tuple[ResourceSpec, ...]) -> tuple[ResourceSpec, ...]:
-    """Return the resources with missing weights set to 1, or the default resources if there are none."""
+    """Return the resources with weights of 0 set to 1, or the default resources if there are no resources."""
     return tuple(ResourceSpec(resource.name, resource.weight or 1) for resource in resources) or DEFAULT_RESOURCES

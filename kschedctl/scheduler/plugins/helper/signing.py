@@ -26,26 +26,26 @@ encode = msgspec.json.Encoder(order="sorted").encode
 
 
 def sign_tolerations(info: PodInfo) -> Fragment:
-    """Return the signature fragment of the pod's tolerations, in a fixed order."""
+    """Return the pod's tolerations, sorted by key and value, as a fragment of its signature."""
     return {"tolerations": sorted(info.spec.tolerations, key=lambda toleration: (toleration.key, toleration.value))}
 
 
 def sign_resources(info: PodInfo, view: Fork, features: Features) -> Fragment | None:
-    """Return the signature fragment of the pod's requests, or None if devices may back its extended resources.
+    """Return the pod's requests as a fragment of its signature, or None if the pod has no signature.
 
-    Native resources with a request of 0 are left out.
+    It has none if devices may back its extended resources. Native resources with a request of 0 are left out.
     """
     if features.extended_resource and not _can_sign_extended_resources(info, view, features):
         return None
     native_resources = (names.CPU, names.MEMORY, names.EPHEMERAL_STORAGE)
-    requests = info.incoming_requests.items()
-    return {"resources": {name: amount for name, amount in requests if amount or name not in native_resources}}
+    requests = info.incoming_requests
+    return {"resources": {name: amount for name, amount in requests.items() if amount or name not in native_resources}}
 
 
 def _can_sign_extended_resources(info: PodInfo, view: Fork, features: Features) -> bool:
-    """Return whether a pod has a signature with DRAExtendedResource, because no DeviceClass backs its requests.
+    """Return whether a pod has a signature while DRAExtendedResource is on.
 
-    In older versions no pod has one.
+    It has if no DeviceClass backs one of its requests. Before 1.36, no pod has a signature while the gate is on.
     """
     if not EXTENDED_RESOURCES_SIGNED.at(features.release):
         return False
@@ -53,7 +53,7 @@ def _can_sign_extended_resources(info: PodInfo, view: Fork, features: Features) 
 
 
 def sign_volumes(info: PodInfo) -> Fragment:
-    """Return the signature fragment of the sources of the pod's volumes, without ConfigMaps and Secrets.
+    """Return the sources of the pod's volumes as a fragment of its signature, without ConfigMaps and Secrets.
 
     Snapshots do not keep everything that upstream signs: projected volumes (which nearly all pods have), NFS and
     similar sources, and how volumes are mounted. Pods that differ only in these get equal signatures.
@@ -63,7 +63,7 @@ def sign_volumes(info: PodInfo) -> Fragment:
 
 
 def _normalize_source(volume: Volume) -> Volume:
-    """Return the volume without its name, and with an emptyDir's limit as the API server prints it."""
+    """Return a copy of the volume without its name, and with the size limit of an emptyDir in canonical form."""
     empty_dir = volume.empty_dir
     if empty_dir is not None and empty_dir.size_limit is not None:
         empty_dir = msgspec.structs.replace(empty_dir, size_limit=_canonicalize_quantity(empty_dir.size_limit))

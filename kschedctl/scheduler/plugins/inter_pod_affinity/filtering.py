@@ -6,7 +6,7 @@ Upstream: plugins/interpodaffinity/filtering.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -36,7 +36,7 @@ class NoPodToJoin(Fact, frozen=True):
     domain: str
 
     def words(self) -> str:
-        """Describe the pods that the term looks for in vain.
+        """Say which pods are missing in the node's domain.
 
         >>> NoPodToJoin("app=db", "zone", "a").words(), NoPodToJoin("", "zone", "a").words()
         ('no pod matching app=db in zone=a', 'no pod matching anything in zone=a')
@@ -128,8 +128,9 @@ class AffinityVerdicts(msgspec.Struct, frozen=True):
         return [distinction for running in counts for distinction in running.distinctions]
 
     def rejected(self, rows: Rows) -> Bools:
-        """Return a mask (F,) of the rows that a required term rejects."""
+        """Return a mask (F,) of the nodes in `rows` that a required term of the pod or of a running pod rejects."""
         rejected = self.affinity.find_rows_without_label(rows)
+        # A pod whose affinity selects itself may go anywhere if no other pod matches yet.
         is_first_of_its_group = self.wants_itself and self.affinity.is_empty
         if not is_first_of_its_group:
             for counts in self.affinity.iter_counts(rows):
@@ -144,53 +145,56 @@ def iter_rejections(state: FilterState, info: PodInfo, view: Fork, delta: Delta)
 
     As upstream does, each rejection leaves out the nodes of earlier rejections.
     """
-    affinity_unmet = ~_find_met_affinity(state, info, view, delta)
+    affinity_unmet = ~_find_nodes_meeting_affinity(state, info, view, delta)
     yield Rejection(affinity_unmet, Code.UNRESOLVABLE, REASON_AFFINITY, _build_affinity_fact_finder(state, view))
 
-    rejected_by_own_terms = _find_matched_domains(state.anti_affinity, view, delta) & ~affinity_unmet
-    own_term = partial(_find_own_term, state.anti_affinity_terms, view)
-    own_fact = _build_pod_fact_finder(state.anti_affinity, view, own_term)
-    yield Rejection(rejected_by_own_terms, Code.UNSCHEDULABLE, REASON_ANTI_AFFINITY, own_fact)
+    rejected_by_own_terms = _find_nodes_with_match(state.anti_affinity, view, delta) & ~affinity_unmet
+    find_own_term = partial(_find_own_term, state.anti_affinity_terms, view)
+    own_facts = ForbiddenPodFacts(state.anti_affinity, view, find_own_term, of_running_pods=False)
+    yield Rejection(rejected_by_own_terms, Code.UNSCHEDULABLE, REASON_ANTI_AFFINITY, own_facts.build_fact)
 
-    rejected_by_existing_pods = (
-        _find_matched_domains(state.existing_anti_affinity, view, delta) & ~affinity_unmet & ~rejected_by_own_terms
-    )
-    existing_term = partial(_find_existing_term, info, view)
-    existing_fact = _build_pod_fact_finder(state.existing_anti_affinity, view, existing_term, of_existing_pods=True)
-    yield Rejection(rejected_by_existing_pods, Code.UNSCHEDULABLE, REASON_EXISTING, existing_fact)
+    rejected_by_running_pods = _find_nodes_with_match(state.existing_anti_affinity, view, delta)
+    rejected_by_running_pods &= ~affinity_unmet & ~rejected_by_own_terms
+    find_term = partial(_find_running_pods_term, info, view)
+    facts = ForbiddenPodFacts(state.existing_anti_affinity, view, find_term, of_running_pods=True)
+    yield Rejection(rejected_by_running_pods, Code.UNSCHEDULABLE, REASON_EXISTING, facts.build_fact)
 
 
-def _find_own_term(terms: Sequence[AffinityTerm], view: Fork, key: str, number: int) -> AffinityTerm | None:
-    """Return the incoming pod's first term with this topology key that selects pods of PodInfo `number`, or None."""
+def _find_own_term(terms: Sequence[AffinityTerm], view: Fork, key: str, info_number: int) -> AffinityTerm | None:
+    """Return the first of the incoming pod's terms that has this topology key and selects pods of the PodInfo, or None.
+
+    The PodInfo is given by its number in the view.
+    """
     for term in terms:
-        if term.topology_key == key and find_infos_matching_term(term, view)[number]:
+        if term.topology_key == key and find_infos_matching_term(term, view)[info_number]:
             return term
     return None
 
 
-def _find_existing_term(info: PodInfo, view: Fork, key: str, number: int) -> AffinityTerm | None:
-    """Return the first anti-affinity term of PodInfo `number` with this topology key that matches the incoming pod.
+def _find_running_pods_term(info: PodInfo, view: Fork, key: str, info_number: int) -> AffinityTerm | None:
+    """Return the first anti-affinity term of running pods with this topology key that matches the incoming pod.
 
-    Return None if it has none.
+    The running pods are those of the PodInfo with this number in the view. Return None if they have no such term.
     """
     for term, owner in find_terms_matching_pod(info, view, "required_anti_affinity"):
-        if owner == number and term.topology_key == key:
+        if owner == info_number and term.topology_key == key:
             return term
     return None
 
 
-def _find_matched_domains(counts: TopologyCounts, view: Fork, delta: Delta) -> Bools:
-    """Return a mask (N,) of the nodes in a topology domain where some term is matched."""
+def _find_nodes_with_match(counts: TopologyCounts, view: Fork, delta: Delta) -> Bools:
+    """Return a mask (N,) of the nodes in a topology domain where some term is matched, after hypothetical changes."""
     has_match = np.zeros(len(view.nodes), np.bool_)
     for key in counts.counts:
         has_match |= counts.get_counts_at_nodes(key, view, delta) > 0
     return has_match
 
 
-def _find_met_affinity(state: FilterState, info: PodInfo, view: Fork, delta: Delta) -> Bools:
-    """Return a mask (N,) of the nodes whose domains have a pod for every term.
+def _find_nodes_meeting_affinity(state: FilterState, info: PodInfo, view: Fork, delta: Delta) -> Bools:
+    """Return a mask (N,) of the nodes with all topology labels whose domains have a matching pod for every term.
 
-    A pod whose terms select itself may also be the first of its group, if no pod matches anywhere.
+    If the pod's terms select the pod itself and no pod matches them anywhere, all nodes with the labels meet the
+    affinity, so that the pod can be the first of its group.
     """
     labelled = np.ones(len(view.nodes), np.bool_)
     has_matching_pods = np.ones(len(view.nodes), np.bool_)
@@ -203,19 +207,22 @@ def _find_met_affinity(state: FilterState, info: PodInfo, view: Fork, delta: Del
 
 
 def do_terms_select_pod(terms: Sequence[AffinityTerm], info: PodInfo) -> bool:
-    """Return whether there are terms and all of them select the pod itself."""
+    """Return whether the pod has such terms and all of them select the pod itself."""
     return bool(terms) and all(term.matches(info.namespace, info.labels, {}) for term in terms)
 
 
 def _build_affinity_fact_finder(state: FilterState, view: Fork) -> Callable[[int], Fact]:
-    """Build a function from a node's row to the fact about the first unmet affinity term."""
+    """Build a function that returns, for a node's row, the fact about the first unmet affinity term there.
+
+    If each term is met by some pod, the fact is that no pod meets all terms.
+    """
 
     def find_fact(row: int) -> Fact:
         """Return the fact about the first unmet term on a node, or that no pod meets all terms at once."""
         for term in state.affinity_terms:
             column = view.nodes.label(term.topology_key)
             domain = column.codes[row]
-            if domain < 0:
+            if domain < 0:  # the code of nodes without the label
                 return TopologyLabelMissing(term.topology_key)
             domain_counts = state.affinity.counts[term.topology_key]
             if domain_counts[domain] <= 0:
@@ -226,55 +233,75 @@ def _build_affinity_fact_finder(state: FilterState, view: Fork) -> Callable[[int
     return find_fact
 
 
-class CountedPods(NamedTuple):
-    """The pods that count in one topology domain."""
+class ForbiddenPods(NamedTuple):
+    """The pods in one topology domain that the incoming pod must not join."""
 
     first: int
     """The position of the first pod."""
-    number: int
+    num_pods: int
 
 
-def _build_pod_fact_finder(
-    counts: TopologyCounts,
-    view: Fork,
-    find_term: Callable[[str, int], AffinityTerm | None],
-    of_existing_pods: bool = False,
-) -> Callable[[int], PodInTheWay]:
-    """Build a function from a node's row to the fact that names the first pod in the way and the term it is against.
+class ForbiddenPodFacts:
+    """Builder of the facts about pods that anti-affinity forbids the incoming pod to join.
 
-    `find_term` returns the term for a topology key and the number of a PodInfo.
+    `counts` has the matches of the anti-affinity terms, and `find_term` returns the term for a topology key and the
+    number of a PodInfo. `of_running_pods` tells whether the terms belong to the running pods.
     """
 
-    @cache
-    def find_counted_pods(key: str) -> dict[int, CountedPods]:
-        """Return the pods that count in each domain of a topology key, by the code of the domain."""
-        column = view.nodes.label(key)
-        pods = np.flatnonzero((view.node >= 0) & (counts.weights[key][view.pods.info] > 0))
-        domains, first, numbers = np.unique(column.codes[view.node[pods]], return_index=True, return_counts=True)
-        by_domain = zip(domains.tolist(), pods[first].tolist(), numbers.tolist(), strict=True)
-        return {domain: CountedPods(first_pod, number) for domain, first_pod, number in by_domain}
+    def __init__(
+        self,
+        counts: TopologyCounts,
+        view: Fork,
+        find_term: Callable[[str, int], AffinityTerm | None],
+        of_running_pods: bool,
+    ) -> None:
+        self.counts, self.view, self.find_term, self.of_running_pods = counts, view, find_term, of_running_pods
+        self._pods_by_key: dict[str, dict[int, ForbiddenPods]] = {}
+        """A cache of `_group_forbidden_pods`."""
+        self._selectors: dict[tuple[str, int], str] = {}
+        """A cache of `_find_selector`."""
 
-    @cache
-    def find_selector(key: str, number: int) -> str:
-        """Return the selector of the term for PodInfo `number`, or an empty string if there is no such term."""
-        term = find_term(key, number)
-        return "" if term is None else str(term.selector)
+    def build_fact(self, row: int) -> PodInTheWay:
+        """Build the fact about the first forbidden pod in a domain of the node.
 
-    def find_fact(row: int) -> PodInTheWay:
-        """Return the fact that names the first pod in the way on a node, without a name if it is only nominated."""
-        for key, domain_counts in counts.counts.items():
-            column = view.nodes.label(key)
+        If no pod in these domains is forbidden, a nominated pod is, and the fact names no pod.
+        """
+        for key, domain_counts in self.counts.counts.items():
+            column = self.view.nodes.label(key)
             domain = int(column.codes[row])
-            if domain >= 0 and domain_counts[domain] > 0:
-                pods = find_counted_pods(key)[domain]
+            has_label = domain >= 0
+            if has_label and domain_counts[domain] > 0:
+                if key not in self._pods_by_key:
+                    self._pods_by_key[key] = self._group_forbidden_pods(key)
+                pods = self._pods_by_key[key][domain]
                 return PodInTheWay(
-                    view.pods.objects[pods.first].key,
-                    pods.number - 1,
+                    pod=self.view.pods.objects[pods.first].key,
+                    others=pods.num_pods - 1,
                     key=key,
                     domain=column.values[domain],
-                    selector=find_selector(key, int(view.pods.info[pods.first])),
-                    of_existing_pod=of_existing_pods,
+                    selector=self._find_selector(key, int(self.view.pods.info[pods.first])),
+                    of_existing_pod=self.of_running_pods,
                 )
         return PodInTheWay()
 
-    return find_fact
+    def _find_selector(self, key: str, info_number: int) -> str:
+        """Return the selector of the term that forbids the pods of the PodInfo, or "" if there is no such term."""
+        cache_key = key, info_number
+        if cache_key not in self._selectors:
+            term = self.find_term(key, info_number)
+            self._selectors[cache_key] = "" if term is None else str(term.selector)
+        return self._selectors[cache_key]
+
+    def _group_forbidden_pods(self, key: str) -> dict[int, ForbiddenPods]:
+        """Return the first forbidden pod and the number of forbidden pods in each domain of the topology key.
+
+        The domains are given by their codes.
+        """
+        view = self.view
+        is_forbidden = self.counts.weights[key][view.pods.info] > 0
+        positions = np.flatnonzero((view.node >= 0) & is_forbidden)
+        domain_of_pod = view.nodes.label(key).codes[view.node[positions]]
+        domains, first_indices, pod_counts = np.unique(domain_of_pod, return_index=True, return_counts=True)
+        first_positions = positions[first_indices]
+        pods = map(ForbiddenPods, first_positions.tolist(), pod_counts.tolist())
+        return dict(zip(domains.tolist(), pods, strict=True))

@@ -45,11 +45,11 @@ ONE_TERM_SUFFICES = ByVersion(
 def is_schedulable_after_pod_change(
     info: PodInfo, change: ChangedObject, view: Fork, checks_both_ways: bool, one_term_suffices: bool = False
 ) -> bool:
-    """Return whether the pod change may meet the waiting pod's terms or remove a pod that is in the way.
+    """Return whether the pod change may meet the waiting pod's affinity or remove a pod that anti-affinity forbids.
 
-    With `checks_both_ways`, changes of the waiting pod itself count, nominated pods count like bound ones, and so does
-    the anti-affinity of a deleted pod. With `one_term_suffices`, a pod is in the way if any of the anti-affinity terms
-    matches, otherwise only if all of them do. Raises PluginError for terms that cannot be parsed.
+    With `checks_both_ways`, changes of the waiting pod itself count, nominated pods count like bound ones, and the
+    anti-affinity of a deleted pod counts as well. With `one_term_suffices`, a pod is forbidden if it matches any of the
+    anti-affinity terms, otherwise only if it matches all. Raises PluginError for terms that cannot be parsed.
     """
     matches_anti_affinity = does_any_term_match if one_term_suffices else do_all_terms_match
     old, new = change.old, change.new
@@ -58,6 +58,7 @@ def is_schedulable_after_pod_change(
     for pod in (old, new):
         if pod is not None and not frees_room(pod, counts_nominated=checks_both_ways):  # a pod without a node
             return False
+
     affinity, anti_affinity = parse_required_terms(info)
     if new is None:  # the pod was deleted
         old_pod_terms: Sequence[AffinityTerm] = ()
@@ -66,13 +67,18 @@ def is_schedulable_after_pod_change(
         return matches_anti_affinity(anti_affinity, old) or matches_anti_affinity(old_pod_terms, info.pod)
     if old is None:  # the pod was added
         return do_all_terms_match(affinity, new)
+
+    # The labels of the pod were changed.
     meets_affinity_now = not do_all_terms_match(affinity, old) and do_all_terms_match(affinity, new)
-    left_the_way = matches_anti_affinity(anti_affinity, old) and not matches_anti_affinity(anti_affinity, new)
-    return meets_affinity_now or left_the_way
+    is_no_longer_forbidden = matches_anti_affinity(anti_affinity, old) and not matches_anti_affinity(anti_affinity, new)
+    return meets_affinity_now or is_no_longer_forbidden
 
 
 def is_unaffected(info: PodInfo, actions: ActionType, view: Fork) -> bool:
-    """Return whether added pods cannot help the pod, because it has no required affinity terms."""
+    """Return whether the pod need not be checked, because only pods are added and it has no required affinity terms.
+
+    Terms that cannot be parsed count as affinity terms.
+    """
     return actions == ActionType.ADD and not (info.affinity_errors or info.required_affinity)
 
 
@@ -81,16 +87,17 @@ def is_schedulable_after_node_change(
 ) -> bool:
     """Return whether the node change affects a topology domain of the waiting pod's terms.
 
-    The node must be in a domain of an affinity term that it was not in, or leave the domain of an anti-affinity term.
-    A new node counts for any anti-affinity term. Without `compares_with_old_node`, a node with the label of any term
-    counts. Raises PluginError for terms that cannot be parsed.
+    A changed node must have entered a domain of an affinity term, or left a domain of an anti-affinity term. A new node
+    must have the label of an affinity term, unless there are anti-affinity terms. Without `compares_with_old_node`, any
+    node with the label of some term counts. Raises PluginError for terms that cannot be parsed.
     """
     affinity, anti_affinity = parse_required_terms(info)
     new_labels = change.new.metadata.labels
     if not compares_with_old_node:
         return any(term.topology_key in new_labels for term in (*affinity, *anti_affinity))
-    if change.old is None:
+    if change.old is None:  # the node was added
         return bool(anti_affinity) or any(term.topology_key in new_labels for term in affinity)
+
     old_labels = change.old.metadata.labels
     for term in affinity:
         key = term.topology_key
@@ -104,7 +111,10 @@ def is_schedulable_after_node_change(
 
 
 def parse_required_terms(info: PodInfo) -> tuple[Sequence[AffinityTerm], Sequence[AffinityTerm]]:
-    """Return the required (affinity, anti-affinity) terms. Raises PluginError for terms that cannot be parsed."""
+    """Return the pod's required affinity terms and its required anti-affinity terms.
+
+    Raises PluginError if a required term cannot be parsed.
+    """
     for error in info.affinity_errors:
         if error.startswith("required"):
             raise PluginError(error)
@@ -112,28 +122,33 @@ def parse_required_terms(info: PodInfo) -> tuple[Sequence[AffinityTerm], Sequenc
 
 
 def do_all_terms_match(terms: Sequence[AffinityTerm], pod: Pod) -> bool:
-    """Return whether there are terms and all of them match the pod."""
-    return bool(terms) and all(_matches(term, pod) for term in terms)
+    """Return whether all of the terms match the pod. Return False if there are no terms."""
+    return bool(terms) and all(_does_term_match(term, pod) for term in terms)
 
 
 def does_any_term_match(terms: Sequence[AffinityTerm], pod: Pod) -> bool:
     """Return whether at least one of the terms matches the pod."""
-    return any(_matches(term, pod) for term in terms)
+    return any(_does_term_match(term, pod) for term in terms)
 
 
-def _matches(term: AffinityTerm, pod: Pod) -> bool:
-    """Return whether the term matches the pod, without looking up the labels of its namespace."""
+def _does_term_match(term: AffinityTerm, pod: Pod) -> bool:
+    """Return whether the term matches the pod. As in upstream's hints, the pod's namespace counts as unlabelled."""
     return term.matches(pod.metadata.namespace, pod.metadata.labels, {})
 
 
 def iter_waking_changes(info: PodInfo, gates: FeatureGates) -> Iterator[WakeTrigger]:
-    """Yield a description of each change that moves a rejected pod back to the queue."""
+    """Yield a description of each change that moves a rejected pod back to the queue.
+
+    If the pod's terms cannot be parsed, any change of a pod does.
+    """
     try:
         affinity, anti_affinity = parse_required_terms(info)
     except PluginError as error:
         affinity, anti_affinity = (), ()
         yield WakeTrigger(POD, ADD, f"any pod is added, changed or deleted: the pod's terms cannot be read: {error}")
     checks_both_ways = CHECKS_BOTH_WAYS.at(gates.release)
+
+    # Changes that make a pod match the affinity, and changes of the pod's own labels
     label_changes = []
     if affinity:
         yield WakeTrigger(POD, ADD, f"a pod {_describe_terms(affinity)} gets a node")
@@ -142,6 +157,8 @@ def iter_waking_changes(info: PodInfo, gates: FeatureGates) -> Iterator[WakeTrig
         label_changes.append("the pod's own labels change")
     if label_changes:
         yield WakeTrigger(POD, ActionType.UPDATE_POD_LABEL, ", or ".join(label_changes))
+
+    # Pods that leave and that anti-affinity forbids, in either direction
     deletions = []
     if anti_affinity:
         deletions.append(f"a pod {_describe_terms(anti_affinity)} leaves a node")
@@ -150,6 +167,7 @@ def iter_waking_changes(info: PodInfo, gates: FeatureGates) -> Iterator[WakeTrig
         deletions.append(f"{subject} whose own anti-affinity is against this pod")
     if deletions:
         yield WakeTrigger(POD, DELETE, ", or ".join(deletions))
+
     if anti_affinity:
         no_longer_matching = f"a pod on a node is no longer one {_describe_terms(anti_affinity)}"
         yield WakeTrigger(POD, ActionType.UPDATE_POD_LABEL, no_longer_matching)
@@ -159,7 +177,7 @@ def iter_waking_changes(info: PodInfo, gates: FeatureGates) -> Iterator[WakeTrig
 def _iter_waking_node_changes(
     affinity: Sequence[AffinityTerm], anti_affinity: Sequence[AffinityTerm], gates: FeatureGates
 ) -> Iterator[WakeTrigger]:
-    """Yield the node changes that move a rejected pod back to the queue. There are none without terms."""
+    """Yield a description of each node change that moves a rejected pod back to the queue. None without terms."""
     keys = [term.topology_key for term in (*affinity, *anti_affinity)]
     if not keys:
         return
@@ -174,13 +192,13 @@ def _iter_waking_node_changes(
 
 
 def _describe_terms(terms: Sequence[AffinityTerm]) -> str:
-    """Describe the pods that all terms match, since upstream's hints look for a pod that matches all."""
+    """Describe the pods that match all of the terms, by their labels and namespaces."""
     descriptions = (f"{describe_selected_labels(term.selector)}{_describe_namespaces(term)}" for term in terms)
     return " and ".join(dict.fromkeys(descriptions))
 
 
 def _describe_namespaces(term: AffinityTerm) -> str:
-    """Return the phrase for the namespaces of the term, such as " in namespace a or b"."""
+    """Return the phrase for the namespaces of the term, such as " in namespace a or b", with a leading space."""
     if term.namespace_selector.selects_everything:
         return " in any namespace"
     namespaces = sorted(term.namespaces)

@@ -110,7 +110,7 @@ class InterPodAffinityArgs(PluginArgs, frozen=True):
     """Whether only the incoming pod's preferred terms are scored."""
 
     def validate(self, gates: FeatureGates) -> Iterator[str]:
-        """Yield the validation error of the weight."""
+        """Yield an error if the weight is not between 0 and 100."""
         if not 0 <= self.hard_pod_affinity_weight <= 100:
             yield invalid("hardPodAffinityWeight", self.hard_pod_affinity_weight, "not in valid range [0, 100]")
 
@@ -156,32 +156,36 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
 
     @classmethod
     def make(cls, args: InterPodAffinityArgs, gates: FeatureGates) -> Self:
-        """Build the plugin as of the gates' version."""
+        """Build the plugin from its arguments for the version of the feature gates."""
         scope = EXCLUDING_SELECTOR_SCOPE.at(gates.release)
         return cls(args, as_documented=scope is ExcludingSelectorScope.SELECTED_NAMESPACES)
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        """Yield a dependency on namespaces if terms of the pod or of running pods select them by labels.
+        """Yield dependencies on Namespaces if terms of the pod or of running pods select namespaces by labels.
 
-        Filter depends on the pod's required terms and on required anti-affinity of running pods, Score on other terms.
+        Filter evaluates the pod's required terms and the required anti-affinity of running pods, Score evaluates the
+        pod's preferred terms and the other terms of running pods.
         """
-        distinct = view.pods.distinct
+        running_pods = view.pods.distinct
         filter_terms = (*info.required_affinity, *info.required_anti_affinity)
-        if any(term.by_namespace_labels for term in filter_terms) or distinct.depend_on_namespace_labels(
-            "required_anti_affinity", info.namespace
-        ):
-            yield Dependency("Namespace", Effect.EITHER)
         score_terms = (*info.preferred_affinity, *info.preferred_anti_affinity)
-        fields_scored = ("required_affinity", "preferred_affinity", "preferred_anti_affinity")
-        if any(term.by_namespace_labels for term in score_terms) or any(
-            distinct.depend_on_namespace_labels(field, info.namespace) for field in fields_scored
-        ):
+        scored_fields = ("required_affinity", "preferred_affinity", "preferred_anti_affinity")
+
+        does_filter_depend = any(term.by_namespace_labels for term in filter_terms)
+        if does_filter_depend or running_pods.depend_on_namespace_labels("required_anti_affinity", info.namespace):
+            yield Dependency("Namespace", Effect.EITHER)
+
+        does_score_depend = any(term.by_namespace_labels for term in score_terms) or any(
+            running_pods.depend_on_namespace_labels(field, info.namespace) for field in scored_fields
+        )
+        if does_score_depend:
             yield Dependency("Namespace", Effect.SCORES)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[FilterState]:
-        """Count the pods that the required terms match, or skip Filter if there are none.
+        """Count the matches between the pod and running pods by required terms of either side, per topology domain.
 
-        Terms that cannot be parsed make the pod unresolvable.
+        Filter is skipped if the pod has no required terms and no anti-affinity term of a running pod matches it. Terms
+        that cannot be parsed make the pod unresolvable.
         """
         if info.affinity_errors:
             reason = f"parsing pod: {format_aggregate(info.affinity_errors)}"
@@ -191,31 +195,36 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         existing_anti_affinity = TopologyCounts.for_pod(
             EXISTING_TERMS, info, view, partial(_count_existing_anti_affinity, info, view)
         )
-        existing_anti_affinity = existing_anti_affinity.with_nodes_at_cycle_start(
+        existing_anti_affinity = existing_anti_affinity.limit_to_nodes_at_cycle_start(
             partial(_find_infos_with_terms, view, "required_anti_affinity"), view
         )
         if not affinity and not anti_affinity and existing_anti_affinity.is_empty:
             return PreFilterResult(SKIP, reads=Reads.PODS if existing_anti_affinity.counts else Reads.NODES)
+
         count_affinity = partial(count_full_matches_per_key, affinity, view)
         count_anti_affinity = partial(count_each_match_per_key, anti_affinity, view)
         state = FilterState(
             affinity,
             anti_affinity,
-            TopologyCounts.for_pod(self._cache_key("affinity"), info, view, count_affinity),
-            TopologyCounts.for_pod(self._cache_key("anti-affinity"), info, view, count_anti_affinity),
+            TopologyCounts.for_pod(self._build_cache_key("affinity"), info, view, count_affinity),
+            TopologyCounts.for_pod(self._build_cache_key("anti-affinity"), info, view, count_anti_affinity),
             existing_anti_affinity,
         )
         return PreFilterResult(state=state)
 
     def filter(self, info: PodInfo, view: Fork, state: FilterState | None, delta: Delta) -> Iterator[Rejection]:
-        """Yield the rejections by required terms of the pod and of existing pods."""
+        """Yield the rejections of nodes by required terms of the pod and of running pods.
+
+        Raises PluginError if PreFilter did not run.
+        """
         filter_state = require_state(state, 'error reading "PreFilterInterPodAffinity" from cycleState: not found')
         yield from iter_rejections(filter_state, info, view, delta)
 
     def row_verdicts(self, info: PodInfo, view: Fork) -> AffinityVerdicts | None:
-        """Return verdicts that stay valid as pods come and go.
+        """Return the verdicts of the required terms, for any rows, in a form that is updated as pods come and go.
 
-        Return None for terms that cannot be parsed, and in the cycle of a pod group, which counts other pods.
+        Return None for terms that cannot be parsed, and in the cycle of a pod group, in which upstream counts pods
+        differently.
         """
         if info.affinity_errors or view.group_since is not None:
             return None
@@ -225,21 +234,22 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         count_anti_affinity = partial(count_each_match_per_key, anti_affinity, view)
         count_existing = partial(_count_existing_anti_affinity, info, view)
         return AffinityVerdicts(
-            RunningCounts(self._cache_key("affinity"), info, view, count_affinity),
-            RunningCounts(self._cache_key("anti-affinity"), info, view, count_anti_affinity),
+            RunningCounts(self._build_cache_key("affinity"), info, view, count_affinity),
+            RunningCounts(self._build_cache_key("anti-affinity"), info, view, count_anti_affinity),
             RunningCounts(EXISTING_TERMS, info, view, count_existing),
             wants_itself=do_terms_select_pod(affinity, info),
         )
 
     def row_scores(self, info: PodInfo, view: Fork) -> AffinityAmong:
-        """Return scores that stay valid as pods come and go."""
+        """Return the scores of the preferred terms, for any rows, in a form that is updated as pods come and go."""
         _, weights = self._get_score_weights(info, view)
-        return AffinityAmong(RunningCounts(self._cache_key("score"), info, view, lambda: weights), view)
+        return AffinityAmong(RunningCounts(self._build_cache_key("score"), info, view, lambda: weights), view)
 
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[TopologyCounts]:
-        """Count the pods that the preferred terms match, or skip Score if there are none.
+        """Sum the weights of the scored terms that match, per topology domain, or skip Score if no term matches.
 
-        Raises PluginError for terms that cannot be parsed.
+        Score is skipped as well for a pod without preferred terms if those of running pods are ignored. Raises
+        PluginError for terms that cannot be parsed.
         """
         preferred_terms = (*info.preferred_affinity, *info.preferred_anti_affinity)
         if self.args.ignore_preferred_terms_of_existing_pods and not preferred_terms:
@@ -247,23 +257,26 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         if info.affinity_errors:
             raise PluginError(f"failed to parse pod: {format_aggregate(info.affinity_errors)}")
         matches, weights = self._get_score_weights(info, view)
-        match_counts = TopologyCounts.for_pod(self._cache_key("matches"), info, view, lambda: matches)
+        match_counts = TopologyCounts.for_pod(self._build_cache_key("matches"), info, view, lambda: matches)
         if not preferred_terms:
-            match_counts = match_counts.with_nodes_at_cycle_start(partial(_find_infos_with_terms, view), view)
+            match_counts = match_counts.limit_to_nodes_at_cycle_start(partial(_find_infos_with_terms, view), view)
         if match_counts.is_empty:
             return PreScoreResult(skip=True, reads=Reads.PODS if matches else Reads.NODES)
-        score_counts = TopologyCounts.for_pod(self._cache_key("score"), info, view, lambda: weights)
+        score_counts = TopologyCounts.for_pod(self._build_cache_key("score"), info, view, lambda: weights)
         if not preferred_terms:
-            score_counts = score_counts.with_nodes_at_cycle_start(partial(_find_infos_with_terms, view), view)
+            score_counts = score_counts.limit_to_nodes_at_cycle_start(partial(_find_infos_with_terms, view), view)
         return PreScoreResult(score_counts)
 
     def score(self, info: PodInfo, view: Fork, state: TopologyCounts | None, rows: Rows) -> Scores:
-        """Return the sum (F,) of the weights of the terms that match pods in each node's domains."""
+        """Return, for each node in `rows` (F,), the sum of the weights of the terms that match in the node's domains.
+
+        Raises PluginError if PreScore did not run.
+        """
         counts = require_state(state, 'failed to read "PreScoreInterPodAffinity" from cycleState: not found')
         return compute_raw_scores(counts, view, rows)
 
     def normalize(self, state: TopologyCounts | None, scores: Scores) -> Scores:
-        """Scale the scores from 0 for the lowest to 100 for the highest."""
+        """Scale the scores so that the lowest becomes 0 and the highest 100. Equal scores all become 0."""
         return normalize_scores(scores)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
@@ -290,10 +303,14 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
             matches, weights = self._compute_score_weights(info, view)
             return SparseWeights(matches), SparseWeights(weights)
 
-        return view.memo_of_pods((self.name, self._cache_key("terms")), compute, info)
+        return view.memo_of_pods((self.name, self._build_cache_key("terms")), compute, info)
 
     def _compute_score_weights(self, info: PodInfo, view: Fork) -> tuple[dict[str, Weights], dict[str, Weights]]:
-        """Return two maps from topology key to weights (T,) of each pod info: matching terms, and score points."""
+        """Return two maps from topology key to weights (T,) of each pod info.
+
+        The first weight is the number of terms that match between the incoming pod and a pod of the info, the second is
+        the sum of these terms' weights, negative for anti-affinity.
+        """
         affinity = self._resolve_namespaces(info.preferred_affinity, view)
         anti_affinity = self._resolve_namespaces(info.preferred_anti_affinity, view)
         terms = [
@@ -304,19 +321,22 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         return sum_terms_per_key(terms, view)
 
     def upstream_fault(self, cycle: Cycle) -> UpstreamFault | None:
-        """Report that a namespaceSelector of the pod that only excludes matches the pods of every namespace."""
+        """Return the fault that a namespaceSelector of the pod that only excludes selects every namespace.
+
+        Return None if no term of the pod has such a selector, or if the version has no fault.
+        """
         if self.as_documented or not any(map(_only_excludes, _iter_all_terms(cycle.info))):
             return None
         return UpstreamFault(EXCLUDING_SELECTOR, InterPodAffinity(self.args, as_documented=True))
 
     def _resolve_namespaces(self, terms: Iterable[AffinityTerm], view: Fork) -> tuple[AffinityTerm, ...]:
-        """Return the terms with the namespaces that their selectors select."""
+        """Return the terms with their namespaceSelectors resolved to the names of the selected namespaces."""
         return tuple(
             term.with_selected_namespaces(view.namespace_labels, replaced=self.as_documented) for term in terms
         )
 
-    def _cache_key(self, purpose: str) -> str:
-        """Return the cache key of results that depend on how the pod's own terms are evaluated."""
+    def _build_cache_key(self, purpose: str) -> str:
+        """Return the cache key for results about the pod's own terms, which differ with `as_documented`."""
         return f"{purpose} as documented" if self.as_documented else purpose
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
@@ -324,9 +344,9 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         return hints.iter_waking_changes(info, gates)
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
-        """Return the pod's labels, or None for a pod with affinity terms, which is never batched.
+        """Return the pod's labels as a part of its signature, or None for a pod with affinity, which is never batched.
 
-        The labels do not matter if preferred terms of existing pods are ignored.
+        The labels are left out if preferred terms of running pods are ignored.
         """
         affinity = info.spec.affinity
         if affinity and (affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None):
@@ -337,7 +357,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
 
 
 def _count_existing_anti_affinity(info: PodInfo, view: Fork) -> dict[str, Weights]:
-    """Return, by topology key, the number (T,) of each pod info's anti-affinity terms that match the pod."""
+    """Return, by topology key, how many required anti-affinity terms of each pod info (T,) match the incoming pod."""
     return count_matches_per_key(find_terms_matching_pod(info, view, "required_anti_affinity"), view)
 
 
@@ -347,7 +367,10 @@ def _iter_all_terms(info: PodInfo) -> Iterator[AffinityTerm]:
 
 
 def _only_excludes(term: AffinityTerm) -> bool:
-    """Return whether the term's namespaceSelector only excludes namespaces, so that it matches one without labels."""
+    """Return whether the term's namespaceSelector only excludes namespaces.
+
+    Such a selector matches a namespace without labels, but not every namespace.
+    """
     return not term.namespace_selector.selects_everything and term.namespace_selector.matches({})
 
 

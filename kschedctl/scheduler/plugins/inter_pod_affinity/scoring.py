@@ -28,13 +28,20 @@ WeightedTerm = tuple[AffinityTerm, Infos, int]
 
 
 def iter_own_terms(terms: Iterable[AffinityTerm], sign: int, view: Fork) -> Iterator[WeightedTerm]:
-    """Yield the incoming pod's terms with resolved namespaces and a sign: 1 for affinity, -1 for anti-affinity."""
+    """Yield the incoming pod's terms, the pod infos that they match, and their weights multiplied by the sign.
+
+    The sign is 1 for affinity and -1 for anti-affinity. The terms must have resolved namespaces.
+    """
     for term in terms:
         yield term, find_infos_matching_term(term, view), sign * term.weight
 
 
 def iter_terms_of_running_pods(info: PodInfo, view: Fork, hard_weight: int) -> Iterator[WeightedTerm]:
-    """Yield the terms of running pods that match the incoming pod. Required terms have the weight `hard_weight`."""
+    """Yield the terms of running pods that match the incoming pod, the pod infos that have them, and their weights.
+
+    Required affinity terms have the weight `hard_weight` and are left out if it is 0. Weights of anti-affinity terms
+    are negative.
+    """
     if hard_weight > 0:
         for term, infos in find_terms_matching_pod(info, view, "required_affinity"):
             yield term, infos, hard_weight
@@ -45,7 +52,11 @@ def iter_terms_of_running_pods(info: PodInfo, view: Fork, hard_weight: int) -> I
 
 
 def sum_terms_per_key(terms: Iterable[WeightedTerm], view: Fork) -> tuple[dict[str, Weights], dict[str, Weights]]:
-    """Return two maps from topology key to sums (T,): the number of matching terms, and the sum of their weights."""
+    """Return two maps from topology key to an array with an entry for each pod info (T,).
+
+    The entries of the first map are the number of terms that match the pod info, those of the second the sum of the
+    terms' weights.
+    """
     matches: dict[str, Weights] = {}
     weights: dict[str, Weights] = {}
     for term, infos, weight in terms:
@@ -59,7 +70,7 @@ def sum_terms_per_key(terms: Iterable[WeightedTerm], view: Fork) -> tuple[dict[s
 
 
 def compute_raw_scores(counts: TopologyCounts, view: Fork, rows: Rows) -> Scores:
-    """Return the sum of the weights in each row's domains (F,)."""
+    """Return, for each node in `rows` (F,), the sum of the counts in the node's domains of all topology keys."""
     total = np.zeros(len(rows), np.int64)
     for key in counts.counts:
         total += view.nodes.label(key).map_to_nodes(counts.counts[key])[rows]
@@ -86,23 +97,23 @@ class AffinityAmong:
         return self._running.distinctions
 
     def count_domains(self, rows: Rows, counts: Counts) -> list[int]:
-        """Return no sizes, because the scores do not depend on the number of domains."""
+        """Return an empty list, because the scores do not depend on the number of domains."""
         return []
 
     def raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores:
-        """Return the scores (F,) of the rows before normalization."""
+        """Return the scores of the nodes in `rows` (F,) before normalization. `sizes` is not used."""
         total = np.zeros(len(rows), np.int64)
         for counts in self._running.iter_counts(rows):
             total += counts
         return total
 
     def normalize(self, scores: Scores, counted: Bools) -> Scores:
-        """Scale the scores from 0 for the lowest to 100 for the highest. All nodes count."""
+        """Scale the scores so that the lowest becomes 0 and the highest 100. `counted` is not used: all nodes count."""
         return normalize_scores(scores)
 
 
 def normalize_scores(scores: Scores) -> Scores:
-    """Scale the scores from 0 for the lowest to 100 for the highest, or all to 0 if they are equal."""
+    """Scale the scores so that the lowest becomes 0 and the highest 100. Equal scores all become 0."""
     smallest, largest = find_min_and_max(scores)
     if largest == smallest:
         return np.zeros_like(scores)

@@ -39,11 +39,11 @@ class SparseWeights(Mapping[str, Weights]):
 
     @classmethod
     def from_weights(cls, weights: Mapping[str, Weights]) -> SparseWeights:
-        """Convert the weights, unless they are sparse already."""
+        """Return the weights in sparse form. Weights that are sparse already are returned unchanged."""
         return weights if isinstance(weights, cls) else cls(weights)
 
     def __getitem__(self, key: str) -> Weights:
-        """Return (T,) the weights of a key, as a new array."""
+        """Return the weights (T,) of a topology key, including zeros, as a new array."""
         numbers, amounts = self._nonzero[key]
         weights = np.zeros(self._num_infos, np.int64)
         weights[numbers] = amounts
@@ -68,9 +68,9 @@ class TopologyCounts(msgspec.Struct, frozen=True):
     def for_pod(
         cls, purpose: str, info: PodInfo, view: Fork, weights: Callable[[], Mapping[str, Weights]]
     ) -> TopologyCounts:
-        """Build the counts for an incoming pod.
+        """Build the current counts of matched terms for an incoming pod, in each domain of each topology key.
 
-        `purpose` distinguishes the pod's different weights in the cache. `weights` is called if they are not there.
+        `purpose` is the name of the pod's weights in the cache, and `weights` computes them if they are not cached.
         """
         sparse_weights = _get_cached_weights(purpose, info, view, weights)
         counts = {}
@@ -79,26 +79,26 @@ class TopologyCounts(msgspec.Struct, frozen=True):
             counts[key] = np.concatenate((tally.bring_up_to_date(view.trail), COUNT_WITHOUT_LABEL))
         return cls(sparse_weights, counts)
 
-    def with_nodes_at_cycle_start(self, find_selected: Callable[[], Bools], view: Fork) -> TopologyCounts:
-        """Return the counts over nodes that had selected pods when the pod group's cycle began.
+    def limit_to_nodes_at_cycle_start(self, find_selected: Callable[[], Bools], view: Fork) -> TopologyCounts:
+        """Return the counts without pods that were placed on nodes that had no selected pod when the cycle began.
 
-        `find_selected` returns the mask (T,) of the selected pod infos. In the cycle of a pod group, upstream keeps its
-        lists of nodes with selected pods. Members that were assumed on other nodes since then do not count. Outside
-        such a cycle, the counts are returned unchanged. Upstream: AssumePod in
-        pkg/scheduler/backend/cache/snapshot.go (v1.36).
+        This concerns the cycle of a pod group, throughout which upstream keeps its lists of nodes that have pods with
+        affinity terms. Members of the group that are assumed on other nodes do not count. Outside such a cycle, the
+        counts are returned unchanged. `find_selected` returns the mask (T,) of the selected pod infos. Upstream:
+        AssumePod in pkg/scheduler/backend/cache/snapshot.go (v1.36).
         """
         if view.group_since is None or not self.counts:
             return self
-        selected = find_selected()
+        is_selected = find_selected()
 
-        # The moves since the cycle began, only those on nodes that had no selected pod then
+        # Count the selected pods of each node at the start of the cycle, by undoing the moves since then.
         rows, infos, signs = view.trail.list_moves_since(view.group_since).astype(np.int64)
-        selected_before = view.count_by_node(selected)
-        np.subtract.at(selected_before, rows, signs * selected[infos])
-        is_ignored = selected_before[rows] == 0
-        rows, infos, signs = rows[is_ignored], infos[is_ignored], signs[is_ignored]
+        num_selected_at_start = view.count_by_node(is_selected)
+        np.subtract.at(num_selected_at_start, rows, signs * is_selected[infos])
 
-        # The counts without these moves
+        # Undo the moves to nodes without selected pods in the counts as well.
+        is_ignored = num_selected_at_start[rows] == 0
+        rows, infos, signs = rows[is_ignored], infos[is_ignored], signs[is_ignored]
         reduced_counts = {}
         for key, counts in self.counts.items():
             reduced_counts[key] = counts.copy()
@@ -114,7 +114,10 @@ class TopologyCounts(msgspec.Struct, frozen=True):
         return not any(counts.any() for counts in self.counts.values())
 
     def get_counts_at_nodes(self, key: str, view: Fork, delta: Delta) -> Counts:
-        """Return the count (N,) in each node's domain after hypothetical changes, or 0 without the label."""
+        """Return the count in each node's domain (N,), or 0 for nodes without the label `key`.
+
+        Each node's count includes the hypothetical changes of this node.
+        """
         column = view.nodes.label(key)
         counts = column.map_to_nodes(self.counts[key])
         if delta:
@@ -122,13 +125,14 @@ class TopologyCounts(msgspec.Struct, frozen=True):
         return counts
 
     def find_nodes_without_counts(self, view: Fork, delta: Delta) -> Bools:
-        """Return a mask (N,) of the nodes whose hypothetical change would leave no counted pod anywhere.
+        """Return a mask (N,) of the nodes whose hypothetical changes would leave no matched term anywhere.
 
-        Without changes, these are all nodes or none.
+        The changes of each node are considered by themselves. Without changes, these are all nodes or none.
         """
-        domains_with_match = sum(int((counts != 0).sum()) for counts in self.counts.values())
-        remaining_domains = np.full(len(view.nodes), domains_with_match)
+        num_domains_with_match = sum(int((counts != 0).sum()) for counts in self.counts.values())
+        remaining_domains = np.full(len(view.nodes), num_domains_with_match)
         if delta:
+            # The changes of a node can only give or take the match of the node's own domains.
             for key in self.counts:
                 had_match = view.nodes.label(key).map_to_nodes(self.counts[key]) != 0
                 has_match = self.get_counts_at_nodes(key, view, delta) != 0
@@ -154,18 +158,18 @@ class RunningCounts:
         return [Distinction(column, partial(tally.bring_up_to_date, self._trail)) for column, tally in self._tallies]
 
     def iter_counts(self, rows: Rows) -> Iterator[Counts]:
-        """Yield, for each topology key, the count (F,) in each row's domain, or 0 without the label."""
+        """Yield, for each topology key, the counts in the domains of the nodes in `rows` (F,), 0 without the label."""
         return (distinction.values_at(rows) for distinction in self.distinctions)
 
     def find_rows_without_label(self, rows: Rows) -> Bools:
-        """Return a mask (F,) of the rows that lack the label of some key."""
+        """Return a mask (F,) of the nodes in `rows` that lack the label of some topology key."""
         missing = np.zeros(len(rows), np.bool_)
         for column, _ in self._tallies:
             missing |= ~column.present[rows]
         return missing
 
     def find_rows_with_match(self, rows: Rows) -> Bools:
-        """Return a mask (F,) of the rows in a domain where some term is matched."""
+        """Return a mask (F,) of the nodes in `rows` that are in a domain where some term is matched."""
         has_match = np.zeros(len(rows), np.bool_)
         for counts in self.iter_counts(rows):
             has_match |= counts > 0
@@ -180,12 +184,12 @@ class RunningCounts:
 def _get_cached_weights(
     purpose: str, info: PodInfo, view: Fork, weights: Callable[[], Mapping[str, Weights]]
 ) -> SparseWeights:
-    """Return the weights in sparse form, computed once for identical pods."""
+    """Return the weights in sparse form, from the cache for identical pods or else from the function `weights`."""
     return view.memo_of_pods((NAME, purpose), lambda: SparseWeights.from_weights(weights()), info)
 
 
 def _get_tally(purpose: str, key: str, weights: Mapping[str, Weights], info: PodInfo, view: Fork) -> Tally:
-    """Return the running count of the domains of one topology key."""
+    """Return the running count of matched terms in each domain of one topology key, shared by identical pods."""
     return view.find_tally((NAME, purpose, key), partial(weights.__getitem__, key), view.nodes.label(key), info)
 
 
@@ -194,7 +198,7 @@ Infos = Bools | int
 
 
 def find_terms_matching_pod(info: PodInfo, view: Fork, field: str) -> list[tuple[AffinityTerm, int]]:
-    """Return the terms of running pods that match the pod, each with the number of its pod info.
+    """Return the terms of running pods that match the incoming pod, each with the number of the pod info that has it.
 
     `field` names the field of PodInfo with the terms, such as required_anti_affinity.
     """
@@ -202,13 +206,13 @@ def find_terms_matching_pod(info: PodInfo, view: Fork, field: str) -> list[tuple
 
 
 def find_infos_matching_term(term: AffinityTerm, view: Fork) -> Bools:
-    """Return a mask (T,) of the pod infos that match a term of the incoming pod with resolved namespaces."""
+    """Return a mask (T,) of the pod infos that match a term of the incoming pod, whose namespaces are resolved."""
     all_namespaces = term.namespace_selector.matches({})  # a resolved selector matches either all namespaces or none
     return view.pods.matching(term.selector, None if all_namespaces else term.namespaces)
 
 
 def count_matches_per_key(matches: Iterable[tuple[AffinityTerm, Infos]], view: Fork) -> dict[str, Weights]:
-    """Return, by topology key, the number (T,) of matched terms for each pod info."""
+    """Count the matches by topology key. Each key has the number of matched terms of each pod info (T,)."""
     counts: dict[str, Weights] = {}
     for term, infos in matches:
         if term.topology_key not in counts:
@@ -218,12 +222,15 @@ def count_matches_per_key(matches: Iterable[tuple[AffinityTerm, Infos]], view: F
 
 
 def count_each_match_per_key(terms: Iterable[AffinityTerm], view: Fork) -> dict[str, Weights]:
-    """Return, by topology key, the number (T,) of terms that match each pod info."""
+    """Return, by topology key, how many of the terms match each pod info (T,), whose namespaces are resolved."""
     return count_matches_per_key(((term, find_infos_matching_term(term, view)) for term in terms), view)
 
 
 def count_full_matches_per_key(terms: tuple[AffinityTerm, ...], view: Fork) -> dict[str, Weights]:
-    """Return, by topology key, the number (T,) of terms for each pod info that matches all terms, and 0 for others."""
+    """Return, by topology key, how many terms have this key, for each pod info (T,) that matches all terms.
+
+    The number is 0 for a pod info that does not match all terms. The result is empty without terms.
+    """
     if not terms:
         return {}
     matches_all = np.logical_and.reduce([find_infos_matching_term(term, view) for term in terms])

@@ -67,11 +67,11 @@ class NodeResourcesBalancedAllocationArgs(PluginArgs, frozen=True):
     resources: tuple[ResourceSpec, ...] = ()
 
     def with_defaults(self, gates: FeatureGates) -> Self:
-        """Return the arguments with the default resources and weights."""
+        """Return the arguments, with default weights and, if none are set, the default resources."""
         return replace(self, resources=fill_in_weights(self.resources))
 
     def validate(self, gates: FeatureGates) -> Iterator[str]:
-        """Yield the validation errors of the arguments."""
+        """Yield an error for each duplicate resource and for each weight that is not 1."""
         earlier_names = set()
         for i, resource in enumerate(self.resources):
             if resource.name in earlier_names:
@@ -110,13 +110,13 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, DemandedAmounts]):
 
     @classmethod
     def make(cls, args: NodeResourcesBalancedAllocationArgs, gates: FeatureGates) -> Self:
-        """Build the plugin as of the gates' version."""
+        """Build the plugin from its arguments for the feature gates and their version."""
         return cls(args, Features.from_gates(gates), gates.release)
 
     def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult[DemandedAmounts]:
-        """Align the pod's requests with the nodes' columns, or skip Score if it requests none of the resources.
+        """Return the pod's requests as the state for Score, or skip Score if it requests none of the scored resources.
 
-        Older versions score such pods, too.
+        Versions before 1.33 score such a pod as well.
         """
         requests = self._list_scored_requests(info, view)
         if not (any(requests) or self.scores_best_effort):
@@ -124,9 +124,10 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, DemandedAmounts]):
         return PreScoreResult(get_demanded_amounts(self.resources, requests, view))
 
     def score(self, info: PodInfo, view: NodeView, state: DemandedAmounts | None, rows: Rows) -> Scores:
-        """Return the balance (F,) of each node with the pod. Since 1.36 it is compared with the balance before.
+        """Return the scores (F,) of the nodes in `rows` by the balance of their resources with the pod.
 
-        The scores are 0 for a pod that PreScore would have skipped.
+        Since 1.36, the balance with the pod is compared with the balance before. If PreScore did not run, its state is
+        computed here, and all scores are 0 for a pod that it would have skipped.
         """
         demanded = self.pre_score(info, view, rows).state if state is None else state
         if demanded is None:
@@ -141,12 +142,13 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, DemandedAmounts]):
         return compared
 
     def upstream_fault(self, cycle: Cycle) -> UpstreamFault | None:
-        """Report the crash of kube-scheduler 1.36 for extended resources backed by devices.
+        """Return the crash of kube-scheduler 1.36 while it scores extended resources that devices back, or None.
 
-        Upstream has no cache for the CEL selectors of DeviceClasses here and crashes when it accesses it.
+        Upstream's plugin lacks the cache for CEL selectors of DeviceClasses. It crashes if it scores a node that has
+        devices and does not offer a requested resource, whose class has such selectors.
         """
         rows = cycle.feasible
-        if len(rows) < 2 or self.name not in cycle.scores.raw:  # a single node is not scored
+        if len(rows) < 2 or self.name not in cycle.scores.raw:  # a single feasible node is not scored
             return None
         devices = DeviceBackedResources(cycle.view, self.features)
         usage = Usage(cycle.view, cycle.view.requested, cycle.view.requests)
@@ -155,7 +157,7 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, DemandedAmounts]):
             device_class = devices.find_selecting_class(resource.name) if request else ""
             if not device_class:
                 continue
-            not_offered = usage.column(resource.name).allocatable[rows] == 0
+            not_offered = usage.get_column(resource.name).allocatable[rows] == 0
             if (devices.find_nodes_with_devices()[rows] & not_offered).any():
                 return UpstreamFault(CRASH.format(resource.name, device_class), None)
         return None
@@ -165,21 +167,25 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, DemandedAmounts]):
         return scores
 
     def _list_scored_requests(self, info: PodInfo, view: NodeView) -> list[int]:
-        """Return the pod's requests for the scored resources, counting containers without requests as 0."""
+        """Return the pod's requests for the scored resources, in the order of the resources.
+
+        Unlike in NodeResourcesFit, containers without a request count with 0.
+        """
         key = NodeResourcesBalancedAllocation, self.resources
         return view.memo(key, lambda: list_pod_amounts(info, self.resources, info.options), info)
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
-        """Return the pod's requests, or None if devices may back its extended resources."""
+        """Return the pod's requests as a part of its signature, or None if devices may back its extended resources."""
         return sign_resources(info, view, self.features)
 
 
 def _compute_balance_scores(amounts: Amounts, usage: NodeUsage) -> tuple[Scores, Scores]:
-    """Return the balances (F,) with and without the pod: 100 minus the standard deviation in percent.
+    """Return the balance of each node (F,) with the pod, and the balance of each node without the pod.
 
-    `amounts` (2, X, F) are the amounts used with and without the pod.
+    The balance is 100 minus the standard deviation of the utilizations in percent. `amounts` (2, X, F) has the used
+    amounts of the X resources with and without the pod.
     """
-    if usage.offered_everywhere and amounts.shape[1] == 2:  # the usual case, in fewer steps
+    if usage.offered_everywhere and amounts.shape[1] == 2:  # two resources, the usual case, in fewer steps
         fractions = np.minimum(amounts / usage.allocatable, 1.0)
         deviation = np.abs((fractions[:, 0] - fractions[:, 1]) / 2)
     else:
@@ -189,13 +195,14 @@ def _compute_balance_scores(amounts: Amounts, usage: NodeUsage) -> tuple[Scores,
 
 
 def _compute_utilization_deviation(amounts: Amounts, allocatable: Amounts) -> npt.NDArray[np.float64]:
-    """Return the standard deviation (F,) of the utilizations for amounts (X, F).
+    """Return the standard deviation of the utilizations of the resources on each node (F,), for used amounts (X, F).
 
-    Resources that a node does not offer are left out. Like upstream, two resources have a formula of their own, which
-    rounds differently, and sums run in the order of the resources.
+    Resources that a node does not offer are left out. As in upstream, a separate formula for two resources rounds
+    differently, and sums are added in the order of the resources.
     """
     offered = allocatable != 0
-    fraction = np.where(offered, np.minimum(amounts / np.where(offered, allocatable, 1), 1.0), 0.0)
+    divisor = np.where(offered, allocatable, 1)
+    fraction = np.where(offered, np.minimum(amounts / divisor, 1.0), 0.0)
     count = offered.sum(axis=0)
 
     # More than two resources

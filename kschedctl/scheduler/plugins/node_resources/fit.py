@@ -83,7 +83,7 @@ from kschedctl.scheduler.plugins.node_resources import hints
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork, NodeView, get_whole_fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import agreeing, counted
 
 
 class DeferredResize(Detail, frozen=True):
@@ -149,19 +149,22 @@ class Insufficient(Fact, frozen=True):
         return f"needs {requested} {unit}; the most free is {free}, on {node}{nominated}{limits}{scope}"
 
     def _describe_size_limit(self) -> str:
-        """Return a clause that says that no node is large enough, or an empty string."""
+        """Return a clause that says that no node is large enough, or an empty string if one is."""
         return "; no node is that large" if self.exceeds_every_node else ""
 
     def _describe_resizes(self) -> str:
-        """Return a clause about the pods whose deferred resize reserves some of the resource, or an empty string."""
+        """Return a clause about the pods whose deferred resize reserves some of the resource.
+
+        It describes the largest resize and counts the others. It is empty without deferred resizes.
+        """
         if not self.deferred_resizes:
             return ""
         first, *others = self.deferred_resizes
-        (reserved, running), _ = names.format_for_sentence(self.resource, first.reserved, first.running)
-        more = ""
+        (reserved, running), _unit = names.format_for_sentence(self.resource, first.reserved, first.running)
+        clause = f"; {first.pod} reserves {reserved} for a deferred resize but runs with {running}"
         if others:
-            more = f", and {counted(len(others), 'more pod')} {'do' if len(others) > 1 else 'does'} so"
-        return f"; {first.pod} reserves {reserved} for a deferred resize but runs with {running}{more}"
+            clause += f", and {counted(len(others), 'more pod')} {agreeing(len(others), 'does', 'do')} so"
+        return clause
 
 
 class TooManyPods(Fact, frozen=True):
@@ -172,8 +175,8 @@ class TooManyPods(Fact, frozen=True):
     """The maximum number of pods of the node."""
 
     def words(self) -> str:
-        """Describe the number and the limit of pods."""
-        return f"{self.pods} of {counted(self.limit, 'pod')}"
+        """Return the number of pods on the node together with its limit."""
+        return f"the node runs {self.pods:,} of at most {counted(self.limit, 'pod')}"
 
 
 SCORING_STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
@@ -193,12 +196,12 @@ class NodeResourcesFitArgs(PluginArgs, frozen=True):
     scoring_strategy: ScoringStrategy = ScoringStrategy("LeastAllocated", DEFAULT_RESOURCES)
 
     def with_defaults(self, gates: FeatureGates) -> Self:
-        """Return the arguments with the default resources and weights of the scoring strategy."""
+        """Return the arguments, with default weights and, if none are set, the default resources of the strategy."""
         strategy = self.scoring_strategy
         return replace(self, scoring_strategy=replace(strategy, resources=fill_in_weights(strategy.resources)))
 
     def validate(self, gates: FeatureGates) -> Iterator[str]:
-        """Yield the validation errors of the arguments."""
+        """Yield the errors for invalid names of ignored resources and groups, and for the scoring strategy."""
         for i, name in enumerate(self.ignored_resources):
             yield from validate_qualified_name(f"ignoredResources[{i}]", name)
         for i, group in enumerate(self.ignored_resource_groups):
@@ -209,7 +212,7 @@ class NodeResourcesFitArgs(PluginArgs, frozen=True):
 
 
 def _validate_scoring_strategy(strategy: ScoringStrategy) -> Iterator[str]:
-    """Yield the validation errors of the scoring strategy."""
+    """Yield the errors for an unknown type, for weights out of range, and for a missing or forbidden shape."""
     if strategy.type not in SCORING_STRATEGIES:
         yield not_supported("scoringStrategy.type", strategy.type, SCORING_STRATEGIES)
     for i, resource in enumerate(strategy.resources):
@@ -276,7 +279,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
 
     @classmethod
     def make(cls, args: NodeResourcesFitArgs, gates: FeatureGates) -> Self:
-        """Build the plugin as of the gates' version."""
+        """Build the plugin from its arguments for the feature gates and their version."""
         return cls(args, Features.from_gates(gates), gates.release)
 
     def pre_filter(self, info: PodInfo, view: NodeView) -> PreFilterResult[Mapping[str, int]]:
@@ -286,12 +289,16 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
     def filter(
         self, info: PodInfo, view: NodeView, state: Mapping[str, int] | None, delta: Delta
     ) -> Iterator[Rejection]:
-        """Yield a rejection of the nodes with too many pods, then rejections of the nodes that lack each resource."""
+        """Yield a rejection of nodes with too many pods, then up to two rejections for each requested resource.
+
+        Resources that the profile ignores are not checked. Raises PluginError if PreFilter did not run.
+        """
         requests = require_state(state, 'error reading "PreFilterNodeResourcesFit" from cycleState: not found')
         usage = Usage(view, view.requested, view.requests, delta)
         if usage.fits_everywhere(requests):
             return
-        pods = usage.column(names.PODS)
+
+        pods = usage.get_column(names.PODS)
         is_full = pods.used >= pods.allocatable
         if is_full.any():
             yield Rejection(
@@ -301,6 +308,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
                 lambda row: TooManyPods(int(pods.used[row]), int(pods.allocatable[row])),
                 distance=(pods.used + 1 - pods.allocatable).astype(np.float64),
             )
+
         devices = DeviceBackedResources(view, self.features)
         for name, request in requests.items():
             # A request below zero has overflowed int64. Upstream checks it only for scalar resources.
@@ -309,7 +317,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
                 yield from self._iter_insufficiency_rejections(name, request, usage, devices.is_backed(name))
 
     def can_evictions_only_help(self, view: Fork) -> bool:
-        """Return whether removing pods never makes Filter reject a node, which holds unless requests overflow int64."""
+        """Return whether evicting pods can never make Filter reject a node. It can only if requests overflow int64."""
         return view.memo((NodeResourcesFit, "sums"), lambda: _is_overflow_impossible(view))
 
     def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult[DemandedAmounts]:
@@ -317,7 +325,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
         return PreScoreResult(self._get_demanded_amounts(info, view))
 
     def score(self, info: PodInfo, view: NodeView, state: DemandedAmounts | None, rows: Rows) -> Scores:
-        """Return the scores (F,) of the profile's strategy, from 0 to 100."""
+        """Return the scores (F,) of the nodes in `rows` by the profile's scoring strategy, from 0 to 100."""
         demanded = self._get_demanded_amounts(info, view) if state is None else state
         devices = partial(DeviceBackedResources, view, self.scored_features)
         usage = compute_node_usage(demanded, view, view.nonzero_requested, rows, devices)
@@ -350,7 +358,10 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
             yield ClusterEventWithHint("DeviceClass", class_actions, hints.is_schedulable_after_device_class_event)
 
     def score_placement(self, group: AnyGroup, view: Fork, proposal: PodGroupAssignments) -> int:
-        """Return the total utilization of the placement's nodes with the group, from 0 to 100. Devices do not count."""
+        """Return the utilization of all nodes of the placement together with the group's pods, from 0 to 100.
+
+        It is the weighted mean over the scored resources. Devices do not count.
+        """
         resources = self.strategy.resources
         pod_requests = [self._list_scored_requests(assignment.info, view) for assignment in proposal.assignments]
         requests = np.array(pod_requests, np.int64).reshape(-1, len(resources)).sum(axis=0)
@@ -374,9 +385,9 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
         return get_demanded_amounts(self.strategy.resources, self._list_scored_requests(info, view), view)
 
     def _list_scored_requests(self, info: PodInfo, view: NodeView) -> list[int]:
-        """Return the pod's requests for the scored resources.
+        """Return the pod's requests for the scored resources, in the order of the resources.
 
-        Upstream scores with the containers' requests only, without pod-level resources and without status.
+        As in upstream, they are the requests of its containers in the spec, without pod-level requests.
         """
         resources = self.strategy.resources
         options = info.options._replace(use_status=False, pod_level=False)
@@ -393,18 +404,19 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
     def _iter_insufficiency_rejections(
         self, name: str, request: int, usage: Usage, from_devices: bool
     ) -> Iterator[Rejection]:
-        """Yield a rejection of the nodes that are too small and one of the nodes that are too full, if there are any.
+        """Yield a rejection of the nodes that are too small for the request, and one of the nodes that are too full.
 
-        With `from_devices`, nodes that offer none of the resource pass, because DynamicResources looks at their
-        devices.
+        Nothing is yielded if all nodes have room. With `from_devices`, nodes that offer none of the resource pass,
+        because DynamicResources checks their devices.
         """
-        column = usage.column(name)
+        column = usage.get_column(name)
         free = column.allocatable - column.used
         insufficient = request > free
         if from_devices:
             insufficient &= column.allocatable > 0
         if not insufficient.any():
             return
+
         too_small = request > column.allocatable
         missing_amounts = request - free.astype(np.float64)
         largest = int(column.allocatable.max())
@@ -433,27 +445,30 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
         amounts = [names.describe_amount(name, amount) for name, amount in requests.items()]
         demand = join_words(amounts) or "room for one more pod"
         resources = join_words(list(requests), "or") or "pods"
+
         yield WakeTrigger(POD, DELETE, f"any pod leaves a node (this one then needs {demand} on that node)")
         less_requested = f"a pod on a node, or the pod itself, requests less {resources}"
         yield WakeTrigger(POD, ActionType.UPDATE_POD_SCALE_DOWN, less_requested)
+
         if treats_updated_nodes_as_new(gates):
             yield WakeTrigger(NODE, ADD | UPDATE, f"a node that offers {demand} is added or changes")
         else:
             yield WakeTrigger(NODE, ADD, f"a node that offers {demand} is added")
             more_offered = f"a node offers more {resources}, in total {demand}"
             yield WakeTrigger(NODE, ActionType.UPDATE_NODE_ALLOCATABLE, more_offered)
-        extended = [name for name in requests if is_dra_extended(name)]
-        if extended:
-            newly_backed = f"a DeviceClass starts to back {join_words(extended, 'or')}"
+
+        extended_resources = [name for name in requests if is_dra_extended(name)]
+        if extended_resources:
+            newly_backed = f"a DeviceClass starts to back {join_words(extended_resources, 'or')}"
             yield WakeTrigger("DeviceClass", ADD_OR_UPDATE, newly_backed)
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
-        """Return the pod's requests, or None if devices may back its extended resources."""
+        """Return the pod's requests as a part of its signature, or None if devices may back its extended resources."""
         return sign_resources(info, view, self.features)
 
 
 def _is_overflow_impossible(view: Fork) -> bool:
-    """Return whether the requests of any number of pods add up to between 0 and the maximum of int64."""
+    """Return whether the requests of the pods that a node can run always add up without overflowing int64."""
     smallest, largest = int(view.requests.min(initial=0)), int(view.requests.max(initial=0))
     return smallest >= 0 and largest * MAX_PODS_PER_NODE <= INT64_MAX
 
@@ -468,7 +483,9 @@ class ResizeAmounts(NamedTuple):
 
 
 def find_deferred_resizes(resource: str, row: int, view: NodeView) -> tuple[DeferredResize, ...]:
-    """Return the node's deferred resizes that reserve more of the resource than is used, largest difference first.
+    """Return the deferred resizes of pods on the node that reserve more of the resource than the pods run with.
+
+    The resize with the largest difference comes first. `row` is the node's row in the view.
 
     Upstream: determineContainerReqs in staging/src/k8s.io/component-helpers/resource/helpers.go (v1.36).
     """
@@ -489,7 +506,7 @@ def find_deferred_resizes(resource: str, row: int, view: NodeView) -> tuple[Defe
 
 
 def _index_resize_amounts(view: Fork) -> dict[int, ResizeAmounts]:
-    """Return the resize amounts by PodInfo number, for the infos whose pods have a deferred resize."""
+    """Return the reserved and the running amounts of each PodInfo whose pods have a deferred resize, by its number."""
     by_info = {}
     for number in np.flatnonzero(view.pods.distinct.mask_templates(is_resize_deferred)).tolist():
         info = view.pods.infos[number]

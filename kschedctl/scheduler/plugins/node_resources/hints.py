@@ -28,13 +28,14 @@ def is_schedulable_after_pod_event(
 ) -> bool:
     """Return whether a deletion or resize of a pod freed a resource that the waiting pod requests.
 
-    `resizes` is the gate InPlacePodVerticalScaling. With `counts_nominated`, deleted pods that were only nominated to a
-    node free room, too. With `any_own_resize`, any resize of the pod itself counts (see ANY_OWN_RESIZE_COUNTS).
+    Resizes count only if `resizes` (InPlacePodVerticalScaling) is True. With `counts_nominated`, deleted pods that were
+    only nominated to a node count as well. With `any_own_resize`, any resize of the waiting pod itself counts.
     """
-    if change.new is None:
+    if change.new is None:  # the pod was deleted
         return frees_room(change.old, counts_nominated)
     if not resizes:
         return False
+
     is_own_resize = is_same_pod(change.new, info.pod)
     if is_own_resize and any_own_resize:
         return True
@@ -47,24 +48,29 @@ def is_schedulable_after_pod_event(
 
 
 def is_schedulable_after_node_change(info: PodInfo, change: ChangedObject, view: Fork, from_devices: bool) -> bool:
-    """Return whether the changed node would fit the pod if empty, and is new or offers more than before.
+    """Return whether the changed node would have room for the pod if empty, and is new or offers more than before.
 
-    `from_devices` is the gate DRAExtendedResource.
+    If `from_devices` (DRAExtendedResource) is True, the node need not offer extended resources that a DeviceClass
+    backs.
     """
     backed = find_backing_classes(view.objects) if from_devices else {}
-    new = compute_offer(change.new)
+    new_offer = compute_offer(change.new)
     requests = info.incoming_requests
-    if new.get(names.PODS, 0) < 1 or any(_iter_missing_resources(requests, new, backed)):
+    if new_offer.get(names.PODS, 0) < 1 or any(_iter_missing_resources(requests, new_offer, backed)):
         return False
-    return change.old is None or _offers_more(requests, compute_offer(change.old), new, backed)
+    return change.old is None or _does_node_offer_more(requests, compute_offer(change.old), new_offer, backed)
 
 
 def is_schedulable_after_device_class_event(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    """Return whether the DeviceClass newly backs an extended resource that the pod requests."""
+    """Return whether the DeviceClass newly backs an extended resource that the pod requests.
+
+    A new class backs the implicit resource of its name as well. A changed class must have another extendedResourceName.
+    """
     class_: DeviceClass = change.new
     requests = info.compute_amounts(info.options._replace(use_status=False, pod_level=True, dra_node_allocatable=False))
     if change.old is None:
-        if f"{DEVICE_CLASS_PREFIX}{class_.metadata.name}" in requests:
+        implicit_resource = f"{DEVICE_CLASS_PREFIX}{class_.metadata.name}"
+        if implicit_resource in requests:
             return True
     elif (change.old.spec.extended_resource_name or "") == (class_.spec.extended_resource_name or ""):
         return False
@@ -72,16 +78,17 @@ def is_schedulable_after_device_class_event(info: PodInfo, change: ChangedObject
 
 
 def _compute_effective_requests(info: PodInfo) -> dict[str, int]:
-    """Compute the pod's requests, including those at pod level, without node resources that devices provide."""
+    """Compute the pod's requests with pod-level requests, but without node resources that devices provide."""
     return info.compute_amounts(info.options._replace(pod_level=True, dra_node_allocatable=False))
 
 
 def _iter_missing_resources(
     requests: Mapping[str, int], allocatable: Mapping[str, int], backed: Mapping[str, object]
 ) -> Iterator[str]:
-    """Yield the resources of which the pod requests more than the node offers.
+    """Yield the names of the resources of which the pod requests more than the node offers as `allocatable`.
 
-    Resources that devices back and the node does not offer itself are left to DynamicResources.
+    A resource that is `backed` by a DeviceClass is left out if the node does not offer it itself, since
+    DynamicResources checks its devices.
     """
     for name, amount in requests.items():
         offered_amount = allocatable.get(name, 0)
@@ -89,12 +96,13 @@ def _iter_missing_resources(
             yield name
 
 
-def _offers_more(
+def _does_node_offer_more(
     requests: Mapping[str, int], old: Mapping[str, int], new: Mapping[str, int], backed: Mapping[str, object]
 ) -> bool:
-    """Return whether the node now offers more pods or more of a requested resource.
+    """Return whether the node now offers more pods or more of a requested resource than before.
 
-    It is enough that the node offers none of a requested resource that devices back.
+    Return True as well if the node offers none of a requested resource that is `backed` by a DeviceClass, because its
+    devices may have changed.
     """
     if new.get(names.PODS, 0) > old.get(names.PODS, 0):
         return True

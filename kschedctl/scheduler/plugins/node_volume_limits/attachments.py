@@ -54,34 +54,43 @@ class AttachedVolume(NamedTuple):
     """The volume handle, or the claim of a volume that is yet to be provisioned."""
 
 
-def find_attachable_volumes(info: PodInfo, storage: Listers, migrated: bool, new: bool) -> list[AttachedVolume]:
-    """Return the distinct volumes that a pod needs attached, in the pod's order.
+def find_attachable_volumes(
+    info: PodInfo, storage: Listers, *, counts_in_tree: bool, is_new: bool
+) -> list[AttachedVolume]:
+    """Return the distinct CSI volumes that a pod needs attached, in the order of the pod's volumes.
 
-    `migrated` is set for nodes with a CSINode, where in-tree volumes count as CSI volumes. The claims of a `new` pod
-    must exist. Missing claims of other pods are skipped, and so are volumes without a driver or handle. Raises
-    NotFoundError and PluginError.
+    In-tree volumes are included as CSI volumes if `counts_in_tree` is True, as on nodes with a CSINode. Volumes without
+    a driver or handle are skipped. If a claim is missing, NotFoundError is raised for a pod that `is_new`, and the
+    claim is skipped for other pods. Raises PluginError for a claim or in-line volume that the pod cannot use.
     """
-    volumes = (_find_attached_volume(volume, info, storage, migrated, new) for volume in info.spec.volumes)
-    return list(dict.fromkeys(volume for volume in volumes if volume is not None and volume.driver and volume.handle))
+    distinct_volumes: dict[AttachedVolume, None] = {}
+    for pod_volume in info.spec.volumes:
+        volume = _find_attached_volume(pod_volume, info, storage, counts_in_tree=counts_in_tree, is_new=is_new)
+        if volume is not None and volume.driver and volume.handle:
+            distinct_volumes[volume] = None
+    return list(distinct_volumes)
 
 
 def _find_attached_volume(
-    volume: Volume, info: PodInfo, storage: Listers, migrated: bool, new: bool
+    volume: Volume, info: PodInfo, storage: Listers, *, counts_in_tree: bool, is_new: bool
 ) -> AttachedVolume | None:
-    """Return the CSI volume behind a pod's volume, or None if no CSI driver attaches the volume."""
+    """Return the CSI volume behind a pod's volume, or None if no CSI driver attaches the volume.
+
+    The arguments and errors are those of `find_attachable_volumes`.
+    """
     if volume.persistent_volume_claim is None and volume.ephemeral is None:
-        return _translate_inline(volume, storage) if migrated else None
-    claim = find_claim(volume, info, storage, new)
+        return _translate_inline_volume(volume, storage) if counts_in_tree else None
+    claim = find_claim_of_volume(volume, info, storage, is_new)
     if claim is None:
         return None
-    return _find_volume_of_claim(claim, storage, migrated)
+    return _find_volume_of_claim(claim, storage, counts_in_tree)
 
 
-def find_claim(volume: Volume, info: PodInfo, storage: Listers, new: bool) -> PersistentVolumeClaim | None:
-    """Return the claim that a pod's volume uses, or None if it uses none.
+def find_claim_of_volume(volume: Volume, info: PodInfo, storage: Listers, is_new: bool) -> PersistentVolumeClaim | None:
+    """Return the claim that a volume of the pod uses, or None if the volume uses no claim.
 
-    If the claim is missing, raise NotFoundError for a `new` pod and return None for other pods. Raises PluginError for
-    a claim that the pod cannot use.
+    If the claim is missing, raise NotFoundError for a pod that `is_new`, and return None for other pods. Raises
+    PluginError for a claim without a name, and for an ephemeral volume's claim that belongs to another pod.
     """
     claim_volume = find_claim_volume(info.pod, volume)
     if claim_volume is None:
@@ -89,9 +98,9 @@ def find_claim(volume: Volume, info: PodInfo, storage: Listers, new: bool) -> Pe
     if not claim_volume.claim_name:
         raise PluginError("PersistentVolumeClaim had no name")
     try:
-        claim = storage.claim(info.namespace, claim_volume.claim_name)
+        claim = storage.get_claim(info.namespace, claim_volume.claim_name)
     except NotFoundError as missing:
-        if new:
+        if is_new:
             raise NotFoundError(f"looking up PVC {info.namespace}/{claim_volume.claim_name}: {missing}") from None
         return None
     if claim_volume.ephemeral:
@@ -99,10 +108,10 @@ def find_claim(volume: Volume, info: PodInfo, storage: Listers, new: bool) -> Pe
     return claim
 
 
-def _translate_inline(volume: Volume, storage: Listers) -> AttachedVolume | None:
-    """Return the CSI volume of an in-line in-tree volume, or None if it does not count.
+def _translate_inline_volume(volume: Volume, storage: Listers) -> AttachedVolume | None:
+    """Return the CSI volume to which an in-line in-tree volume is migrated, or None if it is not migrated.
 
-    Raises PluginError if a plugin fails.
+    Raises PluginError if the volume cannot be translated.
     """
     plugin = find_in_tree_plugin(volume)
     if plugin is None or not storage.counts_as_csi(plugin):
@@ -113,31 +122,34 @@ def _translate_inline(volume: Volume, storage: Listers) -> AttachedVolume | None
         raise PluginError(f"converting volume({volume.name}) from inline to csi: {error}") from None
 
 
-def _find_volume_of_claim(claim: PersistentVolumeClaim, storage: Listers, migrated: bool) -> AttachedVolume | None:
-    """Return the claim's volume or, if it is unknown, one that its class would provision.
+def _find_volume_of_claim(
+    claim: PersistentVolumeClaim, storage: Listers, counts_in_tree: bool
+) -> AttachedVolume | None:
+    """Return the CSI volume of a claim, or None if the claim's volume does not count as a CSI volume.
 
-    Return None if it is no CSI volume and does not count as one.
+    If the claim has no volume, return the volume that its class would provision. In-tree volumes count only if
+    `counts_in_tree` is True.
     """
     volume = storage.volumes.get(claim.spec.volume_name)
     if volume is None:
-        return _predict_provisioned_volume(claim, storage, migrated)
+        return _predict_provisioned_volume(claim, storage, counts_in_tree)
     if volume.spec.csi is not None:
         return AttachedVolume(volume.spec.csi.driver, volume.spec.csi.volume_handle)
     plugin = find_in_tree_plugin(volume.spec)
-    if plugin is None or not storage.counts_as_csi(plugin) or not migrated:
+    if plugin is None or not storage.counts_as_csi(plugin) or not counts_in_tree:
         return None
     try:
         return AttachedVolume(plugin.driver, translate_volume_handle(volume, plugin))
     except TranslationError:
-        return None  # upstream does not count it
+        return None  # upstream does not count a volume that it cannot translate
 
 
 def _predict_provisioned_volume(
-    claim: PersistentVolumeClaim, storage: Listers, migrated: bool
+    claim: PersistentVolumeClaim, storage: Listers, counts_in_tree: bool
 ) -> AttachedVolume | None:
-    """Return the volume that the claim's class would provision, identified by the claim.
+    """Return the CSI volume that the claim's class would provision, with the claim as handle.
 
-    Return None if the class is missing, or if its in-tree volumes do not count as CSI volumes.
+    Return None if the class is missing, or if it provisions in-tree volumes that do not count as CSI volumes.
     """
     storage_class = storage.classes.get(get_claim_class(claim))
     if storage_class is None:
@@ -145,7 +157,7 @@ def _predict_provisioned_volume(
     driver = storage_class.provisioner
     plugin = BY_NAME.get(storage_class.provisioner)
     if plugin is not None:
-        if not migrated or not storage.counts_as_csi(plugin):
+        if not counts_in_tree or not storage.counts_as_csi(plugin):
             return None
         driver = plugin.driver
     return AttachedVolume(driver, f"claim {format_claim_key(claim)}")
@@ -156,8 +168,11 @@ VolumesOfPod = Callable[[PodInfo, Listers], list[AttachedVolume]]
 
 
 def find_csi_volumes(info: PodInfo, storage: Listers) -> list[AttachedVolume]:
-    """Return the pod's volumes that count as CSI volumes, including in-tree volumes."""
-    return find_attachable_volumes(info, storage, migrated=True, new=False)
+    """Return the distinct volumes of a running pod that count as CSI volumes, including in-tree volumes.
+
+    Missing claims are skipped. Raises PluginError for a claim or in-line volume that the pod cannot use.
+    """
+    return find_attachable_volumes(info, storage, counts_in_tree=True, is_new=False)
 
 
 class AttachedVolumes:
@@ -178,35 +193,37 @@ class AttachedVolumes:
         """The number of volumes of each pod info."""
 
     def select_driver(self, driver: str) -> Bools:
-        """Return a mask (volumes,) of the driver's volumes, by number."""
-        is_of_driver: Bools = np.array(self._drivers, np.int64) == self._driver_numbers.get(driver, -1)
+        """Return a mask (volumes,) over all volume numbers, which is True for the driver's volumes."""
+        no_driver = -1
+        is_of_driver: Bools = np.array(self._drivers, np.int64) == self._driver_numbers.get(driver, no_driver)
         return is_of_driver
 
     def find_node_attachments(self, view: Fork, delta: Delta) -> NodeAttachments:
-        """Return the attachments on each node, including hypothetical pod changes."""
-        self._add_infos(view.pods.infos)
+        """Return the volumes that pods or VolumeAttachments attach to each node, including hypothetical pod changes."""
+        self._add_volumes_of_infos(view.pods.infos)
 
-        # Pods with volumes on nodes, followed by hypothetical changes, which count as 1 or -1
+        # The bound pods that have volumes, followed by the hypothetical changes of pods, whose sign is 1 or -1
         bound = np.flatnonzero((view.node >= 0) & (self._counts[view.pods.info] > 0))
-        rows = np.concatenate((view.node[bound], delta.node)).astype(np.int64)
-        signs = np.concatenate((np.ones(len(bound), np.int64), delta.sign))
-        pod_indices, volumes = self._list_volumes_of_infos(np.concatenate((view.pods.info[bound], delta.info)))
+        pod_rows = np.concatenate((view.node[bound], delta.node)).astype(np.int64)
+        pod_signs = np.concatenate((np.ones(len(bound), np.int64), delta.sign))
+        pod_infos = np.concatenate((view.pods.info[bound], delta.info)).astype(np.int64)
+        pod_indices, pod_volumes = self._list_volumes_of_infos(pod_infos)
 
-        # The pairs of node and volume with at least one use, coded as one number
+        # A pair of node and volume is coded as one number, `row * width + volume`.
         attached_rows, attached_volumes = self._locate_attachments(view)
         width = max(len(self.numbers), 1)
-        keys, inverse = np.unique(rows[pod_indices] * width + volumes, return_inverse=True)
-        uses = np.bincount(inverse, signs[pod_indices], len(keys))
+        pod_keys = pod_rows[pod_indices] * width + pod_volumes
+        attachment_keys = attached_rows * width + attached_volumes
+
+        # A pair is in use if more pods use it than leave it.
+        distinct_keys, key_indices = np.unique(pod_keys, return_inverse=True)
+        uses = np.bincount(key_indices, pod_signs[pod_indices], len(distinct_keys))
         return NodeAttachments(
-            self,
-            len(view.nodes),
-            width,
-            by_pods=keys[uses > 0],
-            by_attachments=attached_rows * width + attached_volumes,
+            self, len(view.nodes), width, by_pods=distinct_keys[uses > 0], by_attachments=attachment_keys
         )
 
     def _number_volume(self, volume: AttachedVolume) -> int:
-        """Return the number of the volume, assigning the next one to a new volume."""
+        """Return the number of the volume. A new volume gets the next free number, and its driver is recorded."""
         if volume not in self.numbers:
             self.numbers[volume] = len(self.numbers)
             self._drivers.append(self._driver_numbers.setdefault(volume.driver, len(self._driver_numbers)))
@@ -214,7 +231,10 @@ class AttachedVolumes:
 
     @cached_property
     def _attachments(self) -> list[tuple[str, int]]:
-        """Node names and volume numbers of the VolumeAttachments of CSI volumes."""
+        """The node name and volume number of each VolumeAttachment of a CSI volume.
+
+        Attachments without an attacher, and of volumes that are missing or not CSI volumes, are left out.
+        """
         attachments = []
         for attachment in self.listers.attachments:
             spec = attachment.spec
@@ -226,39 +246,52 @@ class AttachedVolumes:
         return attachments
 
     def _locate_attachments(self, view: Fork) -> tuple[Counts, Counts]:
-        """Return rows and volume numbers of the attachments to nodes of the fork, computed once for the same nodes."""
+        """Return the node row and the volume number of each VolumeAttachment to one of the view's nodes.
+
+        Both arrays have one entry for each attachment. They are cached for views with the same nodes.
+        """
 
         def locate() -> tuple[Counts, Counts]:
-            index = view.nodes.index
-            pairs = [(index[name], number) for name, number in self._attachments if name in index]
-            rows, volumes = np.array(pairs, np.int64).reshape(-1, 2).T
+            row_by_name = view.nodes.index
+            pairs = [(row_by_name[name], number) for name, number in self._attachments if name in row_by_name]
+            rows, volumes = np.array(pairs, np.int64).reshape(-1, 2).T  # the shape matters if there are no pairs
             return rows, volumes
 
         return view.objects.index((AttachedVolumes, "rows"), locate, of=(self, view.nodes.names))
 
-    def _add_infos(self, infos: Sequence[PodInfo]) -> None:
-        """Look up the volumes of pod infos that are not known yet, and record errors in `errors`."""
-        added: list[list[int]] = []
-        for info_number in range(len(self._counts), len(infos)):
+    def _add_volumes_of_infos(self, infos: Sequence[PodInfo]) -> None:
+        """Look up and number the volumes of the pod infos that were added since the last call.
+
+        `infos` are all pod infos. If the volumes of one cannot be determined, the message is recorded in `errors` and
+        the info gets no volumes.
+        """
+        numbers_by_info: list[list[int]] = []
+        num_known_infos = len(self._counts)
+        for info_number in range(num_known_infos, len(infos)):
             volumes: list[AttachedVolume] = []
             if infos[info_number].spec.volumes:
                 try:
                     volumes = self._find_volumes(infos[info_number], self.listers)
                 except PluginError as error:
                     self.errors[info_number] = str(error)
-            added.append([self._number_volume(volume) for volume in volumes])
-        if added:
-            self._counts = np.append(self._counts, [len(numbers) for numbers in added])
-            self._volumes = np.append(self._volumes, np.array(list(chain.from_iterable(added)), np.int64))
+            numbers_by_info.append([self._number_volume(volume) for volume in volumes])
+        if numbers_by_info:
+            self._counts = np.append(self._counts, [len(numbers) for numbers in numbers_by_info])
+            self._volumes = np.append(self._volumes, np.array(list(chain.from_iterable(numbers_by_info)), np.int64))
 
     def _list_volumes_of_infos(self, infos: Counts) -> tuple[Counts, Counts]:
-        """Return the volumes of the pod infos with these numbers: indices into `infos`, and volume numbers."""
+        """Return the volumes of the pod infos with these numbers, one info after the other.
+
+        The first array has, for each volume, the index into `infos` of the info that uses it, and the second array has
+        the number of the volume.
+        """
         counts = self._counts[infos]
         indices = np.repeat(np.arange(len(infos)), counts)
         # An info's volumes start at `source` in self._volumes and at `target` in the result.
         source = (np.cumsum(self._counts) - self._counts)[infos]
         target = np.cumsum(counts) - counts
-        return indices, self._volumes[np.repeat(source - target, counts) + np.arange(len(indices))]
+        source_of_each = np.repeat(source - target, counts) + np.arange(len(indices))
+        return indices, self._volumes[source_of_each]
 
 
 class CurrentVolumes:
@@ -270,7 +303,7 @@ class CurrentVolumes:
         self.volumes = _get_shared_volumes(view, of_pod)
 
     def replace_object(self, obj: PersistentVolumeClaim | PersistentVolume) -> None:
-        """Look up all volumes again, because the claim may refer to another volume now."""
+        """Discard all volumes, so that they are looked up again, because claims may refer to other volumes now."""
         self.volumes = AttachedVolumes(self.listers, self.of_pod)
 
 
@@ -289,7 +322,10 @@ def _get_shared_volumes(view: Fork, of_pod: VolumesOfPod) -> AttachedVolumes:
 
 
 def find_node_attachments(view: Fork, delta: Delta, of_pod: VolumesOfPod = find_csi_volumes) -> NodeAttachments:
-    """Return the attachments on each node of a fork, including hypothetical pod changes."""
+    """Return the volumes attached to each node of a fork, including hypothetical pod changes.
+
+    `of_pod` returns the volumes of a running pod that count.
+    """
     kinds = ("PersistentVolumeClaim", "PersistentVolume")
     latest = view.objects.get_follower((CurrentVolumes, of_pod), lambda: CurrentVolumes(view, of_pod), *kinds)
     return latest.volumes.find_node_attachments(view, delta)
@@ -312,25 +348,29 @@ class NodeAttachments:
         """Keys of all attached volumes."""
         return np.union1d(self.by_pods, self.by_attachments)
 
-    def find_nodes_with(self, volume: AttachedVolume) -> Bools:
+    def find_nodes_with_volume(self, volume: AttachedVolume) -> Bools:
         """Return a mask (N,) of the nodes on which a pod uses the volume."""
         rows, volumes = np.divmod(self.by_pods, self.width)
-        number = self.source.numbers.get(volume, -1)
+        unknown_volume = -1
+        number = self.source.numbers.get(volume, unknown_volume)
         mask = np.zeros(self.node_count, np.bool_)
         mask[rows[volumes == number]] = True
         return mask
 
-    def count_volumes(self, driver: str, without_pods: bool) -> Counts:
-        """Return the number (N,) of attached volumes of the driver.
+    def count_volumes(self, driver: str, with_unused: bool) -> Counts:
+        """Return the number of the driver's volumes that are attached to each node (N,).
 
-        With `without_pods`, volumes that only have a VolumeAttachment count, too.
+        If `with_unused` is True, volumes that have a VolumeAttachment count even if no pod uses them.
         """
-        rows, volumes = np.divmod(self._attached if without_pods else self.by_pods, self.width)
+        rows, volumes = np.divmod(self._attached if with_unused else self.by_pods, self.width)
         is_of_driver = self.source.select_driver(driver)[volumes]
         return np.bincount(rows[is_of_driver], minlength=self.node_count)
 
     def iter_errors(self, view: Fork, delta: Delta) -> Iterator[tuple[Bools, str]]:
-        """Yield upstream's message for each volume lookup error, with a mask (N,) of the nodes with such pods."""
+        """Yield upstream's message for each pod info whose volumes could not be determined.
+
+        Each message follows a mask (N,) of the nodes that have pods with this info, including hypothetical changes.
+        """
         for number, message in self.source.errors.items():
             is_info = np.arange(len(view.pods.infos)) == number
             has_pod = view.count_by_node(is_info) + delta.count_changes(is_info, len(view.nodes)) > 0
@@ -362,12 +402,12 @@ class NodesWithLimits:
 
 
 def find_nodes_with_limits(view: Fork) -> NodesWithLimits:
-    """Return the masks of the fork's nodes that declare limits, computed once."""
+    """Return the masks of the fork's nodes that declare limits in their allocatable resources, computed once."""
     return view.objects.index(NodesWithLimits, lambda: NodesWithLimits(view.nodes), of=(view.nodes,))
 
 
 def find_node_limits(view: Fork, resource: str) -> Counts:
-    """Return the number of volumes (N,) that each node allows by the resource, or NO_LIMIT."""
+    """Return the node's allocatable amount of a resource that limits volumes (N,), or NO_LIMIT if it declares none."""
     declares_limit = find_nodes_with_limits(view).by_resource.get(resource)
     if declares_limit is None:
         return np.full(len(view.nodes), NO_LIMIT)
@@ -375,7 +415,9 @@ def find_node_limits(view: Fork, resource: str) -> Counts:
 
 
 def build_limit_resource(driver: str) -> str:
-    """Return the name of the resource that limits the driver's volumes. A long driver name is cut, with its hash.
+    """Return the name of the allocatable resource that limits the driver's volumes.
+
+    A driver name that is too long is cut and followed by its hash.
 
     >>> build_limit_resource("ebs.csi.aws.com")
     'attachable-volumes-csi-ebs.csi.aws.com'

@@ -26,7 +26,7 @@ from kschedctl.scheduler.plugins.node_volume_limits.attachments import (
     AttachedVolume,
     DriverLimit,
     TooManyVolumes,
-    find_claim,
+    find_claim_of_volume,
     find_node_attachments,
     find_node_limits,
 )
@@ -49,7 +49,7 @@ class InTreeDisks(NamedTuple):
     """The limit of nodes without this resource."""
 
     def find_disk(self, source: Volume | PersistentVolumeSpec) -> AttachedVolume | None:
-        """Return the disk of the volume, or None if it is of another kind."""
+        """Return the disk in the volume's source, or None if the source is of another kind."""
         disk = getattr(source, self.field)
         if disk is None:
             return None
@@ -64,33 +64,41 @@ ALL_KINDS = (EBS, GCE_PD, AZURE_DISK, CINDER)
 PROVISIONERS = frozenset(disks.provisioner for disks in ALL_KINDS)
 
 
-def find_disks_of_pod(info: PodInfo, storage: Listers, new: bool) -> list[AttachedVolume]:
-    """Return the distinct disks that a pod needs, in the pod's order.
+def find_disks_of_pod(info: PodInfo, storage: Listers, is_new: bool) -> list[AttachedVolume]:
+    """Return the distinct in-tree disks that a pod needs, in the order of the pod's volumes.
 
-    A disk that is yet to be provisioned has its claim as handle. The claims of a `new` pod must exist. Missing claims
-    of other pods are skipped. Raises NotFoundError and PluginError.
+    A disk that is yet to be provisioned has its claim as handle. If a claim is missing, NotFoundError is raised for a
+    pod that `is_new`, and the claim is skipped for other pods. Raises PluginError for a claim that the pod cannot use.
     """
-    return list(dict.fromkeys(_iter_disks(info, storage, new)))
+    return list(dict.fromkeys(_iter_disks(info, storage, is_new)))
 
 
 def find_disks_of_running_pod(info: PodInfo, storage: Listers) -> list[AttachedVolume]:
-    """Return the disks that a running pod has attached. Raises PluginError if a plugin fails."""
-    return find_disks_of_pod(info, storage, new=False)
+    """Return the distinct in-tree disks that a running pod has attached. Missing claims are skipped.
+
+    Raises PluginError for a claim that the pod cannot use.
+    """
+    return find_disks_of_pod(info, storage, is_new=False)
 
 
-def _iter_disks(info: PodInfo, storage: Listers, new: bool) -> Iterator[AttachedVolume]:
-    """Yield the in-tree disks of the pod's volumes, in-line or behind a claim. Raises NotFoundError and PluginError."""
+def _iter_disks(info: PodInfo, storage: Listers, is_new: bool) -> Iterator[AttachedVolume]:
+    """Yield the in-tree disks of the pod's volumes, whether in-line or behind a claim.
+
+    Raises NotFoundError if a claim of a pod that `is_new` is missing, and PluginError for a claim that the pod cannot
+    use.
+    """
     for volume in info.spec.volumes:
-        disk = _find_disk(volume)
+        disk = _find_in_tree_disk(volume)
         if disk is None:
-            claim = find_claim(volume, info, storage, new)
-            disk = None if claim is None else _find_disk_of_claim(claim, storage)
+            claim = find_claim_of_volume(volume, info, storage, is_new)
+            if claim is not None:
+                disk = _find_disk_of_claim(claim, storage)
         if disk is not None:
             yield disk
 
 
-def _find_disk(source: Volume | PersistentVolumeSpec) -> AttachedVolume | None:
-    """Return the disk of the volume, or None if it is no in-tree disk."""
+def _find_in_tree_disk(source: Volume | PersistentVolumeSpec) -> AttachedVolume | None:
+    """Return the in-tree disk in the volume's source, or None if the source is of another kind."""
     for disk_kind in ALL_KINDS:
         disk = disk_kind.find_disk(source)
         if disk is not None:
@@ -99,13 +107,13 @@ def _find_disk(source: Volume | PersistentVolumeSpec) -> AttachedVolume | None:
 
 
 def _find_disk_of_claim(claim: PersistentVolumeClaim, storage: Listers) -> AttachedVolume | None:
-    """Return the claim's disk or, if its volume is unknown, one that its class would provision.
+    """Return the in-tree disk of the claim's volume, or None if the volume is of another kind.
 
-    Return None if it is no in-tree disk.
+    If the claim has no volume, return the disk that its class would provision, with the claim as handle.
     """
     volume = storage.volumes.get(claim.spec.volume_name)
     if volume is not None:
-        return _find_disk(volume.spec)
+        return _find_in_tree_disk(volume.spec)
     storage_class = storage.classes.get(claim.spec.storage_class_name or "")
     if storage_class is None or storage_class.provisioner not in PROVISIONERS:
         return None
@@ -135,8 +143,8 @@ class NonCSILimits(DeclaredPlugin):
     disk_kind: ClassVar[InTreeDisks]
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        """Yield the kinds on which the answer depends, if the pod may attach disks."""
-        if self._may_attach(info):
+        """Yield the kinds whose unread objects could change the result, if the pod may attach disks of this kind."""
+        if self._may_need_disk(info):
             yield from iter_claim_dependencies(info, get_listers(view))
             yield from (Dependency(kind, Effect.REFUSES) for kind in self.kinds)
 
@@ -147,11 +155,11 @@ class NonCSILimits(DeclaredPlugin):
         yield ClusterEventWithHint("PersistentVolumeClaim", ActionType.ADD)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[None]:
-        """Skip Filter if no volume of the pod may be a disk of this kind."""
-        return PreFilterResult() if self._may_attach(info) else PRE_FILTER_SKIP
+        """Return success, or skip Filter if no volume of the pod may be a disk of this kind."""
+        return PreFilterResult() if self._may_need_disk(info) else PRE_FILTER_SKIP
 
-    def _may_attach(self, info: PodInfo) -> bool:
-        """Return whether a volume of the pod may be a disk of this kind."""
+    def _may_need_disk(self, info: PodInfo) -> bool:
+        """Return whether some volume of the pod may be a disk of this kind, because it has a claim or names one."""
         return any(
             volume.persistent_volume_claim is not None
             or volume.ephemeral is not None
@@ -160,11 +168,14 @@ class NonCSILimits(DeclaredPlugin):
         )
 
     def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
-        """Yield a rejection of the nodes without a CSINode whose limit the pod's disks would exceed."""
+        """Yield the rejections of nodes without a CSINode whose limit the pod's disks would exceed.
+
+        All nodes are rejected if a claim of the pod is missing or cannot be used.
+        """
         storage = get_listers(view)
         all_nodes = np.ones(len(view.nodes), np.bool_)
         try:
-            needed_disks = find_disks_of_pod(info, storage, new=True)
+            needed_disks = find_disks_of_pod(info, storage, is_new=True)
         except NotFoundError as missing:
             yield Rejection(all_nodes, Code.UNRESOLVABLE, str(missing))
             return
@@ -178,16 +189,17 @@ class NonCSILimits(DeclaredPlugin):
     def _iter_limit_rejections(
         self, disks: list[AttachedVolume], considered: Bools, view: Fork, delta: Delta
     ) -> Iterator[Rejection]:
-        """Yield rejections of the nodes with errors, then of the nodes that would exceed their limit.
+        """Yield the rejections of nodes in the mask `considered` (N,) that cannot attach the pod's `disks`.
 
-        Only nodes in the mask `considered` (N,) are rejected. Disks in use by a pod of the node do not count as new.
+        First, nodes are rejected that have a pod whose disks cannot be determined, then nodes that would exceed their
+        limit. Disks that a pod of the node uses already do not count as new.
         """
         attached = find_node_attachments(view, delta, find_disks_of_running_pod)
         for has_error, message in attached.iter_errors(view, delta):
             yield Rejection(considered & has_error, Code.ERROR, message)
             considered = considered & ~has_error
-        used = attached.count_volumes(self.disk_kind.provisioner, without_pods=False)
-        new = np.sum([~attached.find_nodes_with(disk) for disk in disks], axis=0)
+        used = attached.count_volumes(self.disk_kind.provisioner, with_unused=False)
+        new = np.sum([~attached.find_nodes_with_volume(disk) for disk in disks], axis=0)
         limits = self._find_limits(view)
         excess = used + new - limits
 
@@ -199,12 +211,12 @@ class NonCSILimits(DeclaredPlugin):
         yield Rejection(considered & (excess > 0), Code.UNSCHEDULABLE, REASON, build_fact, distance)
 
     def _find_limits(self, view: Fork) -> Counts:
-        """Return the number of disks (N,) that each node allows."""
+        """Return the number of disks that each node allows (N,), which is the default limit if it declares none."""
         declared = find_node_limits(view, self.disk_kind.resource)
         return np.where(declared == NO_LIMIT, self.find_default_limits(view), declared)
 
     def find_default_limits(self, view: Fork) -> Counts:
-        """Return the limits (N,) of nodes that do not declare one."""
+        """Return the limit (N,) that applies to each node if the node does not declare one itself."""
         return np.full(len(view.nodes), self.disk_kind.limit)
 
 
@@ -215,9 +227,9 @@ class EBSLimits(NonCSILimits):
     disk_kind = EBS
 
     def find_default_limits(self, view: Fork) -> Counts:
-        """Return (N,) the limits of nodes that do not declare one, by instance type.
+        """Return the limit (N,) that applies to each node by its instance type, if the node does not declare one.
 
-        The first label with the instance type counts.
+        If the node has both labels for the instance type, the stable label counts.
         """
         limits = super().find_default_limits(view)
         has_type = np.zeros(len(view.nodes), np.bool_)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -119,12 +119,15 @@ class NodeVolumeLimits(DeclaredPlugin):
 
     @classmethod
     def make(cls, args: None, gates: FeatureGates) -> Self:
-        """Build the plugin as of the gates' version."""
+        """Build the plugin for the feature gates and their version. It takes no arguments."""
         return cls(gates.enabled("VolumeLimitScaling"), gates.release)
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        """Yield the kinds that the pod's claims and, if nodes have limits, the claims of other pods depend on."""
-        if not any(map(self._may_attach, info.spec.volumes)):
+        """Yield the kinds whose unread objects could change the results for a pod with volumes.
+
+        These are the kinds that decide which volumes the pod and, if some node has a limit, other pods attach.
+        """
+        if not any(map(self._may_count_towards_limit, info.spec.volumes)):
             return
         yield from iter_claim_dependencies(info, get_listers(view))
         kinds = ["CSINode"]
@@ -137,36 +140,43 @@ class NodeVolumeLimits(DeclaredPlugin):
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         """Yield the events after which a rejected pod may become schedulable, with their hints."""
-        return events_to_register(gates, self._may_attach)
+        return events_to_register(gates, self._may_count_towards_limit)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[None]:
-        """Skip Filter if no volume of the pod may count towards a limit."""
-        return PreFilterResult() if any(map(self._may_attach, info.spec.volumes)) else PRE_FILTER_SKIP
+        """Return success, or skip Filter if no volume of the pod may count towards a limit."""
+        return PreFilterResult() if any(map(self._may_count_towards_limit, info.spec.volumes)) else PRE_FILTER_SKIP
 
     def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
-        """Yield the rejections of nodes where a driver lacks room for the pod's volumes."""
+        """Yield the rejections of nodes to which a CSI driver cannot attach the pod's volumes.
+
+        Nodes with and without a CSINode are handled separately, because in-tree volumes count as CSI volumes only on
+        nodes with a CSINode.
+        """
         has_csi_node = get_listers(view).csi_nodes.present
         if has_csi_node.any():
-            yield from self._iter_rejections(info, view, has_csi_node, migrated=True, delta=delta)
+            yield from self._iter_rejections(info, view, has_csi_node, counts_in_tree=True, delta=delta)
         if not has_csi_node.all():
-            yield from self._iter_rejections(info, view, ~has_csi_node, migrated=False, delta=delta)
+            yield from self._iter_rejections(info, view, ~has_csi_node, counts_in_tree=False, delta=delta)
 
     def _iter_rejections(
-        self, info: PodInfo, view: Fork, considered: Bools, *, migrated: bool, delta: Delta
+        self, info: PodInfo, view: Fork, considered: Bools, *, counts_in_tree: bool, delta: Delta
     ) -> Iterator[Rejection]:
         """Yield the rejections of nodes in the mask `considered` (N,), which all have or all lack a CSINode.
 
-        With `migrated`, in-tree volumes count as CSI volumes there.
+        If `counts_in_tree` is True, in-tree volumes count as CSI volumes on these nodes. All of them are rejected if a
+        claim of the pod is missing or cannot be used. Otherwise nodes are rejected without a required driver, with a
+        pod whose volumes cannot be determined, or where a driver would exceed its limit.
         """
         storage = get_listers(view)
         try:
-            volumes = find_attachable_volumes(info, storage, migrated, new=True)
+            volumes = find_attachable_volumes(info, storage, counts_in_tree=counts_in_tree, is_new=True)
         except NotFoundError as missing:
             yield Rejection(considered, Code.UNRESOLVABLE, str(missing))
             return
         except PluginError as error:
             yield Rejection(considered, Code.ERROR, str(error))
             return
+
         if self.limit_scaling:
             for driver in dict.fromkeys(volume.driver for volume in volumes):
                 if not _requires_driver(driver, storage):
@@ -174,6 +184,7 @@ class NodeVolumeLimits(DeclaredPlugin):
                 lacks_driver = considered & ~storage.csi_nodes.find_nodes_with_driver(driver)
                 yield Rejection(lacks_driver, Code.UNSCHEDULABLE, NO_DRIVER.format(driver))
                 considered = considered & ~lacks_driver
+
         considered = considered & self._find_limited_nodes(view)
         if not volumes or not considered.any():
             return
@@ -186,44 +197,52 @@ class NodeVolumeLimits(DeclaredPlugin):
     def _build_limit_rejection(
         self, volumes: list[AttachedVolume], considered: Bools, view: Fork, attached: NodeAttachments
     ) -> Rejection:
-        """Build the rejection of the nodes on which a driver would exceed its limit.
+        """Build the rejection of the nodes on which the pod's `volumes` would make a driver exceed its limit.
 
-        Only nodes in the mask `considered` (N,) are rejected. Volumes already in use on a node do not count as new.
+        Only nodes in the mask `considered` (N,) are rejected. Volumes already in use on a node do not count as new. The
+        rejection's distance is the largest number of volumes by which a driver exceeds its limit.
         """
         rejected = np.zeros(len(considered), np.bool_)
         distance = np.zeros(len(considered))
-        limits_by_driver: list[tuple[Bools, Callable[[int], DriverLimit]]] = []
+        driver_excesses: list[_DriverExcess] = []
         for driver in dict.fromkeys(volume.driver for volume in volumes):
+            driver_volumes = [volume for volume in volumes if volume.driver == driver]
             limits = self._find_limits(driver, view)
-            used = attached.count_volumes(driver, self.counts_without_pods)
-            new = np.sum([~attached.find_nodes_with(volume) for volume in volumes if volume.driver == driver], axis=0)
+            used = attached.count_volumes(driver, with_unused=self.counts_without_pods)
+            new = np.sum([~attached.find_nodes_with_volume(volume) for volume in driver_volumes], axis=0)
             exceeds = considered & (limits != NO_LIMIT) & (new > 0) & (used + new > limits)
             rejected |= exceeds
             distance[exceeds] = np.maximum(distance, used + new - limits)[exceeds]
-            limits_by_driver.append((exceeds, partial(_build_driver_limit, driver, limits, used, new)))
+            driver_excesses.append(_DriverExcess(driver, exceeds, limits, used, new))
 
         def build_fact(row: int) -> TooManyVolumes:
-            return TooManyVolumes(tuple(build_limit(row) for exceeds, build_limit in limits_by_driver if exceeds[row]))
+            return TooManyVolumes(tuple(excess.build_fact(row) for excess in driver_excesses if excess.exceeds[row]))
 
         return Rejection(rejected, Code.UNSCHEDULABLE, REASON, build_fact, distance)
 
     def _find_limited_nodes(self, view: Fork) -> Bools:
-        """Return a mask (N,) of the nodes with some limit, in their CSINode or in old versions in the node itself."""
-        limited_by_csi_node = get_listers(view).csi_nodes.limited
+        """Return a mask (N,) of the nodes that limit the volumes of some driver.
+
+        The limit is in the CSINode or, before 1.32, in the node's allocatable resources.
+        """
+        limited_by_csi_node = get_listers(view).csi_nodes.have_limits
         if not self.reads_nodes:
             return limited_by_csi_node
         return limited_by_csi_node | find_nodes_with_limits(view).any
 
     def _find_limits(self, driver: str, view: Fork) -> Counts:
-        """Return the number of volumes (N,) that the driver can attach to each node, or NO_LIMIT."""
+        """Return the number of volumes that the driver can attach to each node (N,), or NO_LIMIT.
+
+        A limit in the CSINode counts before one in the node's allocatable resources, which is read before 1.32.
+        """
         csi_node_limits = get_listers(view).csi_nodes.find_limits(driver)
         if not self.reads_nodes:
             return csi_node_limits
         node_limits = find_node_limits(view, build_limit_resource(driver))
         return np.where(csi_node_limits == NO_LIMIT, node_limits, csi_node_limits)
 
-    def _may_attach(self, volume: Volume) -> bool:
-        """Return whether the volume may count towards a limit."""
+    def _may_count_towards_limit(self, volume: Volume) -> bool:
+        """Return whether the volume may count towards a limit, because it has a claim or is an in-tree volume."""
         if volume.persistent_volume_claim is not None or volume.ephemeral is not None:
             return True
         return any(getattr(volume, field) is not None for field in self.migratable)
@@ -237,25 +256,40 @@ class NodeVolumeLimits(DeclaredPlugin):
         yield WakeTrigger("PersistentVolumeClaim", ADD, f"claim {describe_claims(info)} is created")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
-        """Return the sources of the pod's volumes."""
+        """Return the sources of the pod's volumes as a part of its signature."""
         return sign_volumes(info)
 
 
-def _build_driver_limit(driver: str, limits: Counts, used: Counts, new: Counts, row: int) -> DriverLimit:
-    """Build the fact about a driver's limit on a node."""
-    return DriverLimit(driver, int(used[row]), int(limits[row]), int(new[row]))
+class _DriverExcess(NamedTuple):
+    """The volumes of one CSI driver on each of N nodes, if the pod were there."""
+
+    driver: str
+    exceeds: Bools
+    """Mask of the nodes (N,) on which the driver would exceed its limit."""
+    limits: Counts
+    """The number of volumes that the driver can attach (N,), or NO_LIMIT."""
+    used: Counts
+    """The number of attached volumes (N,)."""
+    new: Counts
+    """The number of volumes that the pod adds (N,)."""
+
+    def build_fact(self, row: int) -> DriverLimit:
+        """Build the fact about the driver's limit on the node in the row."""
+        return DriverLimit(self.driver, int(self.used[row]), int(self.limits[row]), int(self.new[row]))
 
 
 def _requires_driver(driver: str, storage: Listers) -> bool:
-    """Return whether the CSIDriver requires that it is installed on the node."""
+    """Return whether a CSIDriver exists and requires that the driver is installed on nodes with its volumes."""
     csi_driver = storage.drivers.get(driver)
     return csi_driver is not None and csi_driver.spec.prevent_pod_scheduling_if_missing is True
 
 
-def events_to_register(gates: FeatureGates, may_attach: Callable[[Volume], bool]) -> Iterator[ClusterEventWithHint]:
-    """Yield the events that NodeVolumeLimits registers.
+def events_to_register(
+    gates: FeatureGates, may_count_towards_limit: Callable[[Volume], bool]
+) -> Iterator[ClusterEventWithHint]:
+    """Yield the events after which a pod rejected by NodeVolumeLimits may become schedulable, with their hints.
 
-    `may_attach` returns whether a volume may count towards a limit.
+    `may_count_towards_limit` returns whether a volume may count towards a limit.
     """
     release = gates.release
     yield ClusterEventWithHint("CSINode", ActionType.ADD)
@@ -263,7 +297,7 @@ def events_to_register(gates: FeatureGates, may_attach: Callable[[Volume], bool]
         yield ClusterEventWithHint("CSINode", ActionType.UPDATE, is_schedulable_after_csi_node_updated)
     pod_hint = partial(
         is_schedulable_after_pod_deleted,
-        may_attach=may_attach,
+        may_count_towards_limit=may_count_towards_limit,
         counts_nominated=NOMINATED_PODS_FREE_ROOM.at(release),
     )
     yield ClusterEventWithHint(POD, ActionType.DELETE, pod_hint)
@@ -275,10 +309,17 @@ def events_to_register(gates: FeatureGates, may_attach: Callable[[Volume], bool]
 
 
 def is_schedulable_after_pod_deleted(
-    info: PodInfo, change: ChangedObject, view: Fork, may_attach: Callable[[Volume], bool], counts_nominated: bool
+    info: PodInfo,
+    change: ChangedObject,
+    view: Fork,
+    may_count_towards_limit: Callable[[Volume], bool],
+    counts_nominated: bool,
 ) -> bool:
-    """Return whether the deleted pod had a node and a volume that may count towards a limit."""
-    return frees_room(change.old, counts_nominated) and any(map(may_attach, change.old.spec.volumes))
+    """Return whether the deleted pod had a node and a volume that may count towards a limit.
+
+    If `counts_nominated` is True, a nominated node is enough.
+    """
+    return frees_room(change.old, counts_nominated) and any(map(may_count_towards_limit, change.old.spec.volumes))
 
 
 def is_schedulable_after_csi_node_updated(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
@@ -290,7 +331,7 @@ def is_schedulable_after_csi_node_updated(info: PodInfo, change: ChangedObject, 
 def is_schedulable_after_attachment_deleted(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Return whether the deleted attachment may belong to a driver that the pod needs.
 
-    Any attachment counts for a pod with claims, and for an in-line volume that cannot be translated.
+    This is True for any attachment if the pod has a claim, or an in-line volume that cannot be translated to CSI.
     """
     for volume in info.spec.volumes:
         if volume.persistent_volume_claim is not None:
@@ -304,7 +345,7 @@ def is_schedulable_after_attachment_deleted(info: PodInfo, change: ChangedObject
 
 
 def _is_translatable(volume: Volume, field: str) -> bool:
-    """Return whether the in-line volume can be translated to a CSI volume."""
+    """Return whether the in-line volume, whose source is in this field, can be translated to a CSI volume."""
     try:
         translate_handle(getattr(volume, field))
     except TranslationError:

@@ -51,7 +51,7 @@ class SpreadConstraint(NamedTuple):
     honor_taints: bool
 
     def selects(self, info: PodInfo) -> bool:
-        """Return whether the selector matches the pod's labels, whatever its namespace."""
+        """Return whether the selector matches the pod's labels, regardless of its namespace."""
         return self.selector.matches(info.labels)
 
 
@@ -77,9 +77,10 @@ class SpreadSettings(msgspec.Struct, frozen=True):
         return view.memo_of_pods((NAME, action), lambda: self._resolve_constraints(info, view, action), info)
 
     def _resolve_constraints(self, info: PodInfo, view: Fork, action: str) -> list[SpreadConstraint]:
-        """Return the constraints as `get_constraints` does, without a cache.
+        """Return the pod's constraints with this action, or the profile's defaults if the pod has none at all.
 
-        The defaults have the selector of the pod's Services and controller, and do not count for a pod without any.
+        The defaults get the combined selector of the pod's Services and controller, and do not apply to a pod without
+        any. Raises SelectorError if a selector is invalid.
         """
         if info.spec.topology_spread_constraints:
             return self._complete_constraints(info.spec.topology_spread_constraints, info, action)
@@ -94,9 +95,10 @@ class SpreadSettings(msgspec.Struct, frozen=True):
     def _complete_constraints(
         self, constraints: Sequence[TopologySpreadConstraint], info: PodInfo, action: str
     ) -> list[SpreadConstraint]:
-        """Return the constraints with this action, with policies defaulted and selectors completed.
+        """Return those of the constraints that have this action, with default policies and complete selectors.
 
-        Raises SelectorError if a selector is invalid.
+        Without the feature for policies, affinity is honored and taints are ignored. Raises SelectorError if a selector
+        is invalid.
         """
         has_policies = self.inclusion_policies
         return [
@@ -113,9 +115,10 @@ class SpreadSettings(msgspec.Struct, frozen=True):
         ]
 
     def _complete_selector(self, constraint: TopologySpreadConstraint, info: PodInfo) -> Selector:
-        """Return the constraint's selector with the requirements of its matchLabelKeys.
+        """Return the constraint's selector, which also requires the pod's own values of the matchLabelKeys.
 
-        Raises SelectorError if a selector is invalid.
+        Keys that the pod does not have are left out, and a selector that matches nothing is not changed. Raises
+        SelectorError if the selector is invalid.
         """
         selector = selector_from_api(constraint.label_selector)
         keys = constraint.match_label_keys if self.match_label_keys else ()
@@ -126,7 +129,7 @@ class SpreadSettings(msgspec.Struct, frozen=True):
         return build_selector(requirements)
 
     def find_included_nodes(self, constraint: SpreadConstraint, info: PodInfo, view: Fork) -> Bools:
-        """Return a mask (N,) of the nodes that count by nodeAffinityPolicy and nodeTaintsPolicy."""
+        """Return a mask (N,) of the nodes that the constraint's nodeAffinityPolicy and nodeTaintsPolicy include."""
         included = np.ones(len(view.nodes), np.bool_)
         if constraint.honor_affinity:
             included &= match_required_affinity(view.nodes, compile_required_node_affinity(info.spec))
@@ -142,13 +145,14 @@ SELECTING_KINDS = ("Service", "ReplicationController", *OWNER_KINDS)
 
 
 def build_default_selector(info: PodInfo, objects: ClusterObjects) -> Selector:
-    """Combine the selectors of the pod's Services and of its controller.
+    """Build a selector that requires what the selectors of the pod's Services and of its controller require.
 
-    The selector selects everything if the pod has neither.
+    It selects everything if the pod has neither.
     """
     labels: dict[str, str] = {}
     for service in find_pod_services(info, objects):
         labels.update(service.spec.selector)
+
     owner = find_controller(info.pod.metadata)
     if owner is None:
         return selector_from_set(labels)
@@ -162,7 +166,7 @@ def build_default_selector(info: PodInfo, objects: ClusterObjects) -> Selector:
 
 
 def find_selecting_kinds(info: PodInfo) -> tuple[str, ...]:
-    """Return the kinds of the objects that may select the pod: Service and the kind of its owner."""
+    """Return the kinds of the objects that may select the pod: Service and, if it selects pods, its owner's kind."""
     owner = find_controller(info.pod.metadata)
     if owner is None or owner.kind not in ("ReplicationController", *OWNER_KINDS):
         return ("Service",)
@@ -195,13 +199,14 @@ def _find_owner_requirements(info: PodInfo, owner: OwnerReference, objects: Clus
 
 
 def restrict_domains(domains: Domains, included: Bools, key: Hashable, view: Fork) -> Domains:
-    """Restrict the domains to the nodes in the mask `included` (N,). Other nodes are then in no domain.
+    """Return a copy of the domains in which only the nodes in the mask `included` (N,) are in a domain.
 
-    The result is cached for pods with the same mask. `key` names the domains in the cache.
+    The copy is cached for pods with the same mask. `key` is the name of the domains in the cache.
     """
 
     def build() -> Domains:
-        return Domains(np.where(included, domains.codes, -1).astype(np.int32), domains.size)
+        no_domain = -1
+        return Domains(np.where(included, domains.codes, no_domain).astype(np.int32), domains.size)
 
     return view.memo((NAME, restrict_domains, key, included.tobytes()), build)
 
@@ -209,10 +214,10 @@ def restrict_domains(domains: Domains, included: Bools, key: Hashable, view: For
 def count_matching_pods(
     constraint: SpreadConstraint, info: PodInfo, view: Fork, domains: Domains | None = None, key: Hashable = None
 ) -> Counts:
-    """Return the number of matching pods on each node (N,), or in each of the domains.
+    """Return the number of pods that match the constraint in each of the `domains`, or on each node (N,) without them.
 
-    A pod matches if it is in the pod's namespace, is selected and is not terminating. An empty selector matches none.
-    `key` names the domains in the cache.
+    A pod matches if it is in the incoming pod's namespace, is selected and is not terminating. An empty selector
+    matches no pods. `key` is the name of the domains in the cache.
     """
     return tally_matching_pods(constraint, info, view, domains, key).bring_up_to_date(view.trail)
 

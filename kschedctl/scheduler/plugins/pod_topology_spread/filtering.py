@@ -1,4 +1,4 @@
-"""Filtering by hard constraints, and the facts behind the rejections: nodes whose domain would exceed the maximum skew.
+"""Filtering by hard constraints, which reject nodes whose domain would exceed the maximum skew.
 
 Upstream: plugins/podtopologyspread/filtering.go (v1.36).
 """
@@ -47,7 +47,7 @@ class EmptiestDomain(Detail, frozen=True):
     """A taint of the node that the pod does not tolerate."""
 
     def words(self, fewest: int) -> str:
-        """Describe the domain and the reason why it counts, given its number of matching pods.
+        """Describe the domain, given its number of matching pods, and why it counts if the pod cannot go there.
 
         >>> EmptiestDomain("b").words(0), EmptiestDomain("b", equally_empty=2).words(0)
         ('the emptiest domain b has 0', 'the emptiest domains b and 2 more have 0')
@@ -141,28 +141,30 @@ class DomainCounts(msgspec.Struct, frozen=True):
     """(V,) the number of matching pods on the eligible nodes of each domain."""
 
     def compute_counts_and_minimum(self, change: Counts | None) -> tuple[Counts, Counts]:
-        """Return the pods in each node's domain and the global minimum, both (N,), after a hypothetical change.
+        """Return the number of pods in each node's domain and the global minimum, both (N,).
 
-        `change` (N,) is the change in the number of pods of each node's domain, which each node has by itself. None
-        means no change.
+        `change` (N,) is the hypothetical change of the number of pods on each node, which is considered for each node
+        by itself, or None for no change. Nodes in no existing domain have 0 pods.
         """
         codes = self.column.codes
         if not self.exists.any():
             return np.zeros(len(codes), np.int64), self._apply_min_domains(np.full(len(codes), NO_MINIMUM))
         smallest = _find_smallest_counts(self.counts, self.exists)
         if change is None:
-            pods_in_domain = self.column.map_to_nodes(np.append(np.where(self.exists, self.counts, 0), 0))
+            pods_by_domain = np.where(self.exists, self.counts, 0)
+            pods_in_domain = self.column.map_to_nodes(np.append(pods_by_domain, 0))  # 0 for nodes without the label
             minimum = self._apply_min_domains(np.array([smallest.fewest]))
             return pods_in_domain, np.broadcast_to(minimum, pods_in_domain.shape)
+
         in_existing_domain = (codes >= 0) & self.exists[codes]
         pods_in_domain = np.where(in_existing_domain, self.counts[codes] + change, 0)
-        # Only the count of the node's own domain changes, so the minimum is that or the smallest of the others.
+        # Only the count of the node's own domain changes. The minimum is either this count or that of another domain.
         minimum_elsewhere = np.where(codes == smallest.domain, smallest.second_fewest, smallest.fewest)
         minimum = np.where(in_existing_domain, np.minimum(minimum_elsewhere, pods_in_domain), smallest.fewest)
         return pods_in_domain, self._apply_min_domains(minimum)
 
     def _apply_min_domains(self, minimum: Counts) -> Counts:
-        """Return the minimum, or zeros if there are fewer domains than minDomains."""
+        """Return the global minimum unchanged, or zeros if there are fewer domains than minDomains."""
         if self.exists.sum() < self.constraint.min_domains:
             return np.zeros_like(minimum)
         return minimum
@@ -175,7 +177,10 @@ def count_pods_per_domain(
     info: PodInfo,
     view: Fork,
 ) -> DomainCounts:
-    """Count the matching pods in each domain, on the nodes that the constraint's policies include."""
+    """Count the pods that match one of the pod's `constraints` in each of its domains.
+
+    Only pods on nodes count that the constraint's policies include and that have the topology keys of all constraints.
+    """
     column = view.nodes.label(constraint.topology_key)
     counting = _prepare_counting(constraint, constraints, settings, info, view)
     counts = counting.tally.bring_up_to_date(view.trail).copy()
@@ -200,9 +205,10 @@ def _prepare_counting(
     info: PodInfo,
     view: Fork,
 ) -> DomainCounting:
-    """Find the nodes that have the keys of all `constraints` and that the policies of one `constraint` include.
+    """Find the nodes and domains that count for one `constraint`, with the running count of the pods there.
 
-    The nodes and domains are computed once for identical pods.
+    A node counts if it has the topology keys of all `constraints` and the policies of this one include it. The nodes
+    and domains are computed once for identical pods.
     """
     column = view.nodes.label(constraint.topology_key)
 
@@ -261,7 +267,7 @@ class SpreadVerdicts:
         ]
 
     def rejected(self, rows: Rows) -> Bools:
-        """Return a mask (F,) of the rows that a hard constraint rejects."""
+        """Return a mask (F,) of the nodes in `rows` that a hard constraint rejects."""
         rejected = np.zeros(len(rows), np.bool_)
         for constraint in self._tallies:
             counts = constraint.tally.bring_up_to_date(self._trail)
@@ -274,14 +280,14 @@ class SpreadVerdicts:
                 minimum = int(existing_counts.min())
             rejected |= counts.take(codes) - minimum > constraint.max_above_minimum
             if not constraint.column.complete:
-                rejected |= codes < 0
+                rejected |= codes < 0  # nodes without the label
         return rejected
 
 
 def iter_rejections(
     spreads: Iterable[DomainCounts], info: PodInfo, view: Fork, delta: Delta, comparison_operators: bool = False
 ) -> Iterator[Rejection]:
-    """Yield, for each constraint, the nodes without its label and then the nodes whose domain would exceed the skew.
+    """Yield up to two rejections for each constraint: of nodes without its label, and of nodes that exceed its skew.
 
     A node is rejected only by the first constraint that it violates.
     """
@@ -291,6 +297,7 @@ def iter_rejections(
         if lacks_label.any():
             yield Rejection(lacks_label, Code.UNRESOLVABLE, REASON_NO_LABEL, _build_missing_label_fact_finder(spread))
             passing &= ~lacks_label
+
         change = _count_hypothetical_change(spread, info, view, delta)
         pods_in_domain, minimum = spread.compute_counts_and_minimum(change)
         own_pods = 1 if spread.constraint.selects(info) else 0
@@ -305,9 +312,9 @@ def iter_rejections(
 
 
 def _count_hypothetical_change(spread: DomainCounts, info: PodInfo, view: Fork, delta: Delta) -> Counts | None:
-    """Return the change (N,) in the count of each node's domain, or None without hypothetical changes.
+    """Return by how much the hypothetical changes of each node alter its number of matching pods (N,).
 
-    As upstream, terminating pods count here.
+    Return None without hypothetical changes. Unlike in the counts of running pods, terminating pods count, as upstream.
     """
     if not delta:
         return None
@@ -327,7 +334,7 @@ class SmallestCounts(NamedTuple):
 
 
 def _find_smallest_counts(counts: Counts, exists: Bools) -> SmallestCounts:
-    """Return the two smallest counts of the existing domains, and the domain with the smallest.
+    """Return the two smallest counts of the existing domains, and the first domain with the smallest count.
 
     `counts` and the mask `exists` have one entry for each of the V domains.
     """
@@ -339,7 +346,7 @@ def _find_smallest_counts(counts: Counts, exists: Bools) -> SmallestCounts:
 
 
 def _build_missing_label_fact_finder(spread: DomainCounts) -> Callable[[int], TopologyLabelMissing]:
-    """Build a function from a node's row to the fact that the topology label is missing."""
+    """Build a function that returns, for any node's row, the fact that the constraint's topology label is missing."""
     fact = TopologyLabelMissing(spread.constraint.topology_key)
     return lambda row: fact
 
@@ -351,9 +358,10 @@ def _build_skew_fact_finder(
     skew: Counts,
     find_emptiest: Callable[[int], EmptiestDomain | None],
 ) -> Callable[[int], TooSkewed]:
-    """Build a function from a node's row to the fact about its domain's skew.
+    """Build a function that returns, for a node's row, the fact about the skew in the node's domain.
 
-    `pods_in_domain`, `minimum` and `skew` are (N,). `find_emptiest` returns the emptiest domain for its number of pods.
+    `pods_in_domain`, `minimum` and `skew` have one entry for each node (N,). `find_emptiest` returns the emptiest
+    domain, given its number of pods, and is not called if there are fewer domains than minDomains.
     """
     constraint, column = spread.constraint, spread.column
     domains = int(spread.exists.sum())
@@ -379,10 +387,10 @@ def _build_skew_fact_finder(
 def find_emptiest_domain(
     spread: DomainCounts, info: PodInfo, view: Fork, comparison_operators: bool, fewest: int
 ) -> EmptiestDomain | None:
-    """Return the first domain with the fewest pods, preferably one that the pod could go to.
+    """Return the first domain with the fewest pods to which the pod could go, given the number `fewest`.
 
-    A domain that taints or node selection exclude explains the skew only if all of the emptiest domains are excluded.
-    Otherwise the skew would be the same without that domain. Return None if no domain has `fewest` pods.
+    If taints or the node selection exclude all of these domains, return the first of them with the reason, because the
+    skew would be smaller if the excluded domains did not count. Return None if no domain has `fewest` pods.
     """
     is_emptiest = spread.exists & (spread.counts == fewest)
     if not is_emptiest.any():

@@ -99,11 +99,11 @@ class PodTopologySpreadArgs(PluginArgs, frozen=True):
     """"List" for `default_constraints`, "System" for the scheduler's own."""
 
     def with_defaults(self, gates: FeatureGates) -> Self:
-        """Return the arguments with the default defaultingType."""
+        """Return the arguments with the defaultingType System if none is set."""
         return replace(self, defaulting_type=self.defaulting_type or "System")
 
     def validate(self, gates: FeatureGates) -> Iterator[str]:
-        """Yield the validation errors of the arguments."""
+        """Yield the errors of the defaultingType and of each default constraint, and an error for each duplicate."""
         if self.defaulting_type not in ("System", "List"):
             yield not_supported("defaultingType", self.defaulting_type, ("System", "List"))
         elif self.defaulting_type == "System" and self.default_constraints:
@@ -118,7 +118,7 @@ class PodTopologySpreadArgs(PluginArgs, frozen=True):
 
 
 def _validate_constraint(constraint: TopologySpreadConstraint, path: str) -> Iterator[str]:
-    """Yield the validation errors of a default constraint."""
+    """Yield the validation errors of a default constraint, whose field `path` the messages name."""
     if constraint.max_skew <= 0:
         yield invalid(f"{path}.maxSkew", constraint.max_skew, "not in valid range (0, inf)")
     if not constraint.topology_key:
@@ -177,7 +177,7 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
 
     @classmethod
     def make(cls, args: PodTopologySpreadArgs, gates: FeatureGates) -> Self:
-        """Build the plugin with the rules that the feature gates enable."""
+        """Build the plugin from its arguments, with the rules that the feature gates enable."""
         return cls(
             args,
             match_label_keys=gates.enabled("MatchLabelKeysInPodTopologySpread"),
@@ -186,9 +186,9 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
         )
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        """Yield dependencies on Services and owners, whose selectors the default constraints use.
+        """Yield dependencies on Services and the pod's kind of owner, whose selectors the default constraints use.
 
-        A pod with constraints of its own has none.
+        Nothing is yielded for a pod with constraints of its own, and for a profile without default constraints.
         """
         if info.spec.topology_spread_constraints or not self.settings.defaults:
             return
@@ -213,37 +213,43 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
     def _is_schedulable_after_pod_change(
         self, info: PodInfo, change: ChangedObject, view: Fork, *, counts_nominated: bool, counts_itself: bool
     ) -> bool:
-        """Return whether the pod change alters how the hard constraints count."""
+        """Return whether the pod change alters the counts of the waiting pod's hard constraints."""
         constraints = self.hard_constraints(info, view)
         return is_schedulable_after_pod_change(
             info, change, constraints, counts_nominated=counts_nominated, counts_itself=counts_itself
         )
 
     def _is_unaffected(self, info: PodInfo, actions: ActionType, view: Fork) -> bool:
-        """Return whether the pod has no hard constraints, so that changes of pods do not matter."""
+        """Return whether the pod has no hard constraints, so that changes of pods do not matter.
+
+        Return False if its constraints cannot be parsed.
+        """
         try:
             return not self.hard_constraints(info, view)
         except PluginError:
             return False
 
     def _is_schedulable_after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-        """Return whether the node change alters how the hard constraints count."""
+        """Return whether the node change alters the domains or nodes that count for the pod's hard constraints."""
         return is_schedulable_after_node_change(change, self.hard_constraints(info, view))
 
     def hard_constraints(self, info: PodInfo, view: Fork) -> list[SpreadConstraint]:
-        """Return the pod's hard constraints. Raises PluginError for invalid selectors."""
+        """Return the pod's hard constraints, or the profile's if the pod has no constraints.
+
+        Raises PluginError for invalid selectors.
+        """
         try:
             return self.settings.get_constraints(info, view, HARD)
         except SelectorError as error:
             raise PluginError(f"get constraints from pod: {error}") from None
 
     def depends_on_cordons(self, info: PodInfo) -> bool:
-        """Return whether a constraint excludes nodes with untolerated taints, since a cordon is a taint."""
+        """Return whether a constraint excludes nodes with untolerated taints, because a cordoned node has a taint."""
         constraints = (*info.spec.topology_spread_constraints, *self.settings.defaults)
         return any(constraint.node_taints_policy == "Honor" for constraint in constraints)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[list[DomainCounts]]:
-        """Count the matching pods of the hard constraints, or skip Filter if there are none."""
+        """Count the matching pods in each domain of each hard constraint, or skip Filter without hard constraints."""
         constraints = self.hard_constraints(info, view)
         if not constraints:
             return PRE_FILTER_SKIP
@@ -253,7 +259,7 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
         return PreFilterResult(state=spreads)
 
     def filter(self, info: PodInfo, view: Fork, state: list[DomainCounts] | None, delta: Delta) -> Iterator[Rejection]:
-        """Yield the rejections of nodes by hard constraints."""
+        """Yield the rejections of nodes by hard constraints. Raises PluginError if PreFilter did not run."""
         spreads = require_state(state, 'reading "PreFilterPodTopologySpread" from cycleState: not found')
         yield from iter_rejections(spreads, info, view, delta, self.settings.comparison_operators)
 
@@ -271,22 +277,25 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
         return PreScoreResult(compute_raw_scores(constraints, self.settings, info, view, rows))
 
     def score(self, info: PodInfo, view: Fork, state: RawScores | None, rows: Rows) -> Scores:
-        """Return the raw scores (F,) that PreScore has computed."""
+        """Return the raw scores (F,) that PreScore has computed. Raises PluginError if it did not run."""
         return require_state(state, NO_PRE_SCORE).scores
 
     def normalize(self, state: RawScores | None, scores: Scores) -> Scores:
-        """Scale the scores to 0..100, higher for fewer pods, and to 0 for ignored nodes."""
+        """Scale the scores to 0..100, higher for fewer matching pods. Nodes without the topology labels get 0."""
         return normalize_scores(scores, require_state(state, NO_PRE_SCORE).ignored)
 
     def row_verdicts(self, info: PodInfo, view: Fork) -> SpreadVerdicts:
-        """Return verdicts of the hard constraints that stay valid as pods come and go.
+        """Return the verdicts of the hard constraints, for any rows, in a form that is updated as pods come and go.
 
-        Raises PluginError if a plugin fails.
+        Raises PluginError for invalid selectors.
         """
         return SpreadVerdicts(self.hard_constraints(info, view), self.settings, info, view)
 
     def row_scores(self, info: PodInfo, view: Fork) -> SpreadAmong:
-        """Return the scores among any subset of the nodes, for a pod that has soft constraints."""
+        """Return the scores of the soft constraints, for any subset of the nodes, in a form that follows pod changes.
+
+        The pod must have soft constraints.
+        """
         return SpreadAmong(self.settings.get_constraints(info, view, SOFT), self.settings, info, view)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
@@ -309,7 +318,10 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
         yield WakeTrigger(NODE, ActionType.UPDATE_NODE_TAINT, f"taints of a node with label {keys} change")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
-        """Return None for a pod with constraints or defaults, which is never batched, else an empty fragment."""
+        """Return an empty fragment, or None for a pod with constraints of its own or by default.
+
+        Such a pod is never batched with other pods.
+        """
         if info.spec.topology_spread_constraints or self.settings.defaults:
             return None
         return {}
@@ -323,16 +335,18 @@ def is_schedulable_after_pod_change(
     counts_nominated: bool,
     counts_itself: bool,
 ) -> bool:
-    """Return whether a pod starts or stops to count for a constraint, or the pod's own tolerations changed.
+    """Return whether the changed pod starts or stops matching a constraint, or the waiting pod's tolerations changed.
 
-    `counts_nominated` and `counts_itself` are the rules COUNTS_NOMINATED and COUNTS_ITSELF of the version.
+    Tolerations matter only if a constraint excludes nodes with untolerated taints. `counts_nominated` and
+    `counts_itself` are the rules COUNTS_NOMINATED and COUNTS_ITSELF of the version.
     """
     old, new = change.old, change.new
     for pod in (old, new):
         if pod is not None and not _counts_for_pod(pod, info.pod, counts_nominated, counts_itself):
             return False
-    if old is None or new is None:
+    if old is None or new is None:  # the pod was added or deleted
         return any(constraint.selector.matches(change.object.metadata.labels) for constraint in constraints)
+
     own_tolerations_changed = is_same_pod(new, info.pod) and change.differs("spec", "tolerations")
     if own_tolerations_changed and any(constraint.honor_taints for constraint in constraints):
         return True
@@ -343,27 +357,32 @@ def is_schedulable_after_pod_change(
 
 
 def is_schedulable_after_node_change(change: ChangedObject, constraints: Sequence[SpreadConstraint]) -> bool:
-    """Return whether a node with all topology keys is added or deleted, or changes its domains or taints."""
-    if change.old is None or change.new is None:
-        return _has_keys(change.object.metadata.labels, constraints)
+    """Return whether a node with all topology keys is added or deleted, or changes its domains or taints.
+
+    A node that gets its last missing topology key, or loses one, counts as well.
+    """
+    if change.old is None or change.new is None:  # the node was added or deleted
+        return _has_all_topology_keys(change.object.metadata.labels, constraints)
     old_labels, new_labels = change.old.metadata.labels, change.new.metadata.labels
-    if _has_keys(old_labels, constraints) != _has_keys(new_labels, constraints):
+    had_keys, has_keys = (_has_all_topology_keys(labels, constraints) for labels in (old_labels, new_labels))
+    if had_keys != has_keys:
         return True
-    if not _has_keys(new_labels, constraints):
+    if not has_keys:
         return False
     keys = [constraint.topology_key for constraint in constraints]
     return any(old_labels[key] != new_labels[key] for key in keys) or change.differs("spec", "taints")
 
 
-def _has_keys(labels: Mapping[str, str], constraints: Sequence[SpreadConstraint]) -> bool:
-    """Return whether the labels include the topology keys of all constraints."""
+def _has_all_topology_keys(labels: Mapping[str, str], constraints: Sequence[SpreadConstraint]) -> bool:
+    """Return whether the node labels include the topology keys of all constraints."""
     return all(constraint.topology_key in labels for constraint in constraints)
 
 
 def _counts_for_pod(pod: Pod, waiting: Pod, counts_nominated: bool, counts_itself: bool) -> bool:
     """Return whether the changed pod counts for the constraints of the waiting pod.
 
-    It does if it has a node and is in the same namespace or, with `counts_itself`, is the waiting pod.
+    It does if it has a node, or with `counts_nominated` a nominated node, and is in the same namespace. With
+    `counts_itself`, the waiting pod itself counts as well.
     """
     if counts_itself and is_same_pod(pod, waiting):
         return True

@@ -49,26 +49,28 @@ def compute_raw_scores(
     view: Fork,
     rows: Rows,
 ) -> RawScores:
-    """Return the sum of the scores of all constraints, of which there must be one at least, for the nodes at `rows`."""
+    """Return, for each node in `rows` (F,), the sum of its scores for all constraints, of which there is at least one.
+
+    Nodes without a required topology label get 0 and are marked as ignored.
+    """
     labelled = find_labelled_nodes(constraints, settings, info, view)
     scored = rows if labelled is None else rows[labelled[rows]]
-    first, *others = constraints
-    score = _score_constraint(first, settings, info, view, scored=scored, labelled=labelled)
-    for constraint in others:
+    first_constraint, *other_constraints = constraints
+    score = _score_constraint(first_constraint, settings, info, view, scored=scored, labelled=labelled)
+    for constraint in other_constraints:
         score = score + _score_constraint(constraint, settings, info, view, scored=scored, labelled=labelled)
     if labelled is not None:
         return RawScores(round_half_away(np.where(labelled, score, 0.0)[rows]), ~labelled[rows])
-    if rows is not view.nodes.rows:
-        score = score.take(rows)
-    return RawScores(round_half_away(score), None)
+    scores_all_nodes = rows is view.nodes.rows
+    return RawScores(round_half_away(score if scores_all_nodes else score.take(rows)), None)
 
 
 def find_labelled_nodes(
     constraints: Sequence[SpreadConstraint], settings: SpreadSettings, info: PodInfo, view: Fork
 ) -> Bools | None:
-    """Return a mask (N,) of the nodes that have all topology labels, or None if all nodes count.
+    """Return a mask (N,) of the nodes that have the topology labels of all constraints, or None if all nodes count.
 
-    All nodes count for the constraints that the scheduler applies to every pod by default.
+    All nodes count if all have the labels, or if the constraints are the system's defaults, which need no labels.
     """
     if not info.spec.topology_spread_constraints and settings.system_defaulted:
         return None
@@ -81,9 +83,12 @@ def find_labelled_nodes(
 
 
 def normalize_scores(scores: Scores, ignored: Bools | None) -> Scores:
-    """Scale the scores to 0..100, higher for fewer pods, and to 0 for the nodes in the mask `ignored` (F,)."""
+    """Scale the raw scores (F,) to 0..100, so that the nodes with the fewest matching pods get 100.
+
+    Nodes in the mask `ignored` (F,) get 0 and do not influence the scale. With None, no node is ignored.
+    """
     counted_scores = scores if ignored is None else scores[~ignored]
-    if not len(counted_scores):
+    if len(counted_scores) == 0:
         return np.zeros_like(scores)
     smallest, largest = find_min_and_max(counted_scores)
     if largest <= 0:
@@ -104,9 +109,9 @@ def _score_constraint(
     scored: Rows,
     labelled: Bools | None,
 ) -> Points:
-    """Return the constraint's contribution (N,) to the raw score, which grows with the matching pods in the domain.
+    """Return what one constraint adds to the raw score of each node (N,), which grows with the pods in its domain.
 
-    `scored` has the rows of the scored nodes whose domains are counted, `labelled` is a mask as in
+    The weight of a pod depends on the number of domains among the `scored` rows. `labelled` is the result of
     `find_labelled_nodes`. Nodes without the constraint's label get 0.
     """
     column, domains, tally = build_scored_domains(constraint, settings, info, view, labelled)
@@ -131,16 +136,17 @@ class ScoredDomains(NamedTuple):
     """The running count of matching pods per domain."""
 
     def get_codes(self, rows: Rows) -> Ints | Rows:
-        """Return the domain (F,) of each row."""
+        """Return the code of the domain of each node in `rows` (F,), which is the row if each node is a domain."""
         return rows if self.domains is None else self.domains.codes[rows]
 
 
 def build_scored_domains(
     constraint: SpreadConstraint, settings: SpreadSettings, info: PodInfo, view: Fork, labelled: Bools | None
 ) -> ScoredDomains:
-    """Return the domains of the constraint with their counts. For hostnames each node is a domain.
+    """Build the domains of one constraint with the running count of matching pods in each domain.
 
-    Pods count only on nodes that the constraint includes and, if `labelled` is given, that are in this mask (N,).
+    For the topology key of hostnames, each node is a domain and all pods count. Otherwise pods count only on nodes that
+    the constraint's policies include and that are in the mask `labelled` (N,), unless it is None.
     """
     column = view.nodes.label(constraint.topology_key)
     if constraint.topology_key == HOSTNAME:
@@ -161,7 +167,10 @@ def build_scored_domains(
 
 
 def weigh_counts(counts: Counts, size: int | np.signedinteger, constraint: SpreadConstraint) -> Points:
-    """Return the contribution of each count of matching pods to the score if `size` domains are scored."""
+    """Return the score for each count of matching pods in a domain, if `size` domains are scored.
+
+    The constraint's maxSkew adds a constant, which makes small differences matter less.
+    """
     weighed: Points = counts * _compute_weight_per_pod(int(size))
     if constraint.max_skew == 1:
         return weighed
@@ -170,13 +179,13 @@ def weigh_counts(counts: Counts, size: int | np.signedinteger, constraint: Sprea
 
 @cache
 def _compute_weight_per_pod(domains: int) -> np.float64:
-    """Return the weight of each pod if this number of domains is scored."""
+    """Return the score of a single pod if this number of domains is scored, as upstream's topologyNormalizingWeight."""
     weight: np.float64 = np.log(float(domains + 2))
     return weight
 
 
 def _build_domains_with_unlabelled(column: LabelColumn) -> Domains:
-    """Return the domain of each node, with nodes without the label in the domain of an empty label."""
+    """Build domains from a label of the nodes, in which nodes without the label are in the domain of an empty value."""
     unlabelled_code = column.values.index("") if "" in column.values else len(column.values)
     return Domains(np.where(column.present, column.codes, unlabelled_code).astype(np.int32), column.size + 1)
 
@@ -227,9 +236,10 @@ class SpreadAmong:
             yield Distinction(presence, lambda: np.zeros(1, np.int64))
 
     def count_domains(self, rows: Rows, counts: Counts) -> list[int]:
-        """Return the number of domains that the rows are in, for each constraint.
+        """Return, for each constraint, the number of domains that contain the nodes in `rows`.
 
-        Each row stands for `counts` (F,) equal nodes. Rows that lack a topology label do not count.
+        Each row represents a number of equal nodes, given by `counts` (F,). Nodes that lack a topology label do not
+        count.
         """
         if self._labelled is not None:
             is_labelled = self._labelled[rows]
@@ -237,7 +247,10 @@ class SpreadAmong:
         return [_count_domains(scored_domains, rows, counts) for scored_domains in self._scored_domains]
 
     def raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores:
-        """Return the scores (F,) of the rows before normalization, given the number of domains per constraint."""
+        """Return the scores of the nodes in `rows` (F,) before normalization.
+
+        `sizes` is the number of scored domains of each constraint, as `count_domains` returns it.
+        """
         score: Points = np.zeros(len(rows))
         for constraint, scored_domains, size in zip(self.constraints, self._scored_domains, sizes, strict=True):
             domain_counts = scored_domains.tally.bring_up_to_date(self.view.trail)
@@ -250,22 +263,25 @@ class SpreadAmong:
         return round_half_away(score)
 
     def normalize(self, scores: Scores, counted: Bools) -> Scores:
-        """Return the scores (F,), normalized by the extremes of those in the mask `counted` (F,)."""
+        """Scale the scores (F,) to 0..100 by the lowest and highest score in the mask `counted` (F,). Others get 0."""
         all_count = self._labelled is None or counted.all()
         return normalize_scores(scores, None if all_count else ~counted)
 
 
 def build_domain_per_node(view: Fork) -> Domains:
-    """Return domains in which every node is a domain of its own."""
+    """Return domains in which every node is a separate domain, computed once."""
     nodes = len(view.nodes)
     return view.memo((NAME, "each"), lambda: Domains(np.arange(nodes, dtype=np.int32), nodes))
 
 
 def _count_domains(scored_domains: ScoredDomains, rows: Rows, counts: Counts) -> int:
-    """Return the number of domains that the rows are in. Each row stands for `counts` identical nodes."""
+    """Return the number of domains that contain the nodes in `rows`, each representing `counts` (F,) equal nodes.
+
+    Equal nodes share a domain, unless every node is in a separate domain.
+    """
     if scored_domains.domains is None:
         return int(counts.sum())
-    if scored_domains.column.alone:  # each labelled node has a value of its own, and others share a domain
+    if scored_domains.column.alone:  # no two nodes have the same value, and unlabelled nodes share a domain
         is_labelled = scored_domains.column.present[rows]
         unlabelled_domains = 0 if is_labelled.all() else 1
         return int(counts[is_labelled].sum()) + unlabelled_domains

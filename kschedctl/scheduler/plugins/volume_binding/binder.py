@@ -70,8 +70,11 @@ class Provision(NamedTuple):
     """(N,) the index of the pool that is used on each node, or NO_MATCH."""
 
 
-def group_claims(claims: list[PersistentVolumeClaim], listers: Listers) -> PodVolumeClaims:
-    """Group the claims by state. A claim that names a volume but is not bound counts as immediate."""
+def group_claims_by_state(claims: list[PersistentVolumeClaim], listers: Listers) -> PodVolumeClaims:
+    """Group the claims into bound claims, claims that wait for their first consumer, and immediate claims.
+
+    A claim that names a volume but is not completely bound counts as immediate.
+    """
     bound = []
     delayed = []
     immediate = []
@@ -87,24 +90,27 @@ def group_claims(claims: list[PersistentVolumeClaim], listers: Listers) -> PodVo
 
 
 def _waits_for_consumer(claim: PersistentVolumeClaim, listers: Listers) -> bool:
-    """Return whether the claim's class binds its claims when their first consumer is scheduled."""
+    """Return whether the claim's class delays binding until the first pod with the claim is scheduled.
+
+    Return False if the class does not exist.
+    """
     class_ = listers.classes.get(get_claim_class(claim))
     return class_ is not None and class_.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
 
 def find_eligible_hostnames(claims: PodVolumeClaims, listers: Listers) -> frozenset[str] | None:
-    """Return the hostnames that the affinities of all bound volumes allow.
+    """Return the hostnames that the node affinities of all bound volumes allow.
 
-    Return None if a volume is missing or no volume names a host. Terms that name no host are ignored, and hostnames are
-    used as node names. Upstream: GetEligibleNodes (v1.31.2, removed later) and GetLocalPersistentVolumeNodeNames in
-    pkg/volume/util/util.go.
+    Return None if a volume is missing or no volume names a host, so that all nodes are eligible. Volumes and terms that
+    name no host are ignored, and hostnames are used as node names. Upstream: GetEligibleNodes (v1.31.2, removed later)
+    and GetLocalPersistentVolumeNodeNames in pkg/volume/util/util.go.
     """
     hostname_sets = []
     for claim in claims.bound:
         volume = listers.volumes.get(claim.spec.volume_name)
         if volume is None:
             return None
-        hostnames = _find_hostnames(volume)
+        hostnames = _list_required_hostnames(volume)
         if hostnames:
             hostname_sets.append(hostnames)
     if not hostname_sets:
@@ -112,17 +118,24 @@ def find_eligible_hostnames(claims: PodVolumeClaims, listers: Listers) -> frozen
     return frozenset.intersection(*hostname_sets)
 
 
-def _find_hostnames(volume: PersistentVolume) -> frozenset[str]:
-    """Return the hostnames that the volume's node affinity requires, or none if it does not select by hostname."""
+def _list_required_hostnames(volume: PersistentVolume) -> frozenset[str]:
+    """Return the hostnames that the volume's node affinity names, or an empty set if it does not select by hostname.
+
+    A term allows the hostnames that all of its requirements contain, and the affinity those of any term.
+    """
     affinity = volume.spec.node_affinity
     if affinity is None or affinity.required is None:
         return frozenset()
-    names: set[str] = set()
+    hostnames: set[str] = set()
     for term in affinity.required.node_selector_terms:
-        requirements = [r for r in term.match_expressions if r.key == HOSTNAME and r.operator == "In"]
-        if requirements:
-            names |= set.intersection(*(set(requirement.values or ()) for requirement in requirements))
-    return frozenset(names)
+        hostname_sets = [
+            set(requirement.values or ())
+            for requirement in term.match_expressions
+            if requirement.key == HOSTNAME and requirement.operator == "In"
+        ]
+        if hostname_sets:
+            hostnames |= set.intersection(*hostname_sets)
+    return frozenset(hostnames)
 
 
 class PodVolumes:
@@ -160,16 +173,16 @@ class PodVolumes:
         """A mask (N,) of the nodes that take part in the next step."""
 
         self._check_bound_claims(claims.bound)
-        selected = self._check_selected_nodes()
-        self._find_matching_volumes([i for i in self._delayed if i not in selected])
-        self._check_provisions(selected)
+        being_provisioned = self._check_selected_nodes()
+        self._find_matching_volumes([i for i in self._delayed if i not in being_provisioned])
+        self._check_provisioning(being_provisioned)
 
-    def is_any_bound(self, rows: Rows) -> bool:
-        """Return whether some volume would be bound on one of the rows."""
+    def is_any_volume_bound(self, rows: Rows) -> bool:
+        """Return whether an existing volume would be bound to a claim on one of the nodes at `rows`."""
         return any((binding.chosen[rows] != NO_MATCH).any() for binding in self.bindings)
 
     def find_failed_nodes(self) -> Bools:
-        """Return a mask (N,) of the nodes with an error."""
+        """Return a mask (N,) of the nodes on which the scheduler itself fails, as recorded in `errors`."""
         failed = np.zeros(len(self._active), np.bool_)
         for mask, _ in self.errors:
             failed |= mask
@@ -185,7 +198,7 @@ class PodVolumes:
     def _check_bound_claims(self, claims: tuple[PersistentVolumeClaim, ...]) -> None:
         """Record, per node, the first bound claim whose volume is missing or out of reach.
 
-        A missing volume ends the check, as upstream does.
+        As in upstream, later claims are not checked once a volume is missing.
         """
         undecided = self._active.copy()
         for i, claim in enumerate(claims):
@@ -194,8 +207,9 @@ class PodVolumes:
                 self.missing[undecided] = i
                 return
             reachable = self._find_reachable_nodes(volume, undecided)
-            self.node_conflict[undecided & self._active & ~reachable] = i
-            undecided &= reachable & self._active
+            undecided &= self._active  # the look-up may have recorded an error
+            self.node_conflict[undecided & ~reachable] = i
+            undecided &= reachable
 
     def _find_reachable_nodes(self, volume: PersistentVolume, undecided: Bools) -> Bools:
         """Return a mask (N,) of the nodes that can reach the volume.
@@ -220,19 +234,23 @@ class PodVolumes:
     # -- unbound claims ------------------------------------------------------------------------------------------
 
     def _check_selected_nodes(self) -> list[int]:
-        """Reject all nodes but the selected one for claims that are being provisioned, and return these claims."""
-        selected = [i for i in self._delayed if SELECTED_NODE in self.claims[i].metadata.annotations]
-        for i in selected:
-            row = self.listers.nodes.index.get(self.claims[i].metadata.annotations[SELECTED_NODE])
-            elsewhere = self._active.copy()
-            if row is not None:
-                elsewhere[row] = False
-            self.bind_conflict[elsewhere] = i
-            self._active &= ~elsewhere
-        return selected
+        """Reject all nodes but the selected one for each claim that is being provisioned.
+
+        Return the indices of these claims. All nodes are rejected if the selected node does not exist.
+        """
+        being_provisioned = [i for i in self._delayed if SELECTED_NODE in self.claims[i].metadata.annotations]
+        for i in being_provisioned:
+            selected_node = self.claims[i].metadata.annotations[SELECTED_NODE]
+            selected_row = self.listers.nodes.index.get(selected_node)
+            is_elsewhere = self._active.copy()
+            if selected_row is not None:
+                is_elsewhere[selected_row] = False
+            self.bind_conflict[is_elsewhere] = i
+            self._active &= ~is_elsewhere
+        return being_provisioned
 
     def _find_matching_volumes(self, claim_indices: list[int]) -> None:
-        """Find volumes for the claims, smallest claim first, and append them to `bindings`.
+        """Find existing volumes for the claims with these indices, smallest claim first, and record them in `bindings`.
 
         If the selector of a claim is invalid, the search ends with an error for all active nodes.
         """
@@ -247,23 +265,27 @@ class PodVolumes:
             self.bindings.append(binding)
             self._matched.append(i)
 
-    def _check_provisions(self, selected: list[int]) -> None:
-        """Record, per node, the first claim that can be neither bound nor provisioned, and the reason.
+    def _check_provisioning(self, being_provisioned: list[int]) -> None:
+        """Record, per node, the first claim that gets no volume and cannot be provisioned, and the reason.
 
-        The claims to be provisioned, including those of `selected`, are appended to `provisions`.
+        The reason is `bind_conflict` or `not_enough_space`. Every claim that has to be provisioned on some nodes is
+        appended to `provisions`: first the claims with the indices in `being_provisioned`, then the other claims.
         """
         all_nodes = np.ones(len(self._active), np.bool_)
-        to_provision = [(i, all_nodes) for i in selected]
+        nodes_without_volume = [(i, all_nodes) for i in being_provisioned]
         for i, binding in zip(self._matched, self.bindings, strict=True):
-            to_provision.append((i, binding.chosen == NO_MATCH))
+            nodes_without_volume.append((i, binding.chosen == NO_MATCH))
+
         undecided = self._active.copy()
-        for i, lacks_volume in to_provision:
+        for i, lacks_volume in nodes_without_volume:
             claim = self.claims[i]
             class_ = self.listers.classes[get_claim_class(claim)]
             pools, capacity = self._find_pools(claim, class_)
+
             not_provisionable = lacks_volume & ~self._find_provisionable_nodes(class_)
             self.bind_conflict[undecided & not_provisionable] = i
             undecided &= ~not_provisionable
+
             if pools is not None:
                 lacks_space = lacks_volume & (capacity == NO_MATCH)
                 self.not_enough_space[undecided & lacks_space] = i
@@ -271,7 +293,7 @@ class PodVolumes:
             self.provisions.append(Provision(claim, lacks_volume, pools or (), capacity))
 
     def _find_provisionable_nodes(self, class_: StorageClass) -> Bools:
-        """Return a mask (N,) of the nodes on which the class can provision volumes."""
+        """Return a mask (N,) of the nodes in the class's allowed topologies, or of no node without a provisioner."""
         if class_.provisioner in ("", NO_PROVISIONER):
             return np.zeros(len(self._active), np.bool_)
         return self.listers.topology.find_allowed_nodes(class_.allowed_topologies)
@@ -279,10 +301,10 @@ class PodVolumes:
     def _find_pools(
         self, claim: PersistentVolumeClaim, class_: StorageClass
     ) -> tuple[tuple[StoragePool, ...] | None, ClaimIndices]:
-        """Return the class's pools, and the index (N,) of the first that fits the claim and is usable on each node.
+        """Return the class's storage pools and, per node (N,), the index of the first pool that can hold the claim.
 
-        The pools are None if the capacity is not checked, because the driver does not publish it or the claim requests
-        no size. The index is then NO_MATCH, as it is if no pool fits.
+        The index is NO_MATCH on nodes that no such pool serves. The pools are None, and all indices NO_MATCH, if the
+        capacity is not checked, because the driver does not publish it or the claim requests no size.
         """
         first_fitting = np.full(len(self._active), NO_MATCH, np.int32)
         size = parse_requested_storage(claim)
@@ -299,7 +321,7 @@ class PodVolumes:
     # -- one node ------------------------------------------------------------------------------------------------
 
     def iter_bindings(self, row: int) -> Iterator[tuple[PersistentVolumeClaim, PersistentVolume]]:
-        """Yield the claims that get an existing volume on the node, with the volume."""
+        """Yield each claim that gets an existing volume on the node, together with this volume."""
         for binding in self.bindings:
             volume = binding.find_volume(row)
             if volume is not None:
@@ -311,9 +333,10 @@ class PodVolumes:
 
 
 def build_bound_objects(volumes: PodVolumes, row: int, node: str) -> dict[str, list[Struct]]:
-    """Return by kind the claims and volumes as they are after they are bound on the node called `node`.
+    """Return, by kind, the claims and volumes that change if the pod is bound to the node in `row`, called `node`.
 
-    Claims to be provisioned are annotated with the node. Kinds without changes are left out.
+    Claims and their matching volumes are bound to each other, and claims to be provisioned are annotated with the node.
+    Kinds without changes are left out.
     """
     claims: list[Struct] = []
     bound_volumes: list[Struct] = []
@@ -327,10 +350,10 @@ def build_bound_objects(volumes: PodVolumes, row: int, node: str) -> dict[str, l
 
 
 def build_assumed_objects(volumes: PodVolumes, row: int, node: str) -> dict[str, list[Struct]]:
-    """Return by kind the claims and volumes that the scheduler assumes before anything is bound.
+    """Return, by kind, the claims and volumes that the scheduler assumes before the pod is bound to the node.
 
-    Volumes are reserved for their claims, and claims to be provisioned are annotated with the node. Kinds without
-    changes are left out.
+    Volumes are reserved for their claims, and claims to be provisioned are annotated with the node, which is the one in
+    `row`, called `node`. Kinds without changes are left out.
     """
     claims: list[Struct] = [
         _annotate_claim(claim, SELECTED_NODE, node) for claim in volumes.list_provisioned_claims(row)
@@ -341,24 +364,24 @@ def build_assumed_objects(volumes: PodVolumes, row: int, node: str) -> dict[str,
 
 
 def bind_claim(claim: PersistentVolumeClaim, volume: str) -> PersistentVolumeClaim:
-    """Return the claim bound to the volume of this name."""
+    """Return a copy of the claim that is bound to the volume called `volume`."""
     annotated = _annotate_claim(claim, BIND_COMPLETED, "yes")
     return replace(annotated, spec=replace(claim.spec, volume_name=volume), status=PhaseStatus("Bound"))
 
 
 def _annotate_claim(claim: PersistentVolumeClaim, annotation: str, value: str) -> PersistentVolumeClaim:
-    """Return the claim with an annotation."""
+    """Return a copy of the claim with an additional annotation."""
     annotations = {**claim.metadata.annotations, annotation: value}
     return replace(claim, metadata=replace(claim.metadata, annotations=annotations))
 
 
 def bind_volume(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
-    """Return the volume bound to the claim."""
+    """Return a copy of the volume that is bound to the claim."""
     return replace(_reserve_volume(volume, claim), status=PhaseStatus("Bound"))
 
 
 def _reserve_volume(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
-    """Return the volume with a reference to the claim, so that no other claim can get it."""
+    """Return a copy of the volume with a reference to the claim, so that no other claim can get it."""
     meta = claim.metadata
     reference = TypedObjectReference(name=meta.name, namespace=meta.namespace, uid=meta.uid)
     return replace(volume, spec=replace(volume.spec, claim_ref=reference))

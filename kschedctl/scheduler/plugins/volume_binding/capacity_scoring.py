@@ -36,7 +36,7 @@ class ClassResources(NamedTuple):
 
     @classmethod
     def zeros(cls, rows: Rows, classes: int) -> ClassResources:
-        """Create empty resources."""
+        """Build the storage use of a number of classes on the nodes in `rows`, with nothing used yet."""
         shape = len(rows), classes
         return cls(np.zeros(shape, np.int64), np.zeros(shape, np.int64), np.zeros(shape, np.bool_))
 
@@ -44,33 +44,36 @@ class ClassResources(NamedTuple):
 def score_by_capacity(
     points: Sequence[tuple[int, int]], volumes: PodVolumes, rows: Rows, provisioning: bool = True
 ) -> Scores:
-    """Return scores (F,) by the volumes that would be bound or, if there are none, provisioned.
+    """Return the scores (F,) of the nodes in `rows` by the utilization of the storage that the claims would use.
 
-    Without `provisioning`, only volumes that would be bound are scored.
+    A node is scored by the volumes that would be bound there or, if there are none and `provisioning` is True, by the
+    volumes that would be provisioned. `points` are the scores at given utilizations.
     """
     bound = _sum_bound_resources(volumes, rows)
+    bound_scores = score_utilization(points, bound)
     if not provisioning:
-        return score_utilization(points, bound)
+        return bound_scores
     provisioned = _sum_provisioned_resources(volumes, rows)
-    has_bound = bound.used.any(axis=1)
-    return np.where(has_bound, score_utilization(points, bound), score_utilization(points, provisioned))
+    binds_volume = bound.used.any(axis=1)
+    return np.where(binds_volume, bound_scores, score_utilization(points, provisioned))
 
 
 def score_utilization(points: Sequence[tuple[int, int]], resources: ClassResources) -> Scores:
-    """Return the mean score (F,) of the used classes, interpolated between points by utilization in percent.
+    """Return, per node (F,), the mean score of the storage classes that are used there, or 0 if none is used.
 
-    A node without used classes scores 0.
+    The score of a class is interpolated between `points`, which are pairs of utilization in percent and score.
     """
     requested, capacity, used = resources
     is_full = (capacity == 0) | (requested > capacity)
-    percent = np.where(is_full, 100, requested * 100 // np.where(capacity == 0, 1, capacity))
-    total = np.where(used, evaluate_piecewise_linear(points, percent), 0).sum(axis=1)
+    divisor = np.where(capacity == 0, 1, capacity)
+    percent = np.where(is_full, 100, requested * 100 // divisor)
+    class_scores = np.where(used, evaluate_piecewise_linear(points, percent), 0)
     num_classes = used.sum(axis=1)
-    return round_half_away(total / np.maximum(num_classes, 1))
+    return round_half_away(class_scores.sum(axis=1) / np.maximum(num_classes, 1))
 
 
 def _sum_bound_resources(pod_volumes: PodVolumes, rows: Rows) -> ClassResources:
-    """Return the sizes of the volumes that would be bound and of the claims, summed by class on the nodes at `rows`."""
+    """Sum the sizes of the volumes that would be bound, and of their claims, by class on each node in `rows`."""
     columns_by_class: dict[str, int] = {}
     for binding in pod_volumes.bindings:
         for volume in binding.volumes:
@@ -78,25 +81,26 @@ def _sum_bound_resources(pod_volumes: PodVolumes, rows: Rows) -> ClassResources:
     resources = ClassResources.zeros(rows, len(columns_by_class))
     for binding in pod_volumes.bindings:
         chosen = binding.chosen[rows]
-        positions = np.flatnonzero(chosen != NO_MATCH)
+        positions = np.flatnonzero(chosen != NO_MATCH)  # the nodes on which the claim gets a volume
 
-        # The class column and the size of each distinct volume, then of the volume at each position
-        distinct, volume_of_position = np.unique(chosen[positions], return_inverse=True)
-        volumes = [binding.volumes[i] for i in distinct.tolist()]
+        # Look up the class column and the size once for each distinct volume, then spread them over the positions.
+        distinct_choices, choice_of_position = np.unique(chosen[positions], return_inverse=True)
+        volumes = [binding.volumes[i] for i in distinct_choices.tolist()]
         volume_columns = np.array([columns_by_class[volume.spec.storage_class_name] for volume in volumes], np.int64)
         volume_sizes = np.array([_count_bytes(parse_volume_storage(volume)) for volume in volumes], np.int64)
-        columns = volume_columns[volume_of_position]
+        columns = volume_columns[choice_of_position]
 
         resources.requested[positions, columns] += _count_bytes(parse_requested_storage(binding.claim))
-        resources.capacity[positions, columns] += volume_sizes[volume_of_position]
+        resources.capacity[positions, columns] += volume_sizes[choice_of_position]
         resources.used[positions, columns] = True
     return resources
 
 
 def _sum_provisioned_resources(volumes: PodVolumes, rows: Rows) -> ClassResources:
-    """Return the sizes of the claims that would be provisioned from pools with known capacity, and the free capacity.
+    """Sum the sizes of the claims that would be provisioned, by class on each of the nodes in `rows`.
 
-    Requests are summed by class on the nodes at `rows`. Of the capacities of a class, that of the last claim counts.
+    The capacity of a class is the free capacity of the pool that the class's last claim uses. Claims whose pool is not
+    known do not count.
     """
     columns_by_class: dict[str, int] = {}
     for provision in volumes.provisions:

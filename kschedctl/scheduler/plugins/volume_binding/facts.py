@@ -1,4 +1,4 @@
-"""Facts behind the rejections of VolumeBinding: the claim, the volume, the class and the node's labels."""
+"""The facts that explain rejections by VolumeBinding, with their wording."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from kschedctl.api.objects import PersistentVolumeClaim
+from kschedctl.api.objects import Node, PersistentVolumeClaim, StorageClass
 from kschedctl.scheduler.framework.facts import Detail, Fact, LabelDemand, Wanted
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import find_in_tree_plugin, translate_affinity
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
@@ -35,7 +35,7 @@ class UnboundClaim(Detail, frozen=True):
     """The provisioner of its class, empty if the class has no provisioner."""
 
     def words(self) -> str:
-        """Describe what the claim waits for.
+        """Describe why the claim is not bound: the volume, class or provisioner that it waits for.
 
         >>> UnboundClaim("shop/data", storage_class="fast").words()
         'claim shop/data is not bound: its class fast does not exist'
@@ -85,7 +85,10 @@ class VolumeOutOfReach(Fact, frozen=True):
         return f"PersistentVolume {self.volume} of claim {self.claim} needs {text}"
 
     def demands(self) -> tuple[LabelDemand, ...]:
-        """Return the values of the label, if the affinity consists of In requirements on a single label."""
+        """Return the label with the values that the volume demands of its node.
+
+        The result is empty unless all requirements are on the same label and have the operator In.
+        """
         keys = {requirement.key for requirement in self.wanted}
         operators = {requirement.operator for requirement in self.wanted}
         if len(keys) != 1 or operators != {"In"}:
@@ -102,7 +105,7 @@ class ProvisionedElsewhere(Fact, frozen=True):
     node: str
 
     def words(self) -> str:
-        """Name the claim and the other node."""
+        """Say for which node the claim is being provisioned."""
         return f"claim {self.claim} is being provisioned for node {self.node}"
 
 
@@ -121,7 +124,7 @@ class NoVolume(Fact, frozen=True):
     """The topologies in which the class provisions volumes."""
 
     def words(self) -> str:
-        """Describe the missing volume, and why none can be provisioned.
+        """Say which volume is missing, and why none can be provisioned on the node.
 
         >>> print(NoVolume("a/d", "fast", "1Gi", 1 << 30, provisions=False).words())
         no available PersistentVolume of class fast for claim a/d (1Gi requested), and the class has no provisioner
@@ -131,8 +134,9 @@ class NoVolume(Fact, frozen=True):
             no_volume += f" ({self.size} requested)"
         if not self.provisions:
             return f"{no_volume}, and the class has no provisioner"
-        allowed = "; or ".join(" and ".join(map(_describe_allowed, term)) for term in self.topologies)
-        return f"{no_volume}, and the class provisions only where {allowed or 'no topology matches'}"
+        allowed_terms = [" and ".join(map(_describe_allowed_values, term)) for term in self.topologies]
+        allowed = "; or ".join(allowed_terms) or "no topology matches"
+        return f"{no_volume}, and the class provisions only where {allowed}"
 
 
 class NotEnoughStorage(Fact, frozen=True):
@@ -184,17 +188,17 @@ class VolumeMissing(Fact, frozen=True):
     volume: str
 
     def words(self) -> str:
-        """Name the claim and the missing volume."""
+        """Say to which missing volume the claim is bound."""
         return f"claim {self.claim} is bound to PersistentVolume {self.volume}, which does not exist"
 
 
-def _describe_allowed(requirement: Wanted) -> str:
-    """Describe a label's allowed values and the node's value."""
+def _describe_allowed_values(requirement: Wanted) -> str:
+    """Describe the values of a label that a topology allows, and the node's value of the label."""
     return f"{requirement.key} in [{', '.join(requirement.values)}] ({_describe_label_of_node(requirement)})"
 
 
 def _describe_label_of_node(requirement: Wanted) -> str:
-    """Describe the node's value of the label."""
+    """Describe the node's value of the required label, or say that the node has no such label."""
     if requirement.found is None:
         return "the node has no such label"
     return f"the node has {requirement.found}"
@@ -206,7 +210,7 @@ def build_unbound_fact(claims: Sequence[PersistentVolumeClaim], listers: Listers
 
 
 def _build_unbound_claim(claim: PersistentVolumeClaim, listers: Listers) -> UnboundClaim:
-    """Build the fact about one claim that must be bound before a node is chosen."""
+    """Build the details of one claim that must be bound before a node is chosen: its volume, class and provisioner."""
     class_name = get_claim_class(claim)
     storage_class = listers.classes.get(class_name)
     provisioner = ""
@@ -224,16 +228,20 @@ def _build_unbound_claim(claim: PersistentVolumeClaim, listers: Listers) -> Unbo
 def build_node_conflict_fact(volumes: PodVolumes, row: int) -> VolumeOutOfReach:
     """Build the fact about the bound volume that cannot be reached from the node.
 
-    A node that uses the volume through CSI is compared with the translated affinity.
+    If the node uses an in-tree volume through CSI, the fact has the requirements of the translated node affinity.
     """
     claim = volumes.claims[volumes.node_conflict[row]]
     listers = volumes.listers
     volume = listers.volumes[claim.spec.volume_name]
     labels = listers.nodes.objects[row].metadata.labels
+
     affinity = volume.spec.node_affinity
     plugin = find_in_tree_plugin(volume.spec)
-    if plugin is not None and listers.counts_as_csi(plugin) and listers.csi_nodes.find_migrated_nodes(plugin.name)[row]:
-        affinity = translate_affinity(volume, plugin)
+    if plugin is not None and listers.counts_as_csi(plugin):
+        is_migrated = listers.csi_nodes.find_migrated_nodes(plugin.name)[row]
+        if is_migrated:
+            affinity = translate_affinity(volume, plugin)
+
     terms = affinity.required.node_selector_terms if affinity and affinity.required else ()
     requirements = [
         Wanted(requirement.key, requirement.operator, requirement.values or (), labels.get(requirement.key))
@@ -246,24 +254,17 @@ def build_node_conflict_fact(volumes: PodVolumes, row: int) -> VolumeOutOfReach:
 def build_bind_conflict_fact(volumes: PodVolumes, row: int) -> ProvisionedElsewhere | NoVolume:
     """Build the fact that explains why a claim gets no volume on the node.
 
-    It is being provisioned for another node, or no volume fits and its class cannot provision one there.
+    Either the claim is being provisioned for another node, or there is no matching volume and the class cannot
+    provision one on the node.
     """
     claim = volumes.claims[volumes.bind_conflict[row]]
     nodes = volumes.listers.nodes
-    selected = claim.metadata.annotations.get(SELECTED_NODE)
-    if selected not in (None, nodes.names[row]):
-        return ProvisionedElsewhere(format_claim_key(claim), selected)
+    selected_node = claim.metadata.annotations.get(SELECTED_NODE)
+    if selected_node not in (None, nodes.names[row]):
+        return ProvisionedElsewhere(format_claim_key(claim), selected_node)
+
     storage_class = volumes.listers.classes[get_claim_class(claim)]
     provisions = storage_class.provisioner not in ("", NO_PROVISIONER)
-    topologies = []
-    if provisions:
-        labels = nodes.objects[row].metadata.labels
-        for term in storage_class.allowed_topologies:
-            wanted = [
-                Wanted(expression.key, "In", tuple(expression.values), labels.get(expression.key))
-                for expression in term.match_label_expressions
-            ]
-            topologies.append(tuple(wanted))
     size, requested = _get_requested_size(claim)
     return NoVolume(
         format_claim_key(claim),
@@ -271,12 +272,27 @@ def build_bind_conflict_fact(volumes: PodVolumes, row: int) -> ProvisionedElsewh
         size=size,
         requested=requested,
         provisions=provisions,
-        topologies=tuple(topologies),
+        topologies=_list_allowed_topologies(storage_class, nodes.objects[row]) if provisions else (),
     )
 
 
+def _list_allowed_topologies(storage_class: StorageClass, node: Node) -> tuple[tuple[Wanted, ...], ...]:
+    """Return the label requirements of each topology that the class allows, with the node's values of the labels."""
+    topologies = []
+    for term in storage_class.allowed_topologies:
+        requirements = [
+            Wanted(expression.key, "In", tuple(expression.values), node.metadata.labels.get(expression.key))
+            for expression in term.match_label_expressions
+        ]
+        topologies.append(tuple(requirements))
+    return tuple(topologies)
+
+
 def build_not_enough_space_fact(volumes: PodVolumes, row: int) -> NotEnoughStorage:
-    """Build the fact about the claim that is larger than every pool within the node's reach."""
+    """Build the fact about the claim that is larger than every storage pool that serves the node.
+
+    The fact names the largest of these pools. It has no such pool if none with a known capacity serves the node.
+    """
     claim = volumes.claims[volumes.not_enough_space[row]]
     class_name = get_claim_class(claim)
     pools = volumes.listers.pools_of_class.get(class_name, ())
@@ -300,25 +316,26 @@ def build_not_enough_space_fact(volumes: PodVolumes, row: int) -> NotEnoughStora
 
 
 def compute_space_shortfall(volumes: PodVolumes) -> npt.NDArray[np.float64]:
-    """For each node (N,) rejected for lack of space, return the share of the claim's size that its largest pool lacks.
+    """Return, per node (N,), the share of a claim's size for which even the largest storage pool there has no space.
 
-    The share is 0 for other nodes.
+    The claim is the one for which the node is rejected. The share is 0 for nodes that are not rejected for lack of
+    space.
     """
-    claim_indices = volumes.not_enough_space
-    shares = np.zeros(len(claim_indices))
-    for index in np.unique(claim_indices[claim_indices != NO_MATCH]).tolist():
-        claim = volumes.claims[index]
-        largest = np.zeros(len(claim_indices))
+    rejecting_claims = volumes.not_enough_space
+    shares = np.zeros(len(rejecting_claims))
+    for claim_index in np.unique(rejecting_claims[rejecting_claims != NO_MATCH]).tolist():
+        claim = volumes.claims[claim_index]
+        largest = np.zeros(len(rejecting_claims))
         for pool in volumes.listers.pools_of_class.get(get_claim_class(claim), ()):
             largest[pool.rows] = np.maximum(largest[pool.rows], pool.limit or 0)
         _, requested = _get_requested_size(claim)
-        is_rejected = claim_indices == index
+        is_rejected = rejecting_claims == claim_index
         shares[is_rejected] = 1 - np.minimum(largest[is_rejected] / max(requested, 1), 1)
     return shares
 
 
 def build_missing_fact(volumes: PodVolumes, row: int) -> VolumeMissing:
-    """Build the fact about the claim whose volume does not exist."""
+    """Build the fact about the claim that is bound to a volume that does not exist."""
     claim = volumes.claims[volumes.missing[row]]
     return VolumeMissing(format_claim_key(claim), claim.spec.volume_name)
 

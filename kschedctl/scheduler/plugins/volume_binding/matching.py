@@ -1,4 +1,4 @@
-"""The PersistentVolume that a claim would be bound to on each node.
+"""Search for the PersistentVolume to which a claim would be bound on each node.
 
 Upstream: FindMatchingVolume in staging/src/k8s.io/component-helpers/storage/volume/pv_helpers.go (v1.36), as the
 scheduler calls it.
@@ -53,13 +53,13 @@ class Binding(NamedTuple):
 def find_matching_volume(
     claim: PersistentVolumeClaim, listers: Listers, earlier: Sequence[Binding], attributes_class: bool = True
 ) -> Binding:
-    """Find the volume for the claim on every node independently.
+    """Find the volume that the claim gets on each node, independently of the other nodes.
 
-    A volume that is reserved for the claim is chosen first, then the smallest that is large enough and reachable.
-    Volumes that `earlier` claims chose on a node are not available there. `attributes_class` is the gate
-    VolumeAttributesClass. Raises MatchingError and InputError.
+    A volume that is reserved for the claim comes first, then the smallest volume that is large enough and reachable.
+    Volumes that `earlier` bindings chose on a node are not available there. `attributes_class` is the gate
+    VolumeAttributesClass. Raises MatchingError if no volume can be searched, and InputError for a bad quantity.
     """
-    selector = _parse_selector(claim, attributes_class)
+    selector = _parse_volume_selector(claim, attributes_class)
     class_volumes = listers.volumes_of_class.get(get_claim_class(claim), ClassVolumes())
     search = _VolumeSearch(listers.topology, class_volumes.volumes, earlier)
     required_size = to_billionths(parse_requested_storage(claim))
@@ -67,14 +67,16 @@ def find_matching_volume(
         class_volumes.sizes[i] >= required_size and _is_usable(volume, claim, attributes_class)
         for i, volume in enumerate(class_volumes.volumes)
     ]
+
     for i, volume in enumerate(class_volumes.volumes):
         if is_suitable[i] and is_reserved_for(volume, claim):
-            search.choose_reserved(i)
+            search.choose_reserved_volume(i)
+
     for i in class_volumes.by_size:
         if not search.open_count:
             break
         if is_suitable[i] and _is_available(class_volumes.volumes[i], claim, selector):
-            search.choose(i)
+            search.choose_unreserved_volume(i)
     return Binding(claim, class_volumes.volumes, search.chosen)
 
 
@@ -93,10 +95,10 @@ class _VolumeSearch:
         self._earlier_choices = [binding.chosen for binding in earlier if binding.volumes is volumes]
         """What earlier claims of the same class have chosen."""
 
-    def choose_reserved(self, i: int) -> None:
-        """Choose a volume that is reserved for the claim on all open nodes that can reach it.
+    def choose_reserved_volume(self, i: int) -> None:
+        """Choose the volume at index `i`, which is reserved for the claim, on all open nodes that can reach it.
 
-        No other volume is considered, not even on nodes that cannot reach this one, except on nodes where an earlier
+        The search also ends, without a volume, on nodes that cannot reach it. It goes on only on nodes where an earlier
         claim has chosen this volume.
         """
         available = self.open.copy()
@@ -107,8 +109,8 @@ class _VolumeSearch:
         self.open &= ~available
         self.open_count = int(self.open.sum())
 
-    def choose(self, i: int) -> None:
-        """Choose an unreserved volume on the open nodes that can reach it."""
+    def choose_unreserved_volume(self, i: int) -> None:
+        """Choose the volume at index `i` on the open nodes that can reach it, unless an earlier claim has chosen it."""
         rows = self.topology.find_reachable_rows(self.volumes[i].spec.node_affinity)
         rows = rows[self.open[rows]]
         for earlier_choice in self._earlier_choices:
@@ -119,17 +121,18 @@ class _VolumeSearch:
 
 
 def is_reserved_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Return whether the volume is reserved for this claim, by name and by UID if the reference has one."""
+    """Return whether the volume's claimRef names the claim, with its namespace and, if given, with its UID."""
     reference, metadata = volume.spec.claim_ref, claim.metadata
     if reference is None or (reference.name, reference.namespace or "") != (metadata.name, metadata.namespace):
         return False
     return not reference.uid or reference.uid == metadata.uid
 
 
-def _parse_selector(claim: PersistentVolumeClaim, attributes_class: bool) -> Selector:
-    """Return the claim's selector of volumes, which selects all volumes if there is none.
+def _parse_volume_selector(claim: PersistentVolumeClaim, attributes_class: bool) -> Selector:
+    """Parse the claim's selector of volumes. A claim without a selector selects all volumes.
 
-    Raises MatchingError for an invalid selector, and for an attributes class without the feature.
+    Raises MatchingError for an invalid selector, and for a claim with a VolumeAttributesClass if the gate
+    `attributes_class` is off.
     """
     if claim.spec.volume_attributes_class_name and not attributes_class:
         raise MatchingError(
@@ -146,7 +149,11 @@ def _parse_selector(claim: PersistentVolumeClaim, attributes_class: bool) -> Sel
 
 
 def _is_usable(volume: PersistentVolume, claim: PersistentVolumeClaim, attributes_class: bool) -> bool:
-    """Return whether the volume meets all conditions, apart from size, that apply to reserved volumes as well."""
+    """Return whether the volume meets the claim's conditions that apply to reserved and to unreserved volumes.
+
+    It must not be deleted or reserved for another claim, and its mode and attributes class must be those of the claim.
+    The class counts only if the gate `attributes_class` is on. The size is not checked.
+    """
     if volume.metadata.deletion_timestamp is not None:
         return False
     if volume.spec.claim_ref is not None and not is_reserved_for(volume, claim):
@@ -158,7 +165,7 @@ def _is_usable(volume: PersistentVolume, claim: PersistentVolumeClaim, attribute
 
 
 def _is_available(volume: PersistentVolume, claim: PersistentVolumeClaim, selector: Selector) -> bool:
-    """Return whether the volume is unclaimed, Available, and fits the claim's selector and access modes."""
+    """Return whether the volume is unreserved and Available, and matches the claim's selector and access modes."""
     return (
         volume.spec.claim_ref is None
         and volume.status.phase == "Available"

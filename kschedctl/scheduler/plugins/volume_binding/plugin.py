@@ -77,7 +77,7 @@ from kschedctl.scheduler.plugins.volume_binding.binder import (
     build_assumed_objects,
     build_bound_objects,
     find_eligible_hostnames,
-    group_claims,
+    group_claims_by_state,
 )
 from kschedctl.scheduler.plugins.volume_binding.capacity_scoring import (
     SCORES_PROVISIONING,
@@ -123,14 +123,14 @@ class VolumeBindingArgs(PluginArgs, frozen=True):
     """The scores of utilizations of storage capacity, or None if capacity is not scored."""
 
     def with_defaults(self, gates: FeatureGates) -> Self:
-        """Return the arguments with the default shape, if the gate is on and no shape is set."""
+        """Return the arguments, with the version's default shape if capacity scoring is on and no shape is set."""
         if self.shape or not gates.enabled(CAPACITY_SCORING_GATE.at(gates.release)):
             return self
         empty, full = DEFAULT_CAPACITY_SCORES.at(gates.release)
         return replace(self, shape=(UtilizationShapePoint(0, empty), UtilizationShapePoint(100, full)))
 
     def validate(self, gates: FeatureGates) -> Iterator[str]:
-        """Yield the validation errors of the arguments."""
+        """Yield the errors for a negative timeout, for an invalid shape, and for a shape without its feature gate."""
         if self.bind_timeout_seconds < 0:
             rule = "invalid BindTimeoutSeconds, should not be a negative value"
             yield invalid("bindTimeoutSeconds", self.bind_timeout_seconds, rule)
@@ -220,7 +220,10 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
 
     @classmethod
     def make(cls, args: VolumeBindingArgs, gates: FeatureGates) -> Self:
-        """Build the plugin as of the gates' version. It does not score without the gate for capacity."""
+        """Build the plugin from its arguments for the feature gates and their version.
+
+        It does not score without the gate for storage capacity.
+        """
         scores_capacity = gates.enabled(CAPACITY_SCORING_GATE.at(gates.release))
         return cls(
             args.shape if scores_capacity else None,
@@ -229,7 +232,7 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         )
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        """Yield the kinds of storage objects on which the results for the pod's claims depend."""
+        """Yield the kinds of storage objects whose unread objects could change the results for the pod's claims."""
         return iter_claim_dependencies(info, get_listers(view))
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
@@ -237,9 +240,10 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         return hints.iter_volume_binding_events(gates)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[BindingState]:
-        """Look up and group the pod's claims, or skip Filter if there are none.
+        """Look up the pod's claims and group them by state, or skip Filter if there are none.
 
-        A pod with a claim that cannot be used, or that must be bound first, is unresolvable.
+        The pod is unresolvable if a claim is missing or cannot be used, or if an immediate claim is not bound yet.
+        Older versions evaluate only the nodes whose hostnames the bound volumes name.
         """
         storage = get_listers(view)
         try:
@@ -251,7 +255,7 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
             return PreFilterResult(Status(Code.UNRESOLVABLE, (str(error),)))
         if not claims:
             return PRE_FILTER_SKIP
-        grouped_claims = group_claims(claims, storage)
+        grouped_claims = group_claims_by_state(claims, storage)
         if grouped_claims.immediate:
             fact = build_unbound_fact(grouped_claims.immediate, storage)
             return PreFilterResult(Status(Code.UNRESOLVABLE, (REASON_IMMEDIATE,)), fact=fact)
@@ -260,7 +264,11 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         return PreFilterResult(node_names=node_names, state=state)
 
     def filter(self, info: PodInfo, view: Fork, state: BindingState | None, delta: Delta) -> Iterator[Rejection]:
-        """Yield rejections of the nodes with errors, then one rejection for each reason."""
+        """Yield rejections of the nodes with errors, then one rejection for each of the four reasons.
+
+        The reasons are an unreachable volume, no volume, not enough storage, and a missing volume. Raises PluginError
+        if PreFilter did not run.
+        """
         if state is None:
             raise PluginError("not found")
         volumes: PodVolumes = state.volumes
@@ -285,17 +293,20 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[BindingState]:
         """Evaluate the claims again as PreFilter does, or skip Score without a shape.
 
-        Old versions also skip it if no volume would be bound on the nodes at `rows`.
+        Versions before 1.33 skip Score as well if no existing volume would be bound on the nodes at `rows`.
         """
         if not self.shape:
             return PRE_SCORE_SKIP
         state = self.pre_filter(info, view).state
-        if self.scores_provisioning or (state is not None and state.volumes.is_any_bound(rows)):
+        if self.scores_provisioning or (state is not None and state.volumes.is_any_volume_bound(rows)):
             return PreScoreResult(state)
         return PRE_SCORE_SKIP
 
     def score(self, info: PodInfo, view: Fork, state: BindingState | None, rows: Rows) -> Scores:
-        """Return the scores (F,) of the capacity that the claims would use, or 0 without a shape."""
+        """Return the scores (F,) of the nodes in `rows` by the utilization of the storage that the claims would use.
+
+        All scores are 0 without a shape, and for a pod without claims.
+        """
         if state is None or not self.shape:
             return np.zeros(len(rows), np.int64)
         return score_by_capacity(self.shape, state.volumes, rows, self.scores_provisioning)
@@ -307,11 +318,14 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
     # -- Reserve -------------------------------------------------------------------------------------------------
 
     def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: BindingState | None) -> Changes:
-        """Return the claims and volumes as they are after PreBind, or no changes for a pod without claims."""
+        """Return the claims and volumes that change in PreBind, or no changes for a pod without claims."""
         return build_bound_objects(state.volumes, row, view.nodes.names[row]) if state else {}
 
     def assume(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: BindingState | None) -> Changes:
-        """Return the claims and volumes as they are assumed before PreBind, or no changes for a pod without claims."""
+        """Return the claims and volumes that are assumed to change before PreBind.
+
+        There are no changes for a pod without claims.
+        """
         return build_assumed_objects(state.volumes, row, view.nodes.names[row]) if state else {}
 
     def release(self, view: Fork, positions: Sequence[int]) -> Changes:
@@ -319,12 +333,17 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         return {}
 
     def reservation(self, info: PodInfo, view: Fork, row: int, state: BindingState | None) -> Reservation:
-        """Return the claims that would be bound on the node with their volumes, and the claims to be provisioned."""
+        """Return the volume that each claim would be bound to on the node, and the claims that would be provisioned.
+
+        The reservation is empty for a pod without claims.
+        """
         if state is None:
             return Reservation()
-        bindings = {format_claim_key(claim): volume.metadata.name for claim, volume in state.volumes.iter_bindings(row)}
-        provisions = tuple(map(format_claim_key, state.volumes.list_provisioned_claims(row)))
-        return Reservation(bindings, provisions)
+        volume_names = {
+            format_claim_key(claim): volume.metadata.name for claim, volume in state.volumes.iter_bindings(row)
+        }
+        provisioned_claims = tuple(map(format_claim_key, state.volumes.list_provisioned_claims(row)))
+        return Reservation(volume_names, provisioned_claims)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
@@ -342,5 +361,5 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         yield WakeTrigger(NODE, ADD | ActionType.UPDATE_NODE_LABEL, "a node is added, or its labels change")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
-        """Return the sources of the pod's volumes."""
+        """Return the sources of the pod's volumes as a part of its signature."""
         return sign_volumes(info)

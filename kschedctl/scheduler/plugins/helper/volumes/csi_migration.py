@@ -92,7 +92,10 @@ def find_in_tree_plugin(source: Volume | PersistentVolumeSpec) -> InTreePlugin |
 
 
 def list_migrated_plugins(node: CSINode | None) -> frozenset[str]:
-    """Return the names of the in-tree plugins that the node's kubelet has migrated to CSI, none without a CSINode."""
+    """Return the names of the in-tree plugins that the node's kubelet has migrated to CSI.
+
+    The result is empty for a node without a CSINode (None).
+    """
     annotation = node.metadata.annotations.get(MIGRATED_PLUGINS, "") if node else ""
     if not annotation:
         return frozenset()
@@ -100,9 +103,10 @@ def list_migrated_plugins(node: CSINode | None) -> frozenset[str]:
 
 
 def translate_handle(source: Any, zones: str = "") -> str:
-    """Return the CSI volume handle of an in-tree source.
+    """Return the CSI volume handle of an in-tree volume source.
 
-    `zones` is the zone label of the PersistentVolume. Raises TranslationError.
+    `zones` is the zone label of the PersistentVolume, which only GCE disks need. Raises TranslationError if the source
+    has no CSI equivalent.
     """
     match source:
         case GCEPersistentDiskVolumeSource():
@@ -115,41 +119,47 @@ def translate_handle(source: Any, zones: str = "") -> str:
 
 
 def translate_volume_handle(volume: PersistentVolume, plugin: InTreePlugin) -> str:
-    """Return the CSI volume handle of an in-tree PersistentVolume. Raises TranslationError."""
+    """Return the CSI volume handle of a PersistentVolume of an in-tree plugin.
+
+    Raises TranslationError if the volume has no CSI equivalent.
+    """
     labels = volume.metadata.labels
     zones = labels.get(BETA_ZONE) or labels.get(ZONE, "")
     return translate_handle(getattr(volume.spec, plugin.field), zones)
 
 
 def translate_affinity(volume: PersistentVolume, plugin: InTreePlugin) -> VolumeNodeAffinity | None:
-    """Return the node affinity of the CSI volume, with the driver's own zone label instead of the common one.
+    """Return the node affinity of the CSI volume to which an in-tree volume is translated, or None for no restriction.
 
-    A zone that only the volume's labels name is added to the affinity. None means no restriction.
+    The zone label becomes the driver's own label. If only the volume's labels name zones, they are added to all terms.
+    The beta label of regions becomes the stable one. The affinity is unchanged if the driver has no zone label.
     """
     affinity = volume.spec.node_affinity
     if not plugin.topology_key:
         return affinity
     terms = affinity.required.node_selector_terms if affinity and affinity.required else ()
-    zone, region = _find_topology_labels(terms, volume.metadata.labels)
-    if _has_values(terms, zone):
-        terms = _rename_key(terms, zone, plugin.topology_key)
+    zone_key, region_key = _find_topology_keys(terms, volume.metadata.labels)
+
+    if _has_requirement_with_values(terms, zone_key):
+        terms = _rename_key(terms, zone_key, plugin.topology_key)
     else:
-        zones = {name.strip() for name in volume.metadata.labels.get(zone, "").split(ZONE_DELIMITER)} - {""}
+        zones = {name.strip() for name in volume.metadata.labels.get(zone_key, "").split(ZONE_DELIMITER)} - {""}
         if zones:
             in_zones = SelectorRequirement(plugin.topology_key, "In", tuple(sorted(zones)))
             terms = tuple(
                 replace(term, match_expressions=(*term.match_expressions, in_zones))
                 for term in terms or (NodeSelectorTerm(),)
             )
-    if region == BETA_REGION and _has_values(terms, region):
-        terms = _rename_key(terms, region, REGION)
+
+    if region_key == BETA_REGION and _has_requirement_with_values(terms, region_key):
+        terms = _rename_key(terms, region_key, REGION)
     return VolumeNodeAffinity(NodeSelector(terms)) if terms else affinity
 
 
-def _find_topology_labels(terms: tuple[NodeSelectorTerm, ...], labels: dict[str, str]) -> tuple[str, str]:
-    """Return the zone and region labels that a volume uses, or the stable ones if it uses none.
+def _find_topology_keys(terms: tuple[NodeSelectorTerm, ...], labels: dict[str, str]) -> tuple[str, str]:
+    """Return the keys of the zone and region labels that a volume uses, or the stable keys if it uses none.
 
-    Labels in its affinity take precedence over those on the volume, and the stable labels over the beta ones.
+    Keys in the volume's affinity terms take precedence over its labels, and stable keys over beta keys.
     """
     keys = {requirement.key for term in terms for requirement in term.match_expressions}
     for candidates in (keys, labels):
@@ -160,14 +170,14 @@ def _find_topology_labels(terms: tuple[NodeSelectorTerm, ...], labels: dict[str,
     return ZONE, REGION
 
 
-def _has_values(terms: tuple[NodeSelectorTerm, ...], key: str) -> bool:
-    """Return whether a term has a requirement on the key with values."""
+def _has_requirement_with_values(terms: tuple[NodeSelectorTerm, ...], key: str) -> bool:
+    """Return whether some term has a requirement on the label `key` that lists values."""
     requirements = (requirement for term in terms for requirement in term.match_expressions)
     return any(requirement.key == key and requirement.values for requirement in requirements)
 
 
 def _rename_key(terms: tuple[NodeSelectorTerm, ...], old: str, new: str) -> tuple[NodeSelectorTerm, ...]:
-    """Return the terms with the key `old` in their matchExpressions renamed to `new`."""
+    """Return copies of the terms in which requirements on the label `old` are on the label `new` instead."""
     renamed_terms = []
     for term in terms:
         expressions = [
@@ -179,9 +189,10 @@ def _rename_key(terms: tuple[NodeSelectorTerm, ...], old: str, new: str) -> tupl
 
 
 def _translate_gce_handle(name: str, zones: str) -> str:
-    """Return the handle of a disk in one zone, in a region of several zones, or in an unknown zone.
+    """Return the CSI handle of a GCE disk: of a zonal disk, or of a regional disk if there are several zones.
 
-    Raises TranslationError if the zones have no region in common.
+    `zones` is the value of the zone label, and without zones the zone is unspecified. Raises TranslationError if
+    several zones are not in one region.
     """
     zone_list = zones.split(ZONE_DELIMITER)
     if len(zone_list) > 1:
@@ -190,9 +201,9 @@ def _translate_gce_handle(name: str, zones: str) -> str:
 
 
 def _find_gce_region(zones: list[str]) -> str:
-    """Return the region that all the zones have in common.
+    """Return the GCE region of the zones.
 
-    Raises TranslationError if a zone has an unexpected format or the zones are not all in one region.
+    Raises TranslationError if a zone has an unexpected format, or if the zones are not all in one region.
     """
     regions = set()
     for zone in zones:
@@ -210,9 +221,9 @@ def _find_gce_region(zones: list[str]) -> str:
 
 
 def _translate_azure_handle(source: AzureDiskVolumeSource) -> str:
-    """Return the URI of a managed disk. A disk without a kind counts as shared, like in the API server.
+    """Return the CSI handle of an Azure disk, which is the URI of a managed disk.
 
-    Raises TranslationError for disks that are not managed.
+    Raises TranslationError for other kinds of disks. A disk without a kind is of the kind Shared, by the API's default.
     """
     kind = AZURE_DEFAULT_KIND if source.kind is None else source.kind
     if kind.lower() != "managed":
@@ -221,9 +232,9 @@ def _translate_azure_handle(source: AzureDiskVolumeSource) -> str:
 
 
 def _translate_aws_handle(volume_id: str) -> str:
-    """Return the volume id of `aws://zone/vol-1` or `aws:///vol-1`. Other texts are ids already.
+    """Return the ID of an EBS volume, such as `vol-1` for `aws://zone/vol-1` or `aws:///vol-1`.
 
-    Raises TranslationError.
+    A string without `aws://` is an ID already. Raises TranslationError for an invalid ID after `aws://`.
     """
     if not volume_id.startswith("aws://"):
         return volume_id
@@ -251,7 +262,7 @@ class CSINodes:
         return np.array([node is not None for node in self.nodes], np.bool_)
 
     @cached_property
-    def limited(self) -> Bools:
+    def have_limits(self) -> Bools:
         """A mask (N,) of the nodes on which some driver has a limit."""
         mask = np.zeros(len(self.nodes), np.bool_)
         for limits in self._limits_by_driver.values():
@@ -259,7 +270,7 @@ class CSINodes:
         return mask
 
     def find_limits(self, driver: str) -> Limits:
-        """Return the number of volumes (N,) that the driver can attach to each node, or NO_LIMIT."""
+        """Return the number of volumes that the driver can attach to each node (N,), or NO_LIMIT."""
         return self._limits_by_driver.get(driver, np.full(len(self.nodes), NO_LIMIT))
 
     def find_nodes_with_driver(self, driver: str) -> Bools:
@@ -270,7 +281,7 @@ class CSINodes:
         )
 
     def find_migrated_nodes(self, plugin: str) -> Bools:
-        """Return a mask (N,) of the nodes that use the in-tree plugin's volumes through CSI."""
+        """Return a mask (N,) of the nodes that use the volumes of the in-tree plugin through CSI."""
         return np.array([plugin in list_migrated_plugins(node) for node in self.nodes], np.bool_)
 
     @cached_property

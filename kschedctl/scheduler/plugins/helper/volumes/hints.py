@@ -1,4 +1,4 @@
-"""Storage objects that matter to the volume plugins: the kinds that answers depend on, and the queueing hints.
+"""The dependencies of the volume plugins on storage objects, and their queueing hints.
 
 Upstream: plugins/{volumebinding/volume_binding.go,volumezone/volume_zone.go, volumerestrictions/volume_restrictions.go}
 (v1.36: EventsToRegister).
@@ -48,7 +48,10 @@ LOOK_AT_CLAIM = NextStep("LookAtClaim", "Look at the claim and its events")
 
 
 def iter_claim_dependencies(info: PodInfo, listers: Listers) -> Iterator[Dependency]:
-    """Yield the kinds of storage objects whose unread objects could change the results for the pod's volumes."""
+    """Yield the kinds of storage objects whose unread objects could change the results for the pod's claims.
+
+    A missing claim depends on claims, an existing one on the kinds behind it.
+    """
     for volume in iter_claim_volumes(info.pod):
         claim = listers.claims.get((info.namespace, volume.claim_name))
         if claim is None:
@@ -59,9 +62,10 @@ def iter_claim_dependencies(info: PodInfo, listers: Listers) -> Iterator[Depende
 
 
 def _iter_kinds_behind_claim(claim: PersistentVolumeClaim, listers: Listers) -> Iterator[str]:
-    """Yield the kinds on which the results for an existing claim depend.
+    """Yield the kinds whose unread objects could change the results for an existing claim.
 
-    For a bound claim these are the kinds behind its volume, otherwise those by which it gets one.
+    For a claim with a volume, these are PersistentVolumes if the volume is missing, and CSINodes if it is an in-tree
+    volume. For other claims, they are the kinds of objects that decide which volume the claim can get.
     """
     if claim.spec.volume_name:
         volume = listers.volumes.get(claim.spec.volume_name)
@@ -70,6 +74,7 @@ def _iter_kinds_behind_claim(claim: PersistentVolumeClaim, listers: Listers) -> 
         elif find_in_tree_plugin(volume.spec) is not None:
             yield "CSINode"  # says whether the node uses the volume through CSI
         return
+
     class_name = get_claim_class(claim)
     storage_class = listers.classes.get(class_name)
     if storage_class is None:
@@ -94,17 +99,17 @@ TOPOLOGY_LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
 
 
 def is_schedulable_after_any_claim_change(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    """Return whether a volume of the pod uses the claim, including claims created for the pod."""
-    return _uses_claim(info, change.new, ephemeral=True)
+    """Return whether a volume of the pod uses the changed claim. Claims of ephemeral volumes count."""
+    return _does_pod_use_claim(info, change.new, ephemeral=True)
 
 
 def is_schedulable_after_named_claim_change(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    """Return whether a volume of the pod names the claim."""
-    return _uses_claim(info, change.new, ephemeral=False)
+    """Return whether a volume of the pod names the changed claim. Claims of ephemeral volumes do not count."""
+    return _does_pod_use_claim(info, change.new, ephemeral=False)
 
 
 def is_schedulable_after_storage_class_change(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    """Return whether the class is new or allows different topologies than before."""
+    """Return whether the StorageClass is new or allows different topologies than before."""
     return change.old is None or change.old.allowed_topologies != change.new.allowed_topologies
 
 
@@ -126,9 +131,9 @@ def is_schedulable_after_csi_driver_change(info: PodInfo, change: ChangedObject,
 
 
 def is_schedulable_after_storage_capacity_change(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    """Return whether the pool of storage is new or allows larger volumes than before.
+    """Return whether the CSIStorageCapacity is new or has room for a larger volume than before.
 
-    A pool of unknown size counts as smaller than any other.
+    An unknown size counts as smaller than any other. Raises InputError for an invalid size.
     """
     if change.old is None:
         return True
@@ -139,17 +144,17 @@ def is_schedulable_after_storage_capacity_change(info: PodInfo, change: ChangedO
 
 
 def is_schedulable_after_storage_class_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    """Return whether the added class binds its claims when their first consumer is scheduled."""
+    """Return whether the added StorageClass delays binding until the first pod with a claim is scheduled."""
     return bool(change.new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER)
 
 
 def is_schedulable_after_volume_change(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    """Return whether the volume is new or changed its zones or regions."""
+    """Return whether the PersistentVolume is new or its zone or region labels have changed."""
     return change.old is None or _list_topology_labels(change.old) != _list_topology_labels(change.new)
 
 
 def iter_volume_binding_events(gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-    """Yield the events that VolumeBinding registers."""
+    """Yield the events after which a pod rejected by VolumeBinding may become schedulable, with their hints."""
     yield ClusterEventWithHint("StorageClass", ADD_OR_UPDATE, is_schedulable_after_storage_class_change)
     yield ClusterEventWithHint("PersistentVolumeClaim", ADD_OR_UPDATE, is_schedulable_after_any_claim_change)
     yield ClusterEventWithHint("PersistentVolume", ADD_OR_UPDATE)
@@ -163,7 +168,7 @@ def iter_volume_binding_events(gates: FeatureGates) -> Iterator[ClusterEventWith
 
 
 def iter_volume_zone_events(gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-    """Yield the events that VolumeZone registers."""
+    """Yield the events after which a pod rejected by VolumeZone may become schedulable, with their hints."""
     yield ClusterEventWithHint("StorageClass", ActionType.ADD, is_schedulable_after_storage_class_added)
     yield ClusterEventWithHint(NODE, resolve_node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates))
     claim_actions = ADD_OR_UPDATE if REGISTERS_CLAIM_UPDATES.at(gates.release) else ActionType.ADD
@@ -171,11 +176,8 @@ def iter_volume_zone_events(gates: FeatureGates) -> Iterator[ClusterEventWithHin
     yield ClusterEventWithHint("PersistentVolume", ADD_OR_UPDATE, is_schedulable_after_volume_change)
 
 
-def _uses_claim(info: PodInfo, claim: PersistentVolumeClaim, ephemeral: bool) -> bool:
-    """Return whether a volume of the pod uses the claim.
-
-    With `ephemeral`, claims that are created for the pod count, too.
-    """
+def _does_pod_use_claim(info: PodInfo, claim: PersistentVolumeClaim, ephemeral: bool) -> bool:
+    """Return whether a volume of the pod uses the claim. Claims of ephemeral volumes count only with `ephemeral`."""
     if claim.metadata.namespace != info.namespace:
         return False
     for claim_volume in iter_claim_volumes(info.pod):
@@ -185,9 +187,9 @@ def _uses_claim(info: PodInfo, claim: PersistentVolumeClaim, ephemeral: bool) ->
 
 
 def _parse_max_volume_size(capacity: CSIStorageCapacity) -> int | None:
-    """Return the size in bytes of the largest volume that the pool allows, or None if it is unknown.
+    """Return the size in bytes of the largest volume for which there is room, or None if it is unknown.
 
-    This is the free capacity if no maximum is published. Raises InputError.
+    This is the free capacity if no maximum volume size is published. Raises InputError for an invalid size.
     """
     text = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
     if text is None:
@@ -197,7 +199,7 @@ def _parse_max_volume_size(capacity: CSIStorageCapacity) -> int | None:
 
 
 def _list_topology_labels(volume: PersistentVolume) -> list[tuple[str, frozenset[str]]]:
-    """Return the volume's zone and region labels, each with its values. A label with an empty value is ignored."""
+    """Return the volume's zone and region labels, each with its values. Labels with an empty value are left out."""
     labels = []
     for key in TOPOLOGY_LABELS:
         values = [value.strip() for value in volume.metadata.labels.get(key, "").split(ZONE_DELIMITER)]
@@ -207,13 +209,9 @@ def _list_topology_labels(volume: PersistentVolume) -> list[tuple[str, frozenset
 
 
 def describe_claims(info: PodInfo, ephemeral: bool = True) -> str:
-    """Describe the pod's claims by their names, or return "of the pod" if there are none.
+    """Return the pod's claims as a phrase that follows "claim", such as "a/x or a/y", or "of the pod" without claims.
 
-    Without `ephemeral`, claims that are created for the pod are left out.
+    If `ephemeral` is False, claims of ephemeral volumes are left out.
     """
-    names = [
-        claim_volume.claim_name
-        for claim_volume in iter_claim_volumes(info.pod)
-        if ephemeral or not claim_volume.ephemeral
-    ]
-    return join_words([f"{info.namespace}/{name}" for name in names], "or") or "of the pod"
+    claim_volumes = [volume for volume in iter_claim_volumes(info.pod) if ephemeral or not volume.ephemeral]
+    return join_words([f"{info.namespace}/{volume.claim_name}" for volume in claim_volumes], "or") or "of the pod"

@@ -62,7 +62,10 @@ class ClassVolumes(NamedTuple):
 
     @classmethod
     def from_volumes(cls, volumes: Sequence[PersistentVolume]) -> Self:
-        """Compute the sizes of the volumes and their order."""
+        """Build the record of a class's volumes, with their sizes and their order by size.
+
+        Raises InputError for an invalid size.
+        """
         sizes = tuple(to_billionths(parse_volume_storage(volume)) for volume in volumes)
         by_size = sorted(range(len(sizes)), key=lambda i: sizes[i])
         return cls(tuple(volumes), sizes, tuple(by_size))
@@ -84,9 +87,10 @@ class StoragePool(NamedTuple):
 
     @classmethod
     def from_capacity(cls, capacity: CSIStorageCapacity, topology: VolumeReachability) -> Self:
-        """Resolve the capacity. No node can use a pool whose topology is missing or invalid.
+        """Build the pool from a CSIStorageCapacity and find the nodes in its topology.
 
-        Raises InputError.
+        No node can use a pool whose topology is missing or invalid. The limit is the free capacity if no maximum volume
+        size is published. Raises InputError for an invalid size.
         """
         name = f"{capacity.metadata.namespace}/{capacity.metadata.name}"
         free = largest = None
@@ -123,11 +127,14 @@ class Listers:
         return self.objects.index(CSINodes, lambda csi_nodes: CSINodes(names, csi_nodes), "CSINode", of=(names,))
 
     def counts_as_csi(self, plugin: InTreePlugin | None) -> bool:
-        """Return whether the plugin's volumes count as volumes of its CSI driver on nodes that migrated it."""
+        """Return whether the plugin's volumes count as volumes of its CSI driver on nodes that migrated the plugin.
+
+        Return False for None. Portworx counts only with `migrates_portworx`.
+        """
         return plugin is not None and plugin.enabled and (self.migrates_portworx or plugin.name != PORTWORX)
 
     def replace_object(self, obj: PersistentVolumeClaim | PersistentVolume) -> None:
-        """Store the claim or volume in place of the one with its name, if there is one."""
+        """Store a new claim or volume, or replace the object of the same name."""
         if isinstance(obj, PersistentVolumeClaim):
             self.claims[obj.metadata.namespace, obj.metadata.name] = obj
         else:
@@ -136,19 +143,29 @@ class Listers:
             self._replace_in_class(previous, obj)
 
     def _replace_in_class(self, previous: PersistentVolume | None, volume: PersistentVolume) -> None:
-        """Replace the volume in the list of its class, or drop all lists if its class or size changed."""
-        name = get_volume_class(volume)
-        if previous is None or get_volume_class(previous) != name or previous.spec.capacity != volume.spec.capacity:
+        """Replace the volume in the cached list of its class.
+
+        The lists of all classes are dropped if the volume is new or its class or size has changed, because the order by
+        size may be another one then.
+        """
+        class_name = get_volume_class(volume)
+        if (
+            previous is None
+            or get_volume_class(previous) != class_name
+            or previous.spec.capacity != volume.spec.capacity
+        ):
             self._volumes_of_class = None
         elif self._volumes_of_class is not None:
-            class_volumes = self._volumes_of_class[name]
-            volumes = tuple(volume if v.metadata.name == volume.metadata.name else v for v in class_volumes.volumes)
-            self._volumes_of_class[name] = class_volumes._replace(volumes=volumes)
+            class_volumes = self._volumes_of_class[class_name]
+            volumes = tuple(
+                volume if other.metadata.name == volume.metadata.name else other for other in class_volumes.volumes
+            )
+            self._volumes_of_class[class_name] = class_volumes._replace(volumes=volumes)
 
     @cached_property
     def claims(self) -> dict[tuple[str, str], PersistentVolumeClaim]:
         """The claims by namespace and name."""
-        return dict(self.objects.index("volume claims", _index_by_namespace, "PersistentVolumeClaim"))
+        return dict(self.objects.index("volume claims", _index_by_namespace_and_name, "PersistentVolumeClaim"))
 
     @cached_property
     def volumes(self) -> dict[str, PersistentVolume]:
@@ -159,43 +176,43 @@ class Listers:
     def volumes_of_class(self) -> Mapping[str, ClassVolumes]:
         """The volumes of each storage class, by class name. Raises InputError."""
         if self._volumes_of_class is None:
-            self._volumes_of_class = dict(self.objects.index(ClassVolumes, _group_by_class, "PersistentVolume"))
+            self._volumes_of_class = dict(self.objects.index(ClassVolumes, _group_volumes_by_class, "PersistentVolume"))
         return self._volumes_of_class
 
     @cached_property
     def pools_of_class(self) -> dict[str, tuple[StoragePool, ...]]:
         """The pools from which the volumes of each storage class are provisioned, by class name. Raises InputError."""
-        return self.objects.index(StoragePool, self._group_pools, "CSIStorageCapacity", of=(self.topology,))
+        return self.objects.index(StoragePool, self._build_pools_by_class, "CSIStorageCapacity", of=(self.topology,))
 
-    def _group_pools(self, capacities: Iterable[CSIStorageCapacity]) -> dict[str, tuple[StoragePool, ...]]:
-        """Resolve the pools and group them by storage class. Raises InputError."""
+    def _build_pools_by_class(self, capacities: Iterable[CSIStorageCapacity]) -> dict[str, tuple[StoragePool, ...]]:
+        """Return the pools of each storage class, by class name. Raises InputError for an invalid size."""
         by_class: dict[str, list[StoragePool]] = {}
         for capacity in capacities:
             pool = StoragePool.from_capacity(capacity, self.topology)
             by_class.setdefault(capacity.storage_class_name, []).append(pool)
         return {name: tuple(pools) for name, pools in by_class.items()}
 
-    def claim(self, namespace: str, name: str) -> PersistentVolumeClaim:
-        """Return a claim. Raises NotFoundError."""
+    def get_claim(self, namespace: str, name: str) -> PersistentVolumeClaim:
+        """Return the claim with this namespace and name. Raises NotFoundError if it does not exist."""
         if (namespace, name) not in self.claims:
             raise NotFoundError(f'persistentvolumeclaim "{name}" not found')
         return self.claims[namespace, name]
 
-    def volume(self, name: str) -> PersistentVolume:
-        """Return a volume. Raises NotFoundError."""
+    def get_volume(self, name: str) -> PersistentVolume:
+        """Return the PersistentVolume with this name. Raises NotFoundError if it does not exist."""
         if name not in self.volumes:
             raise NotFoundError(f'persistentvolume "{name}" not found')
         return self.volumes[name]
 
-    def storage_class(self, name: str) -> StorageClass:
-        """Return a storage class. Raises NotFoundError."""
+    def get_storage_class(self, name: str) -> StorageClass:
+        """Return the StorageClass with this name. Raises NotFoundError if it does not exist."""
         if name not in self.classes:
             raise NotFoundError(f'storageclass.storage.k8s.io "{name}" not found')
         return self.classes[name]
 
 
 def get_listers(view: Fork) -> Listers:
-    """Return the listers of a fork, created on first use and kept up to date."""
+    """Return the listers of a fork, which are created on first use and follow changes of claims and volumes."""
     migrates_portworx = view.settings.migrates_portworx
     return view.objects.get_follower(
         Listers,
@@ -206,19 +223,19 @@ def get_listers(view: Fork) -> Listers:
 
 
 def _index_by_name(objects: Iterable[Named]) -> dict[str, Named]:
-    """Index the objects by name."""
+    """Return the objects by name."""
     return {obj.metadata.name: obj for obj in objects}
 
 
-def _index_by_namespace(
+def _index_by_namespace_and_name(
     claims: Iterable[PersistentVolumeClaim],
 ) -> dict[tuple[str, str], PersistentVolumeClaim]:
-    """Index the claims by namespace and name."""
+    """Return the claims by namespace and name."""
     return {(claim.metadata.namespace, claim.metadata.name): claim for claim in claims}
 
 
-def _group_by_class(volumes: Iterable[PersistentVolume]) -> dict[str, ClassVolumes]:
-    """Group the volumes by storage class. Raises InputError for an invalid size."""
+def _group_volumes_by_class(volumes: Iterable[PersistentVolume]) -> dict[str, ClassVolumes]:
+    """Return the volumes of each storage class, by class name. Raises InputError for an invalid size."""
     by_class: dict[str, list[PersistentVolume]] = {}
     for volume in volumes:
         by_class.setdefault(get_volume_class(volume), []).append(volume)
@@ -226,12 +243,12 @@ def _group_by_class(volumes: Iterable[PersistentVolume]) -> dict[str, ClassVolum
 
 
 def _index_classes(classes: Iterable[StorageClass]) -> dict[str, StorageClass]:
-    """Index the classes by name, with defaults filled in."""
+    """Return the storage classes by name, with their binding modes defaulted."""
     return {class_.metadata.name: _set_default_binding_mode(class_) for class_ in classes}
 
 
 def _set_default_binding_mode(class_: StorageClass) -> StorageClass:
-    """Return the class with the binding mode that the API server sets if there is none."""
+    """Return the storage class with the binding mode Immediate if it has none, as the API server sets it."""
     if class_.volume_binding_mode:
         return class_
     return replace(class_, volume_binding_mode="Immediate")
@@ -258,7 +275,10 @@ def iter_claim_volumes(pod: Pod) -> Iterator[ClaimVolume]:
 
 
 def find_claim_volume(pod: Pod, volume: Volume) -> ClaimVolume | None:
-    """Return the volume together with the name of its claim, or None if it uses no claim."""
+    """Return the pod's volume together with the name of its claim, or None if the volume uses no claim.
+
+    The claim of an ephemeral volume is named after the pod and the volume.
+    """
     if volume.persistent_volume_claim is not None:
         return ClaimVolume(volume, volume.persistent_volume_claim.claim_name, ephemeral=False)
     if volume.ephemeral is not None:
@@ -267,20 +287,20 @@ def find_claim_volume(pod: Pod, volume: Volume) -> ClaimVolume | None:
 
 
 def require_owner(pod: Pod, claim: PersistentVolumeClaim) -> None:
-    """Raise PluginError unless the pod is the controller of the claim, which was then created for the pod."""
+    """Raise PluginError unless the pod is the controller of the claim, so that the claim was created for the pod."""
     controller = find_controller(claim.metadata)
     if controller is None or controller.uid != pod.metadata.uid:
         raise PluginError(f"PVC {format_claim_key(claim)} was not created for pod {pod.key} (pod is not owner)")
 
 
 def find_usable_claim(info: PodInfo, storage: Listers, name: str, ephemeral: bool) -> PersistentVolumeClaim:
-    """Return the pod's claim of this name if the pod can use it.
+    """Return the claim with this name in the pod's namespace, after checking that the pod can use it.
 
-    Raises NotFoundError if it does not exist, and PluginError if it is lost or being deleted. An `ephemeral` claim must
-    have been created for the pod.
+    Raises NotFoundError if the claim does not exist, and PluginError if it is lost or being deleted, or if it is
+    `ephemeral` but was created for another pod.
     """
     try:
-        claim = storage.claim(info.namespace, name)
+        claim = storage.get_claim(info.namespace, name)
     except NotFoundError:
         if not ephemeral:
             raise
@@ -300,7 +320,7 @@ def find_usable_claim(info: PodInfo, storage: Listers, name: str, ephemeral: boo
 
 
 def format_claim_key(claim: PersistentVolumeClaim) -> str:
-    """Return `namespace/name`."""
+    """Return the claim's `namespace/name`."""
     return f"{claim.metadata.namespace}/{claim.metadata.name}"
 
 
@@ -315,17 +335,20 @@ def get_volume_class(volume: PersistentVolume) -> str:
 
 
 def parse_requested_storage(claim: PersistentVolumeClaim) -> Quantity | None:
-    """Return the size that the claim requests, or None if it requests none. Raises InputError."""
+    """Return the size that the claim requests, or None if it requests no size. Raises InputError if it is invalid."""
     return _parse_storage(claim.spec.resources.requests, "PersistentVolumeClaim", format_claim_key(claim))
 
 
 def parse_volume_storage(volume: PersistentVolume) -> Quantity | None:
-    """Return the volume's size, or None if it has none. Raises InputError."""
+    """Return the volume's size, or None if the volume has no size. Raises InputError if it is invalid."""
     return _parse_storage(volume.spec.capacity, "PersistentVolume", volume.metadata.name)
 
 
 def to_billionths(quantity: Quantity | None) -> int:
-    """Return a quantity in billionths, or 0 for None. They are the finest unit, and integers are fast to compare."""
+    """Return a quantity as a whole number of billionths, or 0 for None.
+
+    A billionth is the finest unit of quantities, and integers are faster to compare.
+    """
     if quantity is None:
         return 0
     billionths: int = quantity.mantissa * 10 ** (quantity.scale + 9)
@@ -333,14 +356,17 @@ def to_billionths(quantity: Quantity | None) -> int:
 
 
 def _parse_storage(resources: Resources, kind: str, name: str) -> Quantity | None:
-    """Return the storage amount of the resources, or None if there is none. Raises InputError."""
+    """Return the storage amount of an object's resources, or None if they have none.
+
+    Raises InputError, which names the object by its kind and name, if the amount is invalid.
+    """
     if "storage" not in resources:
         return None
     return parse_size(resources["storage"], kind, name)
 
 
 def parse_size(text: str | int | float, kind: str, name: str) -> Quantity:
-    """Parse a quantity. Raises InputError with the object's kind and name."""
+    """Parse a quantity of an object. Raises InputError, which names the object, if it is invalid."""
     try:
         return parse(str(text).strip())
     except QuantityError as error:

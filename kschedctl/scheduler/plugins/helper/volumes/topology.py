@@ -1,4 +1,4 @@
-"""Evaluation of the node selectors of storage objects on the nodes of a snapshot, cached per selector."""
+"""Evaluation of the node selectors of volumes and storage classes on all nodes, cached per selector."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class VolumeReachability:
         self._rows_by_affinity: dict[VolumeNodeAffinity | None, Rows] = {}
 
     def find_reachable_rows(self, affinity: VolumeNodeAffinity | None) -> Rows:
-        """Return the rows of the nodes from which a volume with this affinity can be used.
+        """Return the rows of the nodes from which a volume with this node affinity can be used.
 
-        A volume without an affinity can be used from all nodes. Like upstream, ignore `matchFields`.
+        A volume without an affinity (None) can be used from all nodes. As in upstream, matchFields are ignored.
         """
         if affinity not in self._rows_by_affinity:
             mask = np.ones(len(self.nodes), np.bool_)
             if affinity is not None and affinity.required is not None:
-                # A term with an error matches no node. `selector` holds the matchExpressions only.
+                # A term with an error matches no node. The `selector` of a term has only its matchExpressions.
                 valid_terms = [term for term in compile_node_selector(affinity.required).terms if not term.errors]
                 mask = self._find_nodes_selected_by_any([term.selector for term in valid_terms])
             self._rows_by_affinity[affinity] = np.flatnonzero(mask)
@@ -46,9 +46,9 @@ class VolumeReachability:
         return mask
 
     def find_allowed_nodes(self, terms: tuple[TopologySelectorTerm, ...]) -> Bools:
-        """Return a mask (N,) of the nodes in the topologies that a storage class allows.
+        """Return a mask (N,) of the nodes in the topologies that a storage class allows by its `terms`.
 
-        Without terms all nodes are allowed. An empty or invalid term allows none.
+        Without terms, all nodes are allowed. An empty or invalid term allows no node.
         """
         if not terms:
             return np.ones(len(self.nodes), np.bool_)
@@ -63,7 +63,7 @@ class VolumeReachability:
         """Return a mask (N,) of the nodes whose labels the selector matches."""
         mask = np.full(len(self.nodes), not selector.matches_nothing)
         for requirement in selector.requirements:
-            mask &= self._find_nodes_meeting(requirement)
+            mask &= self._find_nodes_meeting_requirement(requirement)
         return mask
 
     def _find_nodes_selected_by_any(self, alternatives: list[Selector]) -> Bools:
@@ -73,20 +73,20 @@ class VolumeReachability:
             mask |= self.find_selected_nodes(alternative)
         return mask
 
-    def _find_nodes_meeting(self, requirement: Requirement) -> Bools:
-        """Return a mask (N,) of the nodes that meet the requirement.
+    def _find_nodes_meeting_requirement(self, requirement: Requirement) -> Bools:
+        """Return a mask (N,) of the nodes whose labels meet the requirement.
 
-        The requirement is evaluated once per value of the label, and once for its absence (code -1, the last entry).
+        The requirement is evaluated once for each value of the label, and once for nodes without the label.
         """
         key = requirement.key
         column = self.nodes.label(key)
-        is_met = np.zeros(len(column.values) + 1, np.bool_)
+        is_met_by_code = np.zeros(len(column.values) + 1, np.bool_)  # the last entry is for code -1, without the label
         if requirement.operator in _EQUALITY:  # looked up, since there may be as many values as nodes
             if key not in self._codes_by_value:
                 self._codes_by_value[key] = {value: code for code, value in enumerate(column.values)}
             codes = self._codes_by_value[key]
-            is_met[[codes[value] for value in requirement.values if value in codes]] = True
+            is_met_by_code[[codes[value] for value in requirement.values if value in codes]] = True
         else:
-            is_met[:-1] = [requirement.matches({key: value}) for value in column.values]
-            is_met[-1] = requirement.matches({})
-        return is_met[column.codes]
+            is_met_by_code[:-1] = [requirement.matches({key: value}) for value in column.values]
+            is_met_by_code[-1] = requirement.matches({})
+        return is_met_by_code[column.codes]

@@ -1,0 +1,85 @@
+"""Check that a workload without pods is judged by all its replicas, not by the first alone."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from command_line import Json, Run, Write, node, pod
+
+
+def deployment(replicas: int, cpu: str) -> Json:
+    """Build a Deployment whose pods request an amount of CPU."""
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": pod("web", cpu)["spec"]}
+    spec: dict[str, Any] = {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+
+
+def job(parallelism: int, cpu: str) -> Json:
+    """Build a Job whose pods request an amount of CPU."""
+    template = {"spec": {**pod("web", cpu)["spec"], "restartPolicy": "Never"}}
+    spec = {"parallelism": parallelism, "completions": parallelism, "template": template}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "web"}, "spec": spec}
+
+
+@pytest.mark.parametrize("command", ["explain", "remedies"])
+@pytest.mark.parametrize(("replicas", "placed"), [(1, 1), (2, 2), (3, 2), (5, 2)])
+def test_the_first_pod_fits_but_not_all_do(run: Run, write: Write, command: str, replicas: int, placed: int) -> None:
+    """A node of 4 CPUs takes two pods of 2 CPUs."""
+    path = write(node("n1", cpu="4"), deployment(replicas, "2"))
+    outcome = run(command, "deploy/web", "-f", path, "--assume-complete", "-o", "json")
+    document = json.loads(outcome.out)
+    if placed == replicas:
+        assert (outcome.code, document["replicas"]) == (0, None)
+        return
+    assert outcome.code == 1
+    assert document["replicas"] == {"workload": "Deployment default/web", "placed": placed, "total": replicas}
+    warning = f"only 2 of the {replicas} pods of Deployment default/web get a node"
+    assert warning in document["headline"]
+    for form in ((), ("--brief",), ("-o", "markdown")):
+        assert warning in " ".join(run(command, "deploy/web", "-f", path, "--assume-complete", *form).out.split())
+
+
+def test_a_gate_reports_the_workload(run: Run, write: Write) -> None:
+    path = write(node("n1", cpu="4"), deployment(3, "2"))
+    outcome = run("explain", "deploy/web", "-f", path, "--assume-complete", "-o", "github")
+    assert "Deployment default/web: only 2 of the 3 pods" in outcome.out
+
+
+def test_pods_that_exist_are_not_counted_again(run: Run, write: Write) -> None:
+    running = pod("web-1", "2", nodeName="n1", uid="1")
+    owner = {"kind": "ReplicaSet", "name": "web-abc", "controller": True, "uid": "2"}
+    running["metadata"] |= {"ownerReferences": [owner], "labels": {"app": "web", "pod-template-hash": "abc"}}
+    path = write(node("n1", cpu="4"), deployment(3, "2"), running)
+    outcome = run("explain", "deploy/web", "-f", path, "--assume-complete", "-o", "json")
+    assert json.loads(outcome.out)["replicas"] is None
+
+
+def test_a_smaller_request_that_only_one_pod_profits_from_is_no_fix_of_a_deployment(run: Run, write: Write) -> None:
+    """With 4 CPUs, one pod of 4 fits, and its three siblings wait. Then the rollout never completes."""
+    path = write(node("n1", cpu="4"), deployment(4, "8"))
+    document = json.loads(run("remedies", "deploy/web", "-f", path, "--assume-complete", "-o", "json").out)
+    assert not any(fix["summary"].startswith("Request 4 CPUs") for fix in document["remedies"])
+
+
+def test_a_fix_for_one_pod_of_a_job_says_how_many_still_wait(run: Run, write: Write) -> None:
+    path = write(node("n1", cpu="4"), job(4, "8"))
+    command = ("remedies", "job/web", "-f", path, "--assume-complete")
+    fixes = json.loads(run(*command, "-o", "json").out)["remedies"]
+    (fix,) = (fix for fix in fixes if fix["summary"].startswith("Request 4 CPUs"))
+    warning = "3 other pods of Job default/web still wait"
+    assert {"kind": "Partial", "text": warning} == {key: fix["costs"][0][key] for key in ("kind", "text")}
+    assert "Job default/web is deleted and recreated" in fix["weakens"]
+    assert "none of which has a node yet" not in fix["weakens"]  # its pods do not exist
+    for form in ((), ("--brief",)):
+        assert warning in " ".join(run(*command, "--only", fix["kinds"][0], *form).out.split())
+
+
+def test_enough_nodes_are_added_for_all_replicas(run: Run, write: Write) -> None:
+    """Each pod of 8 CPUs needs a node of its own."""
+    path = write(node("n1", cpu="4"), job(4, "8"))
+    document = json.loads(run("remedies", "job/web", "-f", path, "--assume-complete", "-o", "json").out)
+    (fix,) = (fix for fix in document["remedies"] if fix["kinds"] == ["AddNode"])
+    assert fix["summary"].startswith("Add 4 nodes")
+    assert fix["holds"]
