@@ -43,7 +43,7 @@ class Autoscaler(Protocol):
     def doubts(self) -> tuple[str, ...]:
         """Descriptions of what is uncertain about its configuration."""
 
-    def grow(self, cluster: Cluster) -> NewNodes:
+    def grow_for_pending_pods(self, cluster: Cluster) -> NewNodes:
         """Run one loop, which adds nodes for pending pods, and return the new nodes. Raises InputError."""
 
     def find_obstacles(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:

@@ -54,22 +54,22 @@ class RemovePodsViolatingInterPodAntiAffinity(DeschedulerPlugin[RemovePodsViolat
         for position in self._find_candidates().tolist():
             row = int(self.view.node[position])
             info_number = int(self.seen.info[position])
-            if any(term.count_other_pods(row) > 0 for term in self._get_terms(info_number)):
+            if any(term.count_other_pods(row) > 0 for term in self._get_repelling_terms(info_number)):
                 yield position
                 # the caller may have evicted the pod before it requested the next one
                 if self.seen.evicted[position]:
-                    self._remove_from_counts(position)
+                    self._remove_pod_from_counts(position)
 
     def _find_candidates(self) -> Rows:
         """Return the positions of the evictable pods with required anti-affinity, sorted by node, then by priority."""
         has_terms = self.seen.select_infos(lambda pod: bool(get_anti_affinity_terms(pod)))
-        positions = self.seen.sort_by_priority(self.find_evictable_pods(has_terms & self._selected_infos))
+        positions = self.seen.sort_positions_by_priority(self.find_evictable_pods(has_terms & self._selected_infos))
         return positions[np.argsort(self.view.node[positions], kind="stable")]
 
     @cached_property
     def _selected_infos(self) -> Bools:
         """The PodInfos that the plugin considers, as a (T,) mask. Only their pods repel and are repelled."""
-        return self.seen.match_infos(self.arguments.namespaces, self.arguments.label_selector)
+        return self.seen.find_infos_in_namespaces(self.arguments.namespaces, self.arguments.label_selector)
 
     @cached_property
     def _counted_positions(self) -> Rows:
@@ -79,10 +79,10 @@ class RemovePodsViolatingInterPodAntiAffinity(DeschedulerPlugin[RemovePodsViolat
 
     @cached_property
     def _terms_by_info(self) -> dict[int, list[RepellingTerm]]:
-        """The cache of ``_get_terms``: number of a PodInfo -> the terms of its pods."""
+        """The cache of ``_get_repelling_terms``: number of a PodInfo -> the terms of its pods."""
         return {}
 
-    def _get_terms(self, info_number: int) -> list[RepellingTerm]:
+    def _get_repelling_terms(self, info_number: int) -> list[RepellingTerm]:
         """Return the required anti-affinity terms of a PodInfo, with up-to-date counts. They are built on first use."""
         if info_number not in self._terms_by_info:
             self._terms_by_info[info_number] = list(self._iter_repelling_terms(info_number))
@@ -109,7 +109,7 @@ class RemovePodsViolatingInterPodAntiAffinity(DeschedulerPlugin[RemovePodsViolat
             term.add_to_counts(self.seen.info[remaining], self.view.node[remaining])
             yield term
 
-    def _remove_from_counts(self, position: int) -> None:
+    def _remove_pod_from_counts(self, position: int) -> None:
         """Remove an evicted pod from the counts of all terms."""
         info_numbers, rows = self.seen.info[[position]], self.view.node[[position]]
         for terms in self._terms_by_info.values():

@@ -59,7 +59,7 @@ class PluginArguments(Struct, frozen=True):
         """Return the arguments with upstream's defaults for missing values. Most plugins need none."""
         return self
 
-    def iter_unreplayed(self) -> Iterator[str]:
+    def iter_unreplayed_arguments(self) -> Iterator[str]:
         """Yield descriptions of arguments that cannot be replayed. By default, all can be."""
         yield from ()
 
@@ -321,7 +321,7 @@ class LowNodeUtilizationArgs(UtilizationArguments, frozen=True):
         if self.metrics_utilization is not None:
             yield from self.metrics_utilization.validate()
 
-    def iter_unreplayed(self) -> Iterator[str]:
+    def iter_unreplayed_arguments(self) -> Iterator[str]:
         """Yield a description if the plugin is to compare actual usage, because only requests are known."""
         if self.metrics_utilization is not None:
             yield "metricsUtilization: the actual usage of pods is unknown, only their requests are known"
@@ -399,7 +399,7 @@ class PodLifeTimeArgs(SelectingArguments, frozen=True):
         """Whether the arguments depend on container states."""
         return bool(self.exit_codes) or any(state in CONTAINER_STATES for state in self.states)
 
-    def iter_unreplayed(self) -> Iterator[str]:
+    def iter_unreplayed_arguments(self) -> Iterator[str]:
         """Yield a description of the condition filters that can be replayed, if some filters cannot."""
         if not all(condition.is_replayable for condition in self.conditions):
             yield f"conditions other than the status of Ready and {', '.join(KEPT_CONDITIONS)} without times"

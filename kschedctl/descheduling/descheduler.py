@@ -39,7 +39,7 @@ MIN_NODES = 2
 """With fewer ready nodes, no plugin runs."""
 
 
-def run_round(
+def run_descheduling_round(
     policy: DeschedulerPolicy, evictions: EvictionCounter, ended_evictions: EvictionCounter | None = None
 ) -> list[DefaultEvictor]:
     """Run the policy's plugins, which request evictions, and return the evictor of each profile. Raises InputError.
@@ -50,7 +50,7 @@ def run_round(
     rounds = [build_profile_round(profile.evictor, evictions, ended_evictions) for profile in policy.profiles]
     if int(evictions.seen.ready.sum()) >= MIN_NODES:
         for profile_index, run in policy.iter_runs():
-            if run.name in PLUGIN_TYPES and not list(run.arguments.iter_unreplayed()):
+            if run.name in PLUGIN_TYPES and not list(run.arguments.iter_unreplayed_arguments()):
                 plugin = PLUGIN_TYPES[run.name](run.arguments, rounds[profile_index])
                 plugin.run()
     return [profile_round.evictor for profile_round in rounds]
@@ -77,7 +77,7 @@ def build_profile_round(
     return DeschedulingRound(seen, fit, DefaultEvictor(evictor, seen, fit), evictions, ended_round)
 
 
-def iter_unreplayed(policy: DeschedulerPolicy, *, containers: bool = True) -> Iterator[str]:
+def iter_unreplayed_plugins(policy: DeschedulerPolicy, *, containers: bool = True) -> Iterator[str]:
     """Yield descriptions of the plugins, and of the arguments of plugins, that cannot be replayed.
 
     Without ``containers``, container states are not known, which some arguments depend on.
@@ -88,5 +88,5 @@ def iter_unreplayed(policy: DeschedulerPolicy, *, containers: bool = True) -> It
             yield plugin
         if not containers and run.arguments.reads_containers:
             yield f"{plugin}, restarts and states of containers, which the snapshot lacks"
-        for description in run.arguments.iter_unreplayed():
+        for description in run.arguments.iter_unreplayed_arguments():
             yield f"{plugin}, {description}"

@@ -42,7 +42,7 @@ class RemoveDuplicates(DeschedulerPlugin[RemoveDuplicatesArgs]):
 
     def run(self) -> None:
         """Evict the pods that exceed an even share, for owners with several pods on a node."""
-        positions = self.find_evictable_pods(self.seen.match_infos(self.arguments.namespaces, None))
+        positions = self.find_evictable_pods(self.seen.find_infos_in_namespaces(self.arguments.namespaces, None))
         info_numbers = self.seen.info[positions].tolist()
         pod_counts = Counter(owner for number in info_numbers for owner in self._owners_by_info[number])
         self._evict_duplicates(self._find_duplicates(positions), pod_counts)
@@ -102,9 +102,9 @@ class RemoveDuplicates(DeschedulerPlugin[RemoveDuplicatesArgs]):
     @cached_property
     def _owners_by_info(self) -> list[tuple[DuplicateOwner, ...]]:
         """The owners of the pods of each PodInfo, by the number of the PodInfo."""
-        return [self._find_owners(info.pod) for info in self.seen.infos]
+        return [self._find_duplicate_owners(info.pod) for info in self.seen.infos]
 
-    def _find_owners(self, pod: Pod) -> tuple[DuplicateOwner, ...]:
+    def _find_duplicate_owners(self, pod: Pod) -> tuple[DuplicateOwner, ...]:
         """Return the sorted owners of a pod with its images, or an empty tuple if an owner has an excluded kind."""
         owners = pod.metadata.owner_references
         images = tuple(sorted(container.image for container in pod.spec.containers))

@@ -55,11 +55,13 @@ class EvictionCounter:
     _nodes: Counter[int] = field(default_factory=Counter)
     _namespaces: Counter[str] = field(default_factory=Counter)
 
-    def for_other_pods(self, seen: SeenPods, carry_out: Callable[[Position, str], str]) -> EvictionCounter:
+    def build_counter_for_other_pods(
+        self, seen: SeenPods, carry_out: Callable[[Position, str], str]
+    ) -> EvictionCounter:
         """Return a counter for other pods of the same round, which shares this counter's limits and counts."""
         return EvictionCounter(seen, self.limits, carry_out, _nodes=self._nodes, _namespaces=self._namespaces)
 
-    def evict(self, position: Position, plugin: str) -> EvictionResult:
+    def evict_pod(self, position: Position, plugin: str) -> EvictionResult:
         """Evict a pod for a plugin if the limits and the API server allow it, and return the result.
 
         Evictions are counted, and denials are recorded in ``denied``. As upstream, a pod that has been evicted already

@@ -145,7 +145,7 @@ class DefaultEvictor:
     # -- masks of pods -------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _unprotected(self) -> Bools:
+    def _unprotected_pods(self) -> Bools:
         """The pods that nothing protected when the round began, as a (P,) mask."""
         is_protected = np.array([bool(reason) for reason in self.reasons], np.bool_)[self._seen.info]
         return ~(is_protected | self._is_too_young | self._has_too_few_replicas)
@@ -153,7 +153,7 @@ class DefaultEvictor:
     @property
     def evictable(self) -> Bools:
         """The unprotected pods that have not been evicted in this round, as a (P,) mask."""
-        return self._unprotected & ~self._seen.evicted
+        return self._unprotected_pods & ~self._seen.evicted
 
     @cached_property
     def _requests_eviction(self) -> Bools:
@@ -182,14 +182,14 @@ class DefaultEvictor:
             return np.zeros(len(self._seen.view.pods), np.bool_)
         return (self._seen.sibling_counts < minimum)[self._seen.info] & ~self._requests_eviction
 
-    def check_pre_eviction(self, positions: Rows) -> Bools:
+    def find_pods_passing_pre_eviction(self, positions: Rows) -> Bools:
         """Return a mask of the pods at these positions that pass PreEvictionFilter, one element per position.
 
         A pod passes if its namespace is selected and, with nodeFit, if it fits on another node.
         """
         passes = self._is_in_selected_namespace[self._seen.info[positions]]
         if self.arguments.node_fit:
-            passes = passes & self._fit.find_fitting_elsewhere(positions, self._fit_nodes)
+            passes = passes & self._fit.find_pods_fitting_elsewhere(positions, self._fit_nodes)
         return passes
 
     @cached_property

@@ -47,7 +47,7 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
 
     def _find_candidates(self) -> Rows:
         """Return the positions of the evictable pods that match the arguments."""
-        selected = self.seen.match_infos(self.arguments.namespaces, self.arguments.label_selector)
+        selected = self.seen.find_infos_in_namespaces(self.arguments.namespaces, self.arguments.label_selector)
         positions = self.find_evictable_pods(selected & self.seen.select_infos(self._has_selected_owner))
         matches = (
             self._exceeds_maximum_age
@@ -146,15 +146,17 @@ class RemovePodsHavingTooManyRestarts(DeschedulerPlugin[RemovePodsHavingTooManyR
     def run(self) -> None:
         """Evict the pods with too many restarts, node by node. On each node, the most restarts come first."""
         candidates = [
-            candidate for plugin in self.list_plugins_with_ended_pods() for candidate in plugin._iter_candidates()
+            candidate for plugin in self.list_plugins_with_ended_pods() for candidate in plugin._iter_restarted_pods()
         ]
         candidates.sort(key=lambda candidate: (candidate.row, -candidate.restarts))
         self.evict_candidates_node_by_node((candidate.plugin, candidate.position) for candidate in candidates)
 
-    def _iter_candidates(self) -> Iterator[RestartedPod]:
+    def _iter_restarted_pods(self) -> Iterator[RestartedPod]:
         """Yield the evictable pods with too many restarts, and in one of the configured states if there are any."""
         arguments, restarts = self.arguments, self._restart_counts
-        evictable = self.find_evictable_pods(self.seen.match_infos(arguments.namespaces, arguments.label_selector))
+        evictable = self.find_evictable_pods(
+            self.seen.find_infos_in_namespaces(arguments.namespaces, arguments.label_selector)
+        )
         candidates = evictable[restarts[evictable] >= arguments.pod_restart_threshold]
         if arguments.states:
             is_in_states = find_pods_in_states(self.seen, arguments.states, self._waits_for_configured_reason)
@@ -192,7 +194,7 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
 
     def _find_candidates(self) -> Rows:
         """Return the positions of the evictable failed pods that match the arguments."""
-        selected = self.seen.match_infos(self.arguments.namespaces, self.arguments.label_selector)
+        selected = self.seen.find_infos_in_namespaces(self.arguments.namespaces, self.arguments.label_selector)
         positions = self.find_evictable_pods(selected & self.seen.select_infos(self._is_selected_failed_pod))
         matches = self._has_minimum_age & self._has_configured_reason & self._has_configured_exit_code
         return positions[matches[positions]]

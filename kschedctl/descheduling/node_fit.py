@@ -33,7 +33,7 @@ class NodeFit:
         self._fitting_by_info: dict[int, Bools] = {}
         self._affinity_nodes_by_info: dict[int, Bools] = {}
 
-    def find_fitting_elsewhere(self, positions: Rows, allowed: Bools) -> Bools:
+    def find_pods_fitting_elsewhere(self, positions: Rows, allowed: Bools) -> Bools:
         """Return a mask of the pods at these positions that fit on an allowed node other than their own.
 
         ``allowed`` is an (N,) mask. The result has one element per position.
@@ -48,12 +48,12 @@ class NodeFit:
             fits_elsewhere[has_info] = np.count_nonzero(fitting_nodes) - own_node_is_fitting > 0
         return fits_elsewhere
 
-    def find_fitting_anywhere(self, positions: Rows, allowed: Bools) -> Bools:
+    def find_pods_fitting_anywhere(self, positions: Rows, allowed: Bools) -> Bools:
         """Return a mask of the pods at these positions that fit on an allowed node, including their own.
 
         ``allowed`` is an (N,) mask. The result has one element per position.
         """
-        fits = self.find_fitting_elsewhere(positions, allowed)
+        fits = self.find_pods_fitting_elsewhere(positions, allowed)
         rows = self._view.node[positions]
         is_on_allowed_node = allowed[rows] & (rows >= 0)
         for index in np.flatnonzero(~fits & is_on_allowed_node).tolist():
@@ -107,11 +107,11 @@ class NodeFit:
         if any(name not in columns for name in requests):  # no node offers the resource
             return np.zeros(len(self._view.nodes), np.bool_)
         requested_columns = [columns[name] for name in requests]
-        has_room = (np.array([*requests.values()]) <= self._free[:, requested_columns]).all(axis=1)
-        return has_room & (self._free[:, columns[PODS]] > 0)
+        has_room = (np.array([*requests.values()]) <= self._free_resources[:, requested_columns]).all(axis=1)
+        return has_room & (self._free_resources[:, columns[PODS]] > 0)
 
     @cached_property
-    def _free(self) -> Counts:
+    def _free_resources(self) -> Counts:
         """The allocatable resources minus the requests of pods on each node, (N, R)."""
         return self._placed.view.allocatable - self._placed.view.requested
 

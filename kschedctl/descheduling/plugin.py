@@ -56,7 +56,7 @@ class DeschedulerPlugin(ABC, Generic[A]):
 
     def request_eviction(self, position: int) -> EvictionResult:
         """Request the eviction of the pod at a position on behalf of the plugin, and return the result."""
-        return self.current_round.evictions.evict(Position(position), self.name)
+        return self.current_round.evictions.evict_pod(Position(position), self.name)
 
     def find_evictable_pods(self, selected: Bools, *, pre_eviction: bool = True) -> Rows:
         """Return the positions of the evictable pods on ready nodes whose PodInfos are selected, sorted by node.
@@ -66,9 +66,9 @@ class DeschedulerPlugin(ABC, Generic[A]):
         """
         evictor = self.current_round.evictor
         is_evictable = evictor.evictable & self.seen.on_ready_nodes & selected[self.seen.info]
-        positions = self.seen.sort_by_node(is_evictable)
+        positions = self.seen.list_positions_by_node(is_evictable)
         if pre_eviction:
-            return positions[evictor.check_pre_eviction(positions)]
+            return positions[evictor.find_pods_passing_pre_eviction(positions)]
         return positions
 
     def list_plugins_with_ended_pods(self) -> list[Self]:

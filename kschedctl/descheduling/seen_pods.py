@@ -97,7 +97,7 @@ class SeenPods:
         values = value_by_code[column.codes][self.view.pods.objects.rows]
         return np.where(self.moved, measure(NotableContainers()), values)
 
-    def match_infos(self, namespaces: NamespaceChoice | None, labels: LabelSelector | None) -> Bools:
+    def find_infos_in_namespaces(self, namespaces: NamespaceChoice | None, labels: LabelSelector | None) -> Bools:
         """Return a (T,) mask of the PodInfos whose pods are in these namespaces and match the label selector.
 
         None selects everything.
@@ -110,12 +110,12 @@ class SeenPods:
             return selected
         return selected & self.select_infos(lambda pod: pod.metadata.namespace not in selection.exclude)
 
-    def sort_by_node(self, chosen: Bools) -> Rows:
+    def list_positions_by_node(self, chosen: Bools) -> Rows:
         """Return the positions of the pods in the (P,) mask ``chosen``, sorted by node, then in the cluster's order."""
         positions = np.flatnonzero(chosen)
         return positions[np.argsort(self.view.node[positions], kind="stable")]
 
-    def sort_by_priority(self, positions: Rows) -> Rows:
+    def sort_positions_by_priority(self, positions: Rows) -> Rows:
         """Return the positions sorted by priority, lowest first, then by QoS class, then by eviction preference.
 
         Among pods of the same priority and QoS class, pods that prefer not to be evicted come last.

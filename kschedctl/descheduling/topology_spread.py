@@ -41,7 +41,7 @@ class RemovePodsViolatingTopologySpreadConstraint(DeschedulerPlugin[RemovePodsVi
 
     def run(self) -> None:
         """Evict the surplus pods of all domains, for each spread constraint whose maxSkew is exceeded."""
-        selected = self.seen.match_infos(self.arguments.namespaces, self.arguments.label_selector)
+        selected = self.seen.find_infos_in_namespaces(self.arguments.namespaces, self.arguments.label_selector)
         positions = self.find_evictable_pods(selected, pre_eviction=False)
         surplus_positions: set[int] = set()
         for rule in self._iter_spread_rules(positions):
@@ -65,10 +65,10 @@ class RemovePodsViolatingTopologySpreadConstraint(DeschedulerPlugin[RemovePodsVi
         return {int(domain): counted[codes == domain] for domain in domains}
 
     def _evict_given_pods(self, positions: Collection[int]) -> None:
-        """Evict those of the pods at these positions that pass PreEvictionFilter, node by node."""
+        """Evict the pods at these positions, node by node, unless PreEvictionFilter rejects them."""
         is_given = np.isin(np.arange(len(self.view.pods)), list(positions))
-        sorted_positions = self.seen.sort_by_node(is_given)
-        passes = self.current_round.evictor.check_pre_eviction(sorted_positions)
+        sorted_positions = self.seen.list_positions_by_node(is_given)
+        passes = self.current_round.evictor.find_pods_passing_pre_eviction(sorted_positions)
         self.evict_node_by_node(sorted_positions[passes].tolist())
 
     def _find_domain_codes(self, rule: SpreadRule) -> Rows:
@@ -206,5 +206,5 @@ class _Balancing:
     def _find_fitting_in_small_domains(self, positions: Sequence[int]) -> dict[int, bool]:
         """Return, by position, whether each pod fits on another node in a domain below the average."""
         fit = self.plugin.current_round.fit
-        fits = fit.find_fitting_elsewhere(np.array(positions, np.int64), self.small_domain_nodes)
+        fits = fit.find_pods_fitting_elsewhere(np.array(positions, np.int64), self.small_domain_nodes)
         return dict(zip(positions, fits.tolist(), strict=True))

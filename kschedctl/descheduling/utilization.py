@@ -170,7 +170,9 @@ class _Utilization(DeschedulerPlugin[U]):
     @cached_property
     def _removable_by_row(self) -> dict[int, list[int]]:
         """Row of a node -> the positions of its evictable pods, in the order of eviction."""
-        positions = self.seen.sort_by_priority(self.find_evictable_pods(self._selected_infos, pre_eviction=False))
+        positions = self.seen.sort_positions_by_priority(
+            self.find_evictable_pods(self._selected_infos, pre_eviction=False)
+        )
         by_row: dict[int, list[int]] = {}
         for position, row in zip(positions.tolist(), self.view.node[positions].tolist(), strict=True):
             by_row.setdefault(row, []).append(position)
@@ -194,7 +196,7 @@ class _Utilization(DeschedulerPlugin[U]):
             return False
         if not self._tolerates_destination(pod, destinations):
             return False
-        (passes,) = self.current_round.evictor.check_pre_eviction(np.array([position]))
+        (passes,) = self.current_round.evictor.find_pods_passing_pre_eviction(np.array([position]))
         return bool(passes)
 
     def _tolerates_destination(self, pod: Pod, destinations: Bools) -> bool:

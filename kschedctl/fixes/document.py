@@ -50,8 +50,8 @@ def build_remedy(
     fixes = trial.changes
     victims = rollout.victims if rollout else trial.victims
     needs_values = tuple(dict.fromkeys(name for fix in fixes for name in fix.needs_values))
-    costs = [*_iter_fix_costs(fixes, needs_values), *_iter_eviction_costs(trial, victims, rollout)]
-    costs += _iter_partial_costs(find_owner(trial.own), rollout, result)
+    costs = [*_iter_fix_costs(fixes, needs_values), *_iter_eviction_cost(trial, victims, rollout)]
+    costs += _iter_waiting_siblings_cost(find_owner(trial.own), rollout, result)
 
     # A change of the pod becomes a patch of its owner.
     patch = None
@@ -69,7 +69,7 @@ def build_remedy(
         summary=_join_to_sentence(fix.text for fix in fixes) + _describe_nodes_taken_first(fixes, result),
         by="operator" if any(fix.by == "operator" for fix in fixes) else "author",
         weakens="; ".join(list_clauses(costs)) or None,
-        opens=trial.opens,
+        opens=trial.opened_nodes,
         commands=(
             *(c for fix in _sort_pod_moves_first(fixes, pod_key) for c in fix.commands),
             *(patch.commands if patch else ()),
@@ -104,8 +104,13 @@ def _iter_fix_costs(fixes: Sequence[Fix], needs_values: Sequence[str]) -> Iterat
         yield FixCost(CostKind.LOSES if weakens in lost else CostKind.GIVES_UP, weakens)
 
 
-def _iter_partial_costs(owner: Owner, rollout: RolloutResult | None, result: QueueResult | None) -> Iterator[FixCost]:
-    """Yield the cost that other pods of the workload still wait, in the rollout or else in the replayed queue."""
+def _iter_waiting_siblings_cost(
+    owner: Owner, rollout: RolloutResult | None, result: QueueResult | None
+) -> Iterator[FixCost]:
+    """Yield the cost that other pods of the workload still wait after the fix, or nothing if none waits.
+
+    Their number is taken from the rollout or, without one, from the replayed queue.
+    """
     waiting = rollout.waiting if rollout is not None else None
     if waiting is None and result is not None:
         waiting = result.waiting_siblings
@@ -114,9 +119,7 @@ def _iter_partial_costs(owner: Owner, rollout: RolloutResult | None, result: Que
         yield FixCost(CostKind.PARTIAL, f"{pods} still {agreeing(waiting, 'waits', 'wait')}")
 
 
-def _iter_eviction_costs(
-    trial: RemedyTrial, victims: Sequence[str], rollout: RolloutResult | None
-) -> Iterator[FixCost]:
+def _iter_eviction_cost(trial: RemedyTrial, victims: Sequence[str], rollout: RolloutResult | None) -> Iterator[FixCost]:
     """Yield the cost of the pods that the scheduler evicts after the fix, or nothing if it evicts none.
 
     The cost says what is lost with the pods and, if a rollout was replayed, what happens to them. It has a short text
@@ -214,7 +217,10 @@ def _is_spec_edited(edit: EditedObject) -> bool:
 def _build_patch_for_waiting_pods(
     trial: RemedyTrial, edits: Mapping[ObjectKey, EditedObject], pod_key: ObjectKey
 ) -> OwnerPatch:
-    """Build the patch of the pod's owner that changes the pod and its waiting siblings as the trial does."""
+    """Build the patch of the pod's owner that makes the trial's change of the pod.
+
+    If the pod exists, the owner's waiting pods among the `edits` get the change as well.
+    """
     before, after = trial.edits[pod_key].before, trial.edits[pod_key].after
     assert isinstance(before, Pod)
     assert isinstance(after, Pod)
@@ -303,7 +309,11 @@ class OwnerPatch(NamedTuple):
         """The command that patches or recreates the owner, and then the commands that delete its waiting pods."""
         key = ObjectKey(*self.owner)
         if self.anew:
-            return (kubectl.render_recreate_with_patch(key, _drop_generated_fields(self.patch, key.kind), "strategic"),)
+            return (
+                kubectl.render_recreate_with_patch(
+                    key, _add_removal_of_generated_fields(self.patch, key.kind), "strategic"
+                ),
+            )
         patch = kubectl.render_command(
             "patch", *kubectl.build_object_arguments(key), "--type", "strategic", "-p", self.text
         )
@@ -315,7 +325,7 @@ class OwnerPatch(NamedTuple):
         return kubectl.encode_compact_json(self.patch)
 
 
-def _drop_generated_fields(owner_patch: JsonObject, kind: str) -> JsonObject:
+def _add_removal_of_generated_fields(owner_patch: JsonObject, kind: str) -> JsonObject:
     """Return the patch extended to remove generated fields, which the API server rejects in a new object.
 
     For a Job, these are its selector and the matching labels of its template. For a pod, these are the fields that
@@ -345,7 +355,10 @@ def build_owner_patch(before: Pod, after: Pod, waiting: Iterable[Pod] = ()) -> O
 
 
 def _build_written_template(pod: Pod, owner: Owner) -> dict[str, Json]:
-    """Reconstruct the pod template as its author wrote it, without the fields that admission or controllers added."""
+    """Reconstruct the owner's pod template as its author wrote it, as a document with the key `spec`.
+
+    Fields that admission or controllers added to the pod are left out.
+    """
     spec = to_written_spec(pod)
     if owner.kind == "DaemonSet":
         spec = remove_node_pin(spec)  # the controller adds a node affinity for one node

@@ -44,7 +44,10 @@ def _explain_missing_host(base: RemedyTrial) -> Iterator[str]:
 
 
 def _explain_runtime_class_selector(base: RemedyTrial) -> Iterator[str]:
-    """Yield a line for each node label that the pod's RuntimeClass requires and no node has."""
+    """Yield a line for each node label that the pod's RuntimeClass requires and no node has.
+
+    The pod's own nodeSelector cannot be changed then, since admission adds the label again.
+    """
     cluster = base.scheduler.view.cluster
     runtime_class = find_runtime_class(base.pod, cluster)
     if runtime_class is None or runtime_class.scheduling is None:
@@ -60,21 +63,24 @@ def _format_shape_count(number: int) -> str:
     return "1 node type" if number == 1 else f"{number} node types"
 
 
-def explain_too_large_requests(base: RemedyTrial, *, new_machine: bool = False) -> tuple[str, ...]:
-    """Return a line for each resource that the pod requests more of than any empty node offers.
+def explain_too_large_requests(base: RemedyTrial, *, fits_new_machine: bool = False) -> tuple[str, ...]:
+    """Return a line for each resource of which the pod requests more than any empty node offers.
 
-    `new_machine` says that an autoscaler knows a machine that is large enough, so that the request is not doubted.
+    Such a request is called doubtful if no machine is likely to be so large, unless `fits_new_machine` says that an
+    autoscaler knows a machine that is large enough.
     """
     first_facts: dict[str, Insufficient] = {}
     for tried in iter_nodes_to_try(base):
         for rejection in tried.find_rejections():
             if isinstance(rejection.fact, Insufficient) and rejection.fact.exceeds_every_node:
                 first_facts.setdefault(rejection.fact.resource, rejection.fact)
-    return tuple(f"room: {_describe_shortage(fact, doubted=not new_machine)}" for fact in first_facts.values())
+    return tuple(f"room: {_describe_shortage(fact, doubted=not fits_new_machine)}" for fact in first_facts.values())
 
 
 def _describe_shortage(fact: Insufficient, doubted: bool = False) -> str:
-    """Describe how much is requested and offered. With `doubted`, mention a request that looks wrong.
+    """Describe how much of a resource is requested and how much the largest node has.
+
+    With `doubted`, the text says that the request looks wrong if no machine is likely to be so large.
 
     >>> _describe_shortage(Insufficient(resource="cpu", requested=64000, free=1, offered=2, largest=31500))
     'no node is large enough: needs 64 CPUs; the largest node has 31.5 (32.5 short)'

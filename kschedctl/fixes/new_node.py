@@ -68,8 +68,9 @@ def explain_new_node_for_pod(
 ) -> NewNode | None:
     """Predict whether a node would be added for a pod, without regard to other waiting pods.
 
-    The result is None if no autoscaler is known. `user_groups`, `types` and `settings` are described in
-    `explain_new_node`. Raises InputError.
+    The Cluster Autoscaler decides if there are node groups, and Karpenter if there are only NodePools. The result is
+    None if there are neither. `user_groups`, `types` and `settings` are described in `explain_new_node`. Raises
+    InputError.
     """
     cluster = target_pod.scheduler.cluster
     if has_any_node_groups(cluster, user_groups):
@@ -92,10 +93,10 @@ def find_autoscaler_fixes(
     types: Sequence[JsonObject] | None = None,
     settings: JsonObject | None = None,
 ) -> tuple[Remedy, ...]:
-    """Return verified changes that would make the autoscaler add a node for the pod, or () if it adds one anyway.
+    """Return verified changes that would make the autoscaler add a node for the pod.
 
-    `current_answer` is the autoscaler's answer for the unchanged cluster. Node groups are changed if there are any,
-    otherwise Karpenter's NodePools. Raises InputError.
+    Node groups are changed if there are any, and Karpenter's NodePools otherwise. The result is empty if the autoscaler
+    adds a node anyway, as `current_answer` says, or if there are neither groups nor pools. Raises InputError.
     """
     cluster = target_pod.scheduler.cluster
     if current_answer.would_launch:
@@ -154,9 +155,10 @@ def simulate_node_growth(
     types: Sequence[JsonObject] | None = None,
     settings: JsonObject | None = None,
 ) -> NodeGrowth | None:
-    """Simulate the nodes that are added for all waiting pods, or return None if no autoscaler is known.
+    """Simulate which nodes the autoscaler adds for all waiting pods, and explain why it adds none for the rest.
 
-    `user_groups`, `types` and `settings` are described in `explain_new_node`. Raises InputError.
+    The result is None if no autoscaler is known. `user_groups`, `types` and `settings` are described in
+    `explain_new_node`. Raises InputError.
     """
     if not (cluster.karpenter_node_pools or has_any_node_groups(cluster, user_groups)):
         return None
@@ -239,16 +241,16 @@ def replay_queue_with_new_nodes(
     still_pending = {key: settled.waiting[key] for key in sorted(helped_pods) if key in settled.waiting}
     if not still_pending:
         return QueueAfterGrowth({}, (), None)
-    waiting_before = {pod.key for pod in cluster.unbound_pods()}
-    helped = frozenset(helped_pods)
+
+    # Find the other waiting pods that took the new nodes.
+    other_waiting_pods = {pod.key for pod in cluster.unbound_pods()}.difference(helped_pods)
     rivals = tuple(
         pod.key
         for pod in settled.cluster.pods
-        if pod.key in waiting_before
-        and pod.key not in helped
-        and pod.spec.node_name
-        and pod.spec.node_name not in old_nodes
+        if pod.key in other_waiting_pods and pod.spec.node_name and pod.spec.node_name not in old_nodes
     )
+
+    # Find out how many nodes would be enough.
     further_growth = simulate_growth(settled.cluster, autoscaler, max_loops=MOST_LOOPS_FOR_POD)
     enough = None
     if still_pending.keys() <= further_growth.placements.keys():
@@ -287,7 +289,7 @@ def simulate_growth(
     if max_loops is None:
         max_loops = MAX_LOOPS
     settled = settle(cluster, call_extender=call_extender)
-    new_nodes = autoscaler.grow(settled.cluster)
+    new_nodes = autoscaler.grow_for_pending_pods(settled.cluster)
     pool_by_node: dict[str, str] = {}
     loops = evicted = 0
     while new_nodes.nodes and loops < max_loops:
@@ -295,7 +297,7 @@ def simulate_growth(
         pool_by_node |= {node.metadata.name: pool for pool, nodes in new_nodes.nodes.items() for node in nodes}
         settled = settle(add_new_nodes(settled.cluster, new_nodes), call_extender=call_extender)
         evicted += settled.evicted
-        new_nodes = autoscaler.grow(settled.cluster)
+        new_nodes = autoscaler.grow_for_pending_pods(settled.cluster)
 
     # Report where the pending pods are now, and why the remaining ones get no node.
     pending_keys = {pod.key for pod in cluster.unbound_pods()}

@@ -50,9 +50,10 @@ class GroupChange(NamedTuple):
 def find_node_group_fixes(
     cluster: Cluster, pod: Pod, groups: Sequence[JsonObject], current_answer: NewNode, replay: Replay
 ) -> tuple[Remedy, ...]:
-    """Return verified changes of node groups after which a group grows for the pod.
+    """Return changes of node groups after which, in a replay of the autoscaler, a group grows for the pod.
 
-    `current_answer` is the autoscaler's answer for the unchanged groups.
+    At most MOST_TRIED changes are replayed, preferably of groups that look as if they were meant for the pod. The
+    result is empty if the pod gets a node anyway, as `current_answer` for the unchanged groups says.
     """
     if current_answer.would_launch or current_answer.existing_node:
         return ()
@@ -86,7 +87,7 @@ class _GroupFix:
         change = self.change
         commands: tuple[str, ...] = ()
         if change.maximum:
-            commands = tuple(_iter_resize_commands(cluster, self.id, change.maximum))
+            commands = tuple(_iter_resize_command(cluster, self.id, change.maximum))
         if not commands:
             if change.tags:
                 instruction = f"add the tags {', '.join(change.tags)}"
@@ -158,7 +159,7 @@ def _complete_template(template: JsonObject, labels: Mapping[str, str], devices:
 
 
 def _describe_template_additions(id: str, labels: Mapping[str, str], devices: Mapping[str, str]) -> str:
-    """Describe the change that adds labels and devices to the template of a node group."""
+    """Describe the change that adds labels and devices to the template of a node group, as an instruction."""
     additions = [f"label {key}={value}" for key, value in labels.items()]
     additions += [f"resource {name}={amount}" for name, amount in devices.items()]
     tag_noun, pronoun = ("tag", "it") if len(additions) == 1 else ("tags", "them")
@@ -236,7 +237,7 @@ def resembles_pod_request(pod: Pod, group: JsonObject) -> bool:
     return any(group_word in pod_word or pod_word in group_word for group_word, pod_word in pairs)
 
 
-def _iter_resize_commands(cluster: Cluster, id: str, max_size: str) -> Iterator[str]:
+def _iter_resize_command(cluster: Cluster, id: str, max_size: str) -> Iterator[str]:
     """Yield the command that sets the group's maximum, if the group is an object of the Cluster API in the cluster.
 
     The id of such a group is KIND/NAMESPACE/NAME. Nothing is yielded for other groups.

@@ -50,25 +50,25 @@ class PoolCorrection(NamedTuple):
 def find_node_pool_fixes(
     cluster: Cluster, pod: Pod, current_answer: NewNode, replay: Replay, types: Sequence[JsonObject] | None
 ) -> tuple[Remedy, ...]:
-    """Return verified changes of NodePools and node classes after which Karpenter launches a node for the pod.
+    """Return changes of NodePools and node classes after which Karpenter, in a replay, launches a node for the pod.
 
-    `current_answer` is Karpenter's answer for the unchanged cluster. `types` are the known instance types, or None for
-    those of the nodes.
+    At most MOST_TRIED changes are replayed. The result is empty if the pod gets a node anyway, as `current_answer` for
+    the unchanged cluster says. `types` are the known instance types, or None for the types of the existing nodes.
     """
     if current_answer.would_launch or current_answer.existing_node:
         return ()
     changes = islice(_iter_pool_changes(cluster, pod, types), MOST_TRIED)
-    return tuple(_build_pool_remedy(change) for change in changes if _helps(change, replay))
+    return tuple(_build_pool_remedy(change) for change in changes if _lets_pool_launch_node(change, replay))
 
 
-def _helps(change: PoolCorrection, replay: Replay) -> bool:
+def _lets_pool_launch_node(change: PoolCorrection, replay: Replay) -> bool:
     """Replay Karpenter with the change, and return whether the changed pool would launch a node for the pod."""
     after = replay(change.cluster, change.types)
     return any(pool.pool == change.pool and pool.takes for pool in after.pools)
 
 
 def _build_pool_remedy(change: PoolCorrection) -> Remedy:
-    """Build the remedy for the change, with its command."""
+    """Build the remedy that reports a correction of a NodePool, with its command."""
     return Remedy(
         summary=change.summary,
         by="operator",
@@ -85,8 +85,8 @@ def _iter_pool_changes(cluster: Cluster, pod: Pod, types: Sequence[JsonObject] |
     """Yield changes of each NodePool or its node class, each of which may be enough for the pod."""
     for pool in cluster.karpenter_node_pools:
         yield from _iter_missing_label_corrections(cluster, pool, pod)
-        yield from _iter_empty_label_corrections(cluster, pool, pod)
-        yield from _iter_zone_corrections(cluster, pool, pod, types)
+        yield from _iter_empty_label_correction(cluster, pool, pod)
+        yield from _iter_zone_correction(cluster, pool, pod, types)
 
 
 def _iter_missing_label_corrections(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[PoolCorrection]:
@@ -117,7 +117,7 @@ def _iter_missing_label_corrections(cluster: Cluster, pool: NodePool, pod: Pod) 
             yield _build_label_correction(cluster, pool, added, summary)
 
 
-def _iter_empty_label_corrections(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[PoolCorrection]:
+def _iter_empty_label_correction(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[PoolCorrection]:
     """Yield the correction that gives a value to the pool's empty labels by which the pod spreads over topologies.
 
     Karpenter treats an empty label as missing. Nothing is yielded if there is no such label.
@@ -151,7 +151,7 @@ def _build_label_correction(cluster: Cluster, pool: NodePool, labels: dict[str, 
     )
 
 
-def _iter_zone_corrections(
+def _iter_zone_correction(
     cluster: Cluster, pool: NodePool, pod: Pod, types: Sequence[JsonObject] | None
 ) -> Iterator[PoolCorrection]:
     """Yield the correction that adds a subnet in a zone that the pod selects to the pool's node class.
@@ -187,7 +187,7 @@ def _iter_zone_corrections(
 
 
 def _add_zone_offerings(instance_type: JsonObject, zone: str) -> JsonObject:
-    """Return the instance type with each of its offerings repeated for the zone."""
+    """Return the instance type with a copy of each of its offerings added for the zone."""
     offerings = instance_type.get("offerings")
     if not isinstance(offerings, list):
         offerings = []

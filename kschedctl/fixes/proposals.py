@@ -140,9 +140,9 @@ def _iter_plugin_columns(cycle: Cycle) -> Iterator[Ints]:
 
 
 def _iter_label_columns(cycle: Cycle) -> Iterator[Ints]:
-    """Yield, for each label that the pod's constraints name, the code (N,) of each node's value.
+    """Yield a column (N,) for each node label that the pod's constraints name: the code of each node's value.
 
-    Labels with many values are skipped.
+    Labels with more than MOST_LABEL_VALUES values are skipped.
     """
     for key in sorted(collect_label_keys(cycle)):
         column = cycle.view.nodes.label(key)

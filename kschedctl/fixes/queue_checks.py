@@ -56,7 +56,7 @@ class QueueChecks:
     """The number of times that the queue was replayed."""
     _results: dict[frozenset[Fix], QueueResult | None] = field(default_factory=dict)
 
-    def check(self, trial: RemedyTrial) -> QueueResult | None:
+    def check_in_queue(self, trial: RemedyTrial) -> QueueResult | None:
         """Return the outcome of the trial's fix when all waiting pods are tried, or None if this was not replayed.
 
         The queue is not replayed if extenders would have to be asked about all pods, or after `MOST_RUNS` replays.
@@ -90,11 +90,11 @@ class QueueChecks:
         not replayed, the fix is returned as it is.
         """
         variants = (candidate.trial, *candidate.others[: MOST_VARIANTS - 1])
-        result = self.check(candidate.trial)
+        result = self.check_in_queue(candidate.trial)
         if result is None or (result.holds and not candidate.others):
             return CheckedFix(candidate, result)
         for trial in variants:
-            variant_result = self.check(trial)
+            variant_result = self.check_in_queue(trial)
             if variant_result is not None and variant_result.holds:
                 others = (other for other in candidate.others if other is not trial)
                 return CheckedFix(RankedFix(trial, tuple(self._iter_holding_trials(others))), variant_result)
@@ -103,7 +103,7 @@ class QueueChecks:
     def _iter_holding_trials(self, trials: Iterator[RemedyTrial]) -> Iterator[RemedyTrial]:
         """Yield the trials that hold in the queue, among the first `MOST_VARIANTS` of them."""
         for trial in islice(trials, MOST_VARIANTS):
-            result = self.check(trial)
+            result = self.check_in_queue(trial)
             if result is not None and result.holds:
                 yield trial
 
@@ -124,7 +124,7 @@ class QueueChecks:
         while enough - too_few > 1:
             multiplied_fix = adding.with_node_count(count)
             multiplied_trial = self.trials.replay(multiplied_fix if fix is adding else fix for fix in trial.changes)
-            result = self.check(multiplied_trial)
+            result = self.check_in_queue(multiplied_trial)
             if result is None:
                 break  # too many replays
             if result.holds:
@@ -202,7 +202,7 @@ def _replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
     gaining_pods = tuple(
         key for key in other_pods if key not in placed_without_fix and _is_waiting_without_fix(trial.scheduler, key)
     )
-    nodes_with_room = frozenset(trial.opens)
+    nodes_with_room = frozenset(trial.opened_nodes)
     pods_in_new_room = [key for key in other_pods if node_by_pod[key] in nodes_with_room]
 
     if trial.own.key not in node_by_pod:
@@ -253,7 +253,10 @@ def _try_concerned_pods(
 
 
 def _try_until_stable(simulation: Simulation, waiting: Collection[Position]) -> list[Outcome]:
-    """Try the pods until no further pod is placed or evicted. Raises KeyboardInterrupt if the user interrupts."""
+    """Schedule the waiting pods, and then evicted pods, until nothing changes any more, and return the outcomes.
+
+    Raises KeyboardInterrupt if the user interrupts.
+    """
     outcomes = schedule_victims(simulation, simulation.schedule(waiting))
     if simulation.interrupted:
         raise KeyboardInterrupt

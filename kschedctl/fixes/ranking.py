@@ -23,7 +23,7 @@ class RankedFix(NamedTuple):
 
     @property
     def alternatives(self) -> tuple[str, ...]:
-        """Names of other nodes or pods with which the same changes would help."""
+        """The other nodes or pods at which the variants make the same changes, without duplicates."""
         own_places = {fix.where for fix in self.trial.changes}
         other_places = [
             " and ".join(fix.where for fix in other.changes if fix.where not in own_places) for other in self.others
@@ -32,7 +32,10 @@ class RankedFix(NamedTuple):
 
 
 def rank_trials(trials: Iterable[RemedyTrial]) -> list[RankedFix]:
-    """Rank the trials, best first. Trials of the same families of fixes are grouped under the best one of them."""
+    """Rank the trials, best first, with trials that make the same changes elsewhere as variants of the best of them.
+
+    Trials are variants if their fixes have the same families: kinds of fixes that pursue the same idea.
+    """
     trials_by_family: dict[Hashable, list[RemedyTrial]] = {}
     for trial in sorted(trials, key=_build_rank_key):
         families = frozenset(fix.family for fix in trial.changes)
@@ -169,6 +172,6 @@ def _build_rank_key(trial: RemedyTrial) -> _RankKey:
         prices=(Price.LOSS, *prices) if trial.harm else prices,
         cost=cost + len(trial.victims),
         needs_operator=any(fix.by == "operator" for fix in fixes),
-        fewer_nodes=-len(trial.opens),
+        fewer_nodes=-len(trial.opened_nodes),
         text=" ".join(fix.text for fix in fixes),
     )

@@ -159,13 +159,13 @@ def _replay_single_preemption(owner: Owner, trial: RemedyTrial, cluster: Cluster
     simulation = recreate_evicted(Simulation(Scheduler(cluster, trial.scheduler.call_extender)))
     position = _get_position(simulation.view, pod)
     simulation.schedule([position])
-    rolled_out = _with_evictions(RolloutResult(owner), simulation, [position])
+    rolled_out = _add_evictions(RolloutResult(owner), simulation, [position])
     if simulation.view.node[position] >= 0:
         return rolled_out
     return rolled_out._replace(harm=_explain_vain_eviction(rolled_out))
 
 
-def _with_evictions(
+def _add_evictions(
     rolled_out: RolloutResult, simulation: Simulation, own_positions: Sequence[Position]
 ) -> RolloutResult:
     """Return the result with the simulation's evicted pods and a summary of where their replacements end up.
@@ -356,7 +356,7 @@ def _run_rollout(owner: Owner, change: WorkloadChange, scheduler: Scheduler, del
     placed_after = int((view.node[own_positions] >= 0).sum())
     restarted = sum(bool(pod.spec.node_name) for pod in change.removed)
     waiting = max(change.desired - placed_after, 0)
-    rolled_out = _with_evictions(RolloutResult(owner, restarted, waiting), simulation, own_positions)
+    rolled_out = _add_evictions(RolloutResult(owner, restarted, waiting), simulation, own_positions)
     if any(eviction.victim in own_positions for eviction in simulation.evictions):
         return rolled_out._replace(harm="its rollout would evict its own pods")
     if rollout.denied is not None:

@@ -140,27 +140,27 @@ class RemedySearch:
         self._tried_places.add(place)
         for change in self._get_proposals(tried, place):
             changes = (*tried.trial.changes, change)
-            contains_working_set = any(
-                frozenset(working.changes) <= frozenset(changes) for working in self.working_trials
-            )
-            if contains_working_set:
+            if self._contains_working_set(changes) or not _may_change_help(change, tried, remaining_changes):
                 continue
-            if not _may_help(change, tried, remaining_changes):
-                continue
-            if self._stop_at_limit():
+            if self._has_reached_limit():
                 return
             if self._only_corrections and not self._may_become_correction(changes):
                 continue
+
             trial = self.trials.replay(changes)
             self.progress(1)
             if is_manifest_correction(change):
                 self._has_tried_correction = True
             if trial.works:
                 if not self._only_corrections or any(map(is_manifest_correction, changes)):
-                    self._add_if_minimal(trial)
+                    self._add_trial_if_minimal(trial)
             elif remaining_changes > 1 and trial.cycle is not None:
                 for next_node in self._find_next_nodes(tried, trial, remaining_changes - 1):
                     self._try_changes(next_node, remaining_changes - 1)
+
+    def _contains_working_set(self, changes: tuple[Fix, ...]) -> bool:
+        """Return whether some of these changes are already a set that helps, so that they are not minimal."""
+        return any(frozenset(working.changes) <= frozenset(changes) for working in self.working_trials)
 
     def _may_become_correction(self, changes: tuple[Fix, ...]) -> bool:
         """Return whether further changes may turn the set into a correction of the manifest that only makes room.
@@ -181,7 +181,7 @@ class RemedySearch:
                 fix
                 for fix in fixes
                 if fix not in earlier_changes
-                and _is_compatible(fix, tried.trial)
+                and _is_compatible_with_trial(fix, tried.trial)
                 and not self._refers_to_added_node(fix, tried.trial)
                 and self._is_wanted(fix)
             ]
@@ -231,7 +231,7 @@ class RemedySearch:
             and (before is None or _build_first_rejection_key(next_node) != before)
         ]
 
-    def _add_if_minimal(self, trial: RemedyTrial) -> None:
+    def _add_trial_if_minimal(self, trial: RemedyTrial) -> None:
         """Add the trial to `self.working_trials` if its set of changes is minimal, new and plausible.
 
         A set is dropped if it would work without one of its changes, if another set changes the same objects, or if no
@@ -256,7 +256,7 @@ class RemedySearch:
         """
         return self.wishes.allows(fix) and not (fix.kind == FixKind.USE_PRIORITY_CLASS and self.trials.can_preempt(()))
 
-    def _stop_at_limit(self) -> bool:
+    def _has_reached_limit(self) -> bool:
         """Return whether the time or the number of trials is used up, and record that the search is then incomplete."""
         must_stop = time.monotonic() > self._deadline or self.trials.replayed > MOST_TRIALS
         if must_stop:
@@ -274,7 +274,7 @@ def is_manifest_correction(fix: Fix) -> bool:
     return fix.effective_price == Price.CORRECTION and fix.by == "author"
 
 
-def _is_compatible(change: Fix, trial: RemedyTrial) -> bool:
+def _is_compatible_with_trial(change: Fix, trial: RemedyTrial) -> bool:
     """Return whether the change can be combined with the trial's changes.
 
     A change of an object that the trial creates is incompatible. A new node is also incompatible with a higher
@@ -295,7 +295,7 @@ def _can_be_cleared(tried: TriedNode, remaining_changes: int) -> bool:
     return tried.trial.raises_priority or count_least_changes(tried.find_rejections()) <= remaining_changes
 
 
-def _may_help(change: Fix, tried: TriedNode, remaining_changes: int) -> bool:
+def _may_change_help(change: Fix, tried: TriedNode, remaining_changes: int) -> bool:
     """Return whether the change can still help at the node with the remaining changes.
 
     Lowering one resource as the last change does not help if another resource is insufficient, too.

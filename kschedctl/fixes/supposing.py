@@ -24,7 +24,7 @@ def apply_suppositions(target: TargetPod, words: str) -> TargetPod:
 
     Raises UsageError if a word is not understood, and InputError if a value is invalid.
     """
-    pairs = [_parse_pair(word) for word in words.split()]
+    pairs = [_parse_supposition(word) for word in words.split()]
     # Nodes come first, since they replace the cluster in which the pod is changed.
     for name, value in pairs:
         if name == "node":
@@ -35,7 +35,7 @@ def apply_suppositions(target: TargetPod, words: str) -> TargetPod:
     return target
 
 
-def _parse_pair(word: str) -> tuple[str, str]:
+def _parse_supposition(word: str) -> tuple[str, str]:
     """Split a word of the form NAME=VALUE into both. Raises UsageError if the name or the value is missing."""
     name, equals, value = word.partition("=")
     if not (name and equals and value):
@@ -44,7 +44,7 @@ def _parse_pair(word: str) -> tuple[str, str]:
 
 
 def _change_pod_property(target: TargetPod, name: str, value: str) -> Pod:
-    """Return the pod with its priority, PriorityClass, tolerations or, for any other name, a request changed.
+    """Return the pod with the property of this name set: `priority`, `class`, `tolerate`, or a resource to request.
 
     Raises UsageError and InputError.
     """
@@ -55,7 +55,7 @@ def _change_pod_property(target: TargetPod, name: str, value: str) -> Pod:
             return change_priority(target, as_if_priority_class=value)
         case "tolerate":
             return _add_toleration(target.pod, parse_toleration(value))
-    return _set_request(target.pod, name, value)
+    return _set_first_container_request(target.pod, name, value)
 
 
 def _parse_priority(text: str) -> int:
@@ -72,7 +72,7 @@ def _parse_priority(text: str) -> int:
 def parse_toleration(text: str) -> Toleration:
     """Parse a toleration that is written like a taint for `kubectl taint`. Raises UsageError.
 
-    If no value is given, any value is tolerated. If no effect is given, all effects are.
+    Without a value, any value is tolerated, and without an effect, all effects are tolerated.
 
     >>> parse_toleration("gpu=a100:NoSchedule")
     Toleration(key='gpu', operator='Equal', value='a100', effect='NoSchedule', toleration_seconds=None)
@@ -89,7 +89,7 @@ def _add_toleration(pod: Pod, added: Toleration) -> Pod:
     return replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, added)))
 
 
-def _set_request(pod: Pod, resource: str, amount: str) -> Pod:
+def _set_first_container_request(pod: Pod, resource: str, amount: str) -> Pod:
     """Return the pod with another request in its first container, and without a limit for that resource.
 
     Raises UsageError and InputError.

@@ -200,7 +200,8 @@ class Snapshot:
         """
         remaining_rows = np.flatnonzero(~removed)
         nodes = NodeSubset(self.nodes, remaining_rows)
-        node_objects = tuple(node_object for node_object in cluster.nodes if node_object.metadata.name in nodes.index)
+        names = frozenset(nodes.names)
+        node_objects = tuple(node_object for node_object in cluster.nodes if node_object.metadata.name in names)
         new_rows = np.full(len(self.nodes) + 1, -1, np.int32)  # the last entry is for pods without a node
         new_rows[remaining_rows] = np.arange(len(remaining_rows))
         resized = {}

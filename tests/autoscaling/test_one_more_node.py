@@ -9,14 +9,14 @@ from msgspec import to_builtins
 
 import kschedctl
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
-from kschedctl.autoscaling.cluster_autoscaler.options import read_groups, read_options
+from kschedctl.autoscaling.cluster_autoscaler.options import read_autoscaled_groups, read_autoscaler_options
 
 
 def loop_of(case: Json) -> AutoscalerLoop:
     given = case["input"]
     cluster = kschedctl.Cluster.from_objects(given["objects"])
-    options, _ = read_options(given.get("options") or {})
-    return AutoscalerLoop.from_cluster(cluster, read_groups(given["nodeGroups"]), options, given["now"], {})
+    options, _ = read_autoscaler_options(given.get("options") or {})
+    return AutoscalerLoop.from_cluster(cluster, read_autoscaled_groups(given["nodeGroups"]), options, given["now"], {})
 
 
 def is_taken(case: Json, loop: AutoscalerLoop, group: str, pod: str) -> bool:

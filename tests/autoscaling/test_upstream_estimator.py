@@ -12,7 +12,7 @@ import pytest
 import kschedctl
 from kschedctl.autoscaling.cluster_autoscaler.estimator import Estimator, group_equivalent_pods
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
-from kschedctl.autoscaling.cluster_autoscaler.options import read_groups, read_options
+from kschedctl.autoscaling.cluster_autoscaler.options import read_autoscaled_groups, read_autoscaler_options
 
 Json = dict[str, Any]
 NOW = "2026-06-01T12:00:00Z"
@@ -100,10 +100,12 @@ def test_binpacking_estimate(name: str) -> None:
     cpu, memory, waiting, most, nodes, placed = TABLE[name]
     cluster = kschedctl.Cluster.from_objects([node("oldnode", 100, 100, "zone-jupiter"), *waiting])
     group = {"id": "g", "min": 0, "max": 100, "target": 0, "nodes": [], "template": node("t", cpu, memory, "zone-mars")}
-    loop = AutoscalerLoop.from_cluster(cluster, read_groups([group]), read_options({})[0], NOW, {})
+    loop = AutoscalerLoop.from_cluster(
+        cluster, read_autoscaled_groups([group]), read_autoscaler_options({})[0], NOW, {}
+    )
     template = loop.templates["g"].node
     estimator = Estimator(loop.snapshot, loop.get_template_row("g"), template, most or None, loop.get_position)
-    estimate = estimator.estimate(group_equivalent_pods(loop.unschedulable))
+    estimate = estimator.estimate_node_count(group_equivalent_pods(loop.unschedulable))
     assert (estimate.nodes, len(estimate.pods)) == (nodes, placed)
     if name.startswith("decreasing"):
         assert {pod.metadata.name[:4] for pod in estimate.pods} == {"high"}

@@ -79,7 +79,7 @@ def here(case: Case, evictor: str) -> tuple[DeschedulingRound, list[str]]:
     )
     given = arguments("DefaultEvictor", case[evictor])
     assert isinstance(given, DefaultEvictorArgs)
-    return build_profile_round(given, counter, counter.for_other_pods(ended, into(ended))), evicted
+    return build_profile_round(given, counter, counter.build_counter_for_other_pods(ended, into(ended))), evicted
 
 
 def evicted_by(case: Case) -> list[str]:

@@ -13,7 +13,7 @@ def missing(case: Case) -> list[str]:
     """Return the parts of the case that are not replayed."""
     if case["plugin"] not in PLUGIN_TYPES:
         return [""]
-    return list(arguments(case["plugin"], case["args"]).iter_unreplayed())
+    return list(arguments(case["plugin"], case["args"]).iter_unreplayed_arguments())
 
 
 EVICTIONS = [case for case in recorded("evictions") if not missing(case)]
@@ -41,7 +41,7 @@ def is_evictable(case: Case) -> bool:
     position = where.seen.view.pods.index[key]
     if case["point"] == "Filter":
         return bool(where.evictor.evictable[position])
-    return bool(where.evictor.check_pre_eviction(np.array([position]))[0])
+    return bool(where.evictor.find_pods_passing_pre_eviction(np.array([position]))[0])
 
 
 def test_how_many_are_compared() -> None:

@@ -45,7 +45,7 @@ def test_node_fit(row: Case) -> None:
     others = [pod(f"other-{number}", other, "node") for number, other in enumerate(row.get("others", ()))]
     view = Fork.from_cluster(Cluster.from_objects([node, *others, pod("p1", row, row.get("node", ""))]))
     position = np.array([view.pods.index["default/p1"]])
-    fits = NodeFit(SeenPods(view, 0)).find_fitting_anywhere(position, np.ones(1, np.bool_))
+    fits = NodeFit(SeenPods(view, 0)).find_pods_fitting_anywhere(position, np.ones(1, np.bool_))
     assert bool(fits[0]) == row["fits"]
 
 
@@ -91,7 +91,7 @@ def test_any_other_node(row: Case) -> None:
     objects.append(pod_of("p1", row["pod"], nodeName=row["pod"]["node"], nodeSelector={LABEL: "yes"}))
     view = Fork.from_cluster(Cluster.from_objects(objects))
     position = np.array([view.pods.index["d/p1"]])
-    fits = NodeFit(SeenPods(view, 0)).find_fitting_elsewhere(position, np.ones(len(view.nodes), np.bool_))
+    fits = NodeFit(SeenPods(view, 0)).find_pods_fitting_elsewhere(position, np.ones(len(view.nodes), np.bool_))
     assert bool(fits[0]) == row["fits"]
 
 

@@ -125,7 +125,7 @@ class ClusterSnapshot:
         self.order.remove(row)
         self._view = self._order_array = None
 
-    def with_node(self, row: Row, node: Node) -> ClusterSnapshot:
+    def with_replaced_node(self, row: Row, node: Node) -> ClusterSnapshot:
         """Return a fork in which ``node`` replaces the node of this row."""
         copy = self.fork()
         copy.universe = copy.universe.with_changes(copy.universe.cluster, {row: node})
@@ -227,14 +227,14 @@ class ClusterSnapshot:
                 texts.append(fact if isinstance(fact, str) else describe_fact(fact))
         return "; ".join(dict.fromkeys(filter(None, texts)))
 
-    def try_to_place(self, position: Position, row: Row) -> FilterRejection | None:
+    def place_on_node_if_accepted(self, position: Position, row: Row) -> FilterRejection | None:
         """Put a pod on a node if the node accepts it. Return the rejection, or None on success."""
         refusal = self.find_rejection(position, row)
         if refusal is None:
             self.put_pod(position, row)
         return refusal
 
-    def place_anywhere(self, position: Position, acceptable: Bools | None = None) -> Row | None:
+    def place_on_next_fitting_node(self, position: Position, acceptable: Bools | None = None) -> Row | None:
         """Put a pod on the next existing node that accepts it. Return the node's row, or None if no node does.
 
         The search begins after the node that the last search chose, and wraps around. ``acceptable``, a mask (M,) of
@@ -345,9 +345,9 @@ def place_pods(
     for pod, position in pods:
         row = _place_on_hinted_node(snapshot, pod, position, acceptable, hints)
         if row is None and not unplaceable.contains_similar(pod):
-            row = snapshot.place_anywhere(position, acceptable)
+            row = snapshot.place_on_next_fitting_node(position, acceptable)
             if row is None:
-                unplaceable.add(pod)
+                unplaceable.add_pod(pod)
         if row is not None:
             placed[pod.key] = row
             if hints is not None:
@@ -369,7 +369,7 @@ def _place_on_hinted_node(
         return None
     if acceptable is not None and not acceptable[row]:
         return None
-    rejection = snapshot.try_to_place(position, row)
+    rejection = snapshot.place_on_node_if_accepted(position, row)
     return row if rejection is None else None
 
 
@@ -384,7 +384,7 @@ class _UnplaceablePods:
         controller = get_controller(pod)
         return controller is not None and compute_similarity_key(pod) in self._by_controller.get(controller.uid, ())
 
-    def add(self, pod: Pod) -> None:
+    def add_pod(self, pod: Pod) -> None:
         """Remember a pod that fits on no node.
 
         Pods without a controller, pods of DaemonSets and pods beyond MAX_REMEMBERED of a controller are not remembered.

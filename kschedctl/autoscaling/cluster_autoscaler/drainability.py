@@ -62,7 +62,7 @@ class Drainability:
     freed: set[str] = field(default_factory=set)
     """Keys of pods that are treated as movable."""
 
-    def judge_pod(self, pod: Pod) -> DrainOutcome:
+    def decide_pod_fate(self, pod: Pod) -> DrainOutcome:
         """Return the fate of a pod when its node is removed, or the reason why it blocks the removal.
 
         Freed pods never block it.
@@ -78,9 +78,9 @@ class Drainability:
             return PodFate.MOVES
         if annotations.safe_to_evict == "on-completion":
             return PodFate.AWAITED
-        return self._judge_ordinary_pod(pod)
+        return self._decide_ordinary_pod_fate(pod)
 
-    def _judge_ordinary_pod(self, pod: Pod) -> DrainOutcome:
+    def _decide_ordinary_pod_fate(self, pod: Pod) -> DrainOutcome:
         """Return the fate of a running pod of no DaemonSet, or why it blocks the removal of its node.
 
         System pods, local volumes and exhausted PodDisruptionBudgets can block it, and pods that nothing recreates.
@@ -204,7 +204,7 @@ def build_drain_plan(pods: Iterable[Pod], rules: Drainability) -> DrainPlan:
     moving: list[Pod] = []
     awaited: list[Pod] = []
     for pod in pods:
-        outcome = rules.judge_pod(pod)
+        outcome = rules.decide_pod_fate(pod)
         if isinstance(outcome, str):
             return DrainPlan(tuple(moving), tuple(awaited), (pod, outcome))
         if outcome is PodFate.AWAITED:

@@ -58,7 +58,7 @@ class Estimator:
         self._template_pods = self.snapshot.get_pods_on(row)
         self._created_count = 0
 
-    def estimate(self, groups: Sequence[EquivalenceGroup]) -> Estimate:
+    def estimate_node_count(self, groups: Sequence[EquivalenceGroup]) -> Estimate:
         """Pack the groups of pods, largest pods first, and return how many nodes they need and the pods that fit."""
         may_add_nodes = True
         for group in sorted(groups, key=self._compute_pod_size, reverse=True):
@@ -77,7 +77,7 @@ class Estimator:
     def _place_on_added_nodes(self, pods: Sequence[Pod]) -> Sequence[Pod]:
         """Place pods on nodes that were added before, until a pod does not fit. Return this pod and all later pods."""
         for number, pod in enumerate(pods):
-            row = self.snapshot.place_anywhere(self.get_position(pod), self._build_row_mask(self.added))
+            row = self.snapshot.place_on_next_fitting_node(self.get_position(pod), self._build_row_mask(self.added))
             if row is None:
                 return pods[number:]
             self._record_placement(pod, row)
@@ -96,7 +96,7 @@ class Estimator:
             if self.remaining_nodes == 0:
                 return False
             self._add_template_copy()
-            if self.snapshot.try_to_place(self.get_position(pod), self.added[-1]) is not None:
+            if self.snapshot.place_on_node_if_accepted(self.get_position(pod), self.added[-1]) is not None:
                 return True
             self._record_placement(pod, self.added[-1])
         return True
@@ -107,7 +107,7 @@ class Estimator:
         If a spread constraint over nodes rejects the pod there, it is placed on any other node that accepts it.
         """
         last = self.added[-1]
-        refusal = self.snapshot.try_to_place(self.get_position(pod), last)
+        refusal = self.snapshot.place_on_node_if_accepted(self.get_position(pod), last)
         if refusal is None:
             self._record_placement(pod, last)
             return True
@@ -115,7 +115,7 @@ class Estimator:
             return False
         other_nodes = np.ones(len(self.snapshot.universe.nodes), np.bool_)
         other_nodes[last] = False
-        row = self.snapshot.place_anywhere(self.get_position(pod), other_nodes)
+        row = self.snapshot.place_on_next_fitting_node(self.get_position(pod), other_nodes)
         if row is not None:
             self._record_placement(pod, row)
         return row is not None

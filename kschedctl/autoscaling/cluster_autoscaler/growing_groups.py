@@ -9,7 +9,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Condition, Node, Pod
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop, copy_template
 from kschedctl.autoscaling.cluster_autoscaler.new_node import NAME
-from kschedctl.autoscaling.cluster_autoscaler.options import read_groups, read_options
+from kschedctl.autoscaling.cluster_autoscaler.options import read_autoscaled_groups, read_autoscaler_options
 from kschedctl.autoscaling.cluster_autoscaler.scale_up import ScaleUpRun, replay_scale_up, run_loop
 from kschedctl.autoscaling.cluster_autoscaler.templates import TEMPLATE_LABEL, NodeTemplate
 from kschedctl.autoscaling.growth import NewNodes, mark_unschedulable
@@ -36,14 +36,14 @@ class GrowingGroups:
         self._node_groups = node_groups
         self._now = now
         self._active = dict(node_groups.active_scale_ups)
-        _, self._faults = read_options(node_groups.options)
+        _, self._faults = read_autoscaler_options(node_groups.options)
         self.sources = node_groups.sources
 
     @property
     def doubts(self) -> tuple[str, ...]:
         """Descriptions of what is uncertain about, or invalid in, the node groups and options."""
         unknown = () if self._node_groups.limits_known else (UNKNOWN_LIMITS,)
-        faults = (*read_groups(self._node_groups.groups).errors, *self._faults)
+        faults = (*read_autoscaled_groups(self._node_groups.groups).errors, *self._faults)
         return (*unknown, *self._node_groups.doubts, *self._node_groups.faults, *faults)
 
     def find_obstacles(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
@@ -57,14 +57,14 @@ class GrowingGroups:
                 causes[pod] = (*causes.get(pod, ()), f"node group {gap.group}: {gap.sentence}")
         return causes
 
-    def grow(self, cluster: Cluster) -> NewNodes:
+    def grow_for_pending_pods(self, cluster: Cluster) -> NewNodes:
         """Run one loop on all waiting pods, and return its new nodes and why other pods get no node.
 
         Later loops remember the new nodes. Raises InputError.
         """
         marked = _mark_waiting_pods(cluster)
-        groups = read_groups(list(self._groups.values()))
-        flags, _faults = read_options(self._node_groups.options)
+        groups = read_autoscaled_groups(list(self._groups.values()))
+        flags, _faults = read_autoscaler_options(self._node_groups.options)
         run = run_loop(AutoscalerLoop.from_cluster(marked, groups, flags, self._now, self._active))
         report = run.build_report()
         reasons = {key: remaining.message or report.error or "" for key, remaining in report.remaining.items()}

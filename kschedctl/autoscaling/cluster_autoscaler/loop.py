@@ -26,7 +26,7 @@ from kschedctl.autoscaling.cluster_autoscaler.pods import (
     is_daemon_set_pod,
     is_expendable,
     is_old_enough_for_scale_up,
-    list_pods,
+    list_placed_and_unschedulable_pods,
 )
 from kschedctl.autoscaling.cluster_autoscaler.templates import (
     NodeTemplate,
@@ -70,7 +70,7 @@ class AutoscalerLoop:
         # templates of the groups
         moment = parse_microseconds(now)
         nodes = [mark_node_unready_if_starting(node, options) for node in _order_nodes_as_listed(cluster)]
-        lists = list_pods(cluster.pods, _order_pod_rows_as_listed(cluster), options)
+        lists = list_placed_and_unschedulable_pods(cluster.pods, _order_pod_rows_as_listed(cluster), options)
         templates = build_templates(
             groups, nodes, TemplateSources(_build_pod_lookup(cluster, lists), cluster.daemon_sets, options, moment)
         )

@@ -9,7 +9,12 @@ from kschedctl.api.copying import replace
 from kschedctl.api.events import NOT_TRIGGERED, get_last_time, is_event_about
 from kschedctl.api.objects import Pod
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
-from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, NodeGroupList, read_groups, read_options
+from kschedctl.autoscaling.cluster_autoscaler.options import (
+    AutoscaledGroup,
+    NodeGroupList,
+    read_autoscaled_groups,
+    read_autoscaler_options,
+)
 from kschedctl.autoscaling.cluster_autoscaler.scale_up import (
     AT_MAXIMUM,
     BACKED_OFF,
@@ -37,8 +42,8 @@ def explain_new_node(cluster: Cluster, pod: Pod, node_groups: NodeGroups, now: s
     """
     waiting = mark_unschedulable(pod)
     pods = cluster.pods.apply_changes({(pod.metadata.namespace, pod.metadata.name): waiting})
-    groups = read_groups(node_groups.groups)
-    flags, faults = read_options(node_groups.options)
+    groups = read_autoscaled_groups(node_groups.groups)
+    flags, faults = read_autoscaler_options(node_groups.options)
 
     def begin_loop(loop_groups: NodeGroupList) -> AutoscalerLoop:
         """Begin a loop with these node groups in which the pod is waiting."""
@@ -86,9 +91,9 @@ class _GroupVerdicts:
             if group.id in self._accepting_groups:
                 yield PoolVerdict(group.id, True, "one more node takes it")
             else:
-                yield self._build_rejection(group)
+                yield self._build_negative_verdict(group)
 
-    def _build_rejection(self, group: AutoscaledGroup) -> PoolVerdict:
+    def _build_negative_verdict(self, group: AutoscaledGroup) -> PoolVerdict:
         """Build the verdict of a group that does not grow for the pod, with the most specific reason that is known."""
         rejected = self._remaining.rejected if self._remaining else {}
         has_template = group.id in self._run.loop.templates

@@ -112,7 +112,7 @@ class NodeGroupList(NamedTuple):
     """Descriptions of invalid groups, which are left out."""
 
 
-def read_options(document: Mapping[str, object]) -> tuple[AutoscalerOptions, tuple[str, ...]]:
+def read_autoscaler_options(document: Mapping[str, object]) -> tuple[AutoscalerOptions, tuple[str, ...]]:
     """Read the autoscaler's options from a document, and return them with descriptions of invalid options.
 
     Invalid options keep their defaults.
@@ -128,7 +128,7 @@ def read_options(document: Mapping[str, object]) -> tuple[AutoscalerOptions, tup
     return _decode_struct(valid, AutoscalerOptions, "options"), tuple(errors)
 
 
-def read_groups(documents: Sequence[JsonObject]) -> NodeGroupList:
+def read_autoscaled_groups(documents: Sequence[JsonObject]) -> NodeGroupList:
     """Read the node groups. Invalid groups are left out and described in the result's ``errors``.
 
     A node that is listed in two groups belongs to the first group, and this is described, too.

@@ -51,7 +51,7 @@ class _TemplateFacts(NamedTuple):
     counts: bool
 
 
-def list_pods(pods: PodTable, rows: Iterable[int], options: AutoscalerOptions) -> PodLists:
+def list_placed_and_unschedulable_pods(pods: PodTable, rows: Iterable[int], options: AutoscalerOptions) -> PodLists:
     """Divide the pods in these rows into placed and unschedulable pods.
 
     Pods that have ended, and pods that wait without having been rejected by the scheduler, are left out.

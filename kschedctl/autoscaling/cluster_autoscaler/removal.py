@@ -119,7 +119,9 @@ class RemovalSimulator:
         """Return a fork of the snapshot in which the node has the taint that marks it for deletion."""
         node = self.snapshot.universe.nodes.objects[row]
         taint = Taint(TO_BE_DELETED, str(self.rules.now // 10**6), "NoSchedule")
-        return self.snapshot.with_node(row, replace(node, spec=replace(node.spec, taints=(*node.spec.taints, taint))))
+        return self.snapshot.with_replaced_node(
+            row, replace(node, spec=replace(node.spec, taints=(*node.spec.taints, taint)))
+        )
 
 
 def build_row_mask(loop: AutoscalerLoop, nodes: Iterable[Node]) -> Bools:
@@ -198,7 +200,7 @@ class SingleRemovals:
         return NodeKeepers(tuple(blocking_pods), removal.reason or "")
 
     def _try_single_removal(self, row: Row) -> AloneRemoval:
-        """Return whether one node could be removed, leaving the snapshot unchanged."""
+        """Try to remove one node by itself, and return the result. The snapshot is left unchanged."""
         moves = self._removal_simulator.plan_drain(row)
         if moves.blocking is None and self._surely_fit_on_other_nodes(row, moves.pods):
             return AloneRemoval(True, list_pod_keys(moves.pods), list_pod_keys(moves.awaited))

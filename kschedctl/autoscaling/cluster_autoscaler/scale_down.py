@@ -20,7 +20,11 @@ from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSna
 from kschedctl.autoscaling.cluster_autoscaler.drainability import Drainability, RemainingBudgets, build_drain_plan
 from kschedctl.autoscaling.cluster_autoscaler.limits import ResourceTracker
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
-from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, read_groups, read_options
+from kschedctl.autoscaling.cluster_autoscaler.options import (
+    AutoscaledGroup,
+    read_autoscaled_groups,
+    read_autoscaler_options,
+)
 from kschedctl.autoscaling.cluster_autoscaler.removal import (
     Removal,
     RemovalSimulator,
@@ -65,8 +69,8 @@ def scale_down(
     ``begin`` reports the progress of the trial removals. Invalid groups and options are left out and reported as
     ``faults``. Raises InputError for an invalid ``now``.
     """
-    groups = read_groups(node_groups)
-    flags, option_faults = read_options(options or {})
+    groups = read_autoscaled_groups(node_groups)
+    flags, option_faults = read_autoscaler_options(options or {})
     faults = (*groups.errors, *option_faults)
     loop = AutoscalerLoop.from_cluster(cluster, groups, flags, now, active_scale_ups or {})
 

@@ -19,7 +19,12 @@ from kschedctl.autoscaling.cluster_autoscaler.estimator import EquivalenceGroup,
 from kschedctl.autoscaling.cluster_autoscaler.expanders import ExpanderChoice, Expanders, Option
 from kschedctl.autoscaling.cluster_autoscaler.limits import ResourceTracker
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
-from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, NodeGroupList, read_groups, read_options
+from kschedctl.autoscaling.cluster_autoscaler.options import (
+    AutoscaledGroup,
+    NodeGroupList,
+    read_autoscaled_groups,
+    read_autoscaler_options,
+)
 from kschedctl.autoscaling.cluster_autoscaler.pods import are_all_pods_new, describe_pod_source, list_pod_keys
 from kschedctl.autoscaling.cluster_autoscaler.similar_groups import (
     Increase,
@@ -89,8 +94,8 @@ def replay_scale_up(
 
     The run is needed to create the new nodes.
     """
-    groups = read_groups(node_groups)
-    flags, faults = read_options(options or {})
+    groups = read_autoscaled_groups(node_groups)
+    flags, faults = read_autoscaler_options(options or {})
     loop = AutoscalerLoop.from_cluster(cluster, groups, flags, now, active_scale_ups or {})
     faults = (*groups.errors, *faults)
     run = run_loop(loop, begin)
@@ -324,7 +329,7 @@ class ScaleUpRun:
             self._compute_max_new_nodes(group, similar),
             self.loop.get_position,
         )
-        estimate = estimator.estimate(accepted)
+        estimate = estimator.estimate_node_count(accepted)
         if not estimate.nodes or not estimate.pods:
             return None
         # as upstream, which counts all nodes of a group that grows to its maximum or not at all
@@ -430,7 +435,10 @@ class ScaleUpRun:
             self.add_event("Normal", "ScaledUpGroup", f"Scale-up: setting group {name} size to {size} {previous_size}")
             message = f"Scale-up: group {name} size set to {size} {previous_size}"
             self.add_event("Normal", "ScaledUpGroup", message)
-        plan = " ".join(f"{{{i.group.id} {i.size}->{i.new_size} (max: {i.group.max})}}" for i in self.increases)
+        plan = " ".join(
+            f"{{{increase.group.id} {increase.size}->{increase.new_size} (max: {increase.group.max})}}"
+            for increase in self.increases
+        )
         for pod in best.pods:
             self.add_event("Normal", "TriggeredScaleUp", f"pod triggered scale-up: [{plan}]", pod.key)
 
@@ -483,11 +491,15 @@ class ScaleUpRun:
             if pod.message is not None:
                 self.add_event("Normal", "NotTriggerScaleUp", pod.message, key)
         best = self.best
+        # pods that other groups accept, which have to wait for a later loop
         awaiting = [
             pods
             for pods in self.groups
             if best and pods.accepting_groups and best.group.id not in pods.accepting_groups
         ]
+        templates = {}
+        if not loop.ends_immediately:
+            templates = {name: self._build_template_report(name) for name in loop.templates}
         return ScaleUp(
             unschedulable=list_pod_keys(loop.unschedulable) if self.begun else (),
             filtered_out=list_pod_keys(self.filtered_out),
@@ -496,23 +508,28 @@ class ScaleUpRun:
             result=self.result,
             error=self.error,
             options=tuple(
-                ExpansionOption(o.group.id, o.nodes, list_pod_keys(o.pods), tuple(similar.id for similar in o.similar))
-                for o in self.options
+                ExpansionOption(
+                    option.group.id,
+                    option.nodes,
+                    list_pod_keys(option.pods),
+                    tuple(similar.id for similar in option.similar),
+                )
+                for option in self.options
             ),
             best=best.group.id if best else None,
             tied=self.tied,
             doubts=self.expander_doubts,
             increases=tuple(
-                GroupIncrease(i.group.id, i.size, i.new_size)
-                for i in sorted(self.increases, key=lambda increase: increase.group.id)
+                GroupIncrease(increase.group.id, increase.size, increase.new_size)
+                for increase in sorted(self.increases, key=lambda increase: increase.group.id)
             ),
             triggered=list_pod_keys(best.pods) if best and self.result in (SUCCESSFUL, FAILED) else (),
             awaiting=tuple(pod.key for pods in awaiting for pod in pods.pods) if self.result == SUCCESSFUL else (),
             remaining=remaining,
-            templates={}
-            if loop.ends_immediately
-            else {name: self._build_template_report(name) for name in loop.templates},
-            events=tuple(sorted(self.events, key=lambda e: (e.object, e.type, e.reason, e.message))),
+            templates=templates,
+            events=tuple(
+                sorted(self.events, key=lambda event: (event.object, event.type, event.reason, event.message))
+            ),
             unknown_groups=tuple(name for name, reasons in self.skipped.items() if reasons == (UNKNOWN_TEMPLATE,)),
         )
 

@@ -132,7 +132,7 @@ def iter_template_gaps(
                 changed = replace(group, template=lack.add_to_template(group.template))
                 all_groups = tuple(changed if other_group.id == group.id else other_group for other_group in groups.all)
                 if replay(groups._replace(all=all_groups), group.id, pods.first):
-                    provider = find_provider(group, nodes)
+                    provider = find_cloud_provider(group, nodes)
                     yield TemplateGap(
                         group.id, pods.keys, lack.describe(), lack.build_provider_settings(provider), provider.value
                     )
@@ -198,7 +198,7 @@ def _iter_required_labels(expressions: Iterable[SelectorRequirement]) -> Iterato
             yield expression.key, ()
 
 
-def find_provider(group: AutoscaledGroup, nodes: Iterable[Node]) -> Provider:
+def find_cloud_provider(group: AutoscaledGroup, nodes: Iterable[Node]) -> Provider:
     """Return the cloud provider of a group, judging by the group's id and by the first telling node of the cluster."""
     if group.id.startswith(CLUSTER_API_KINDS):
         return Provider.CLUSTER_API

@@ -69,7 +69,7 @@ class PoolTotals:
         return cls(prices, costs)
 
     def score_move(self, pool: str, savings: float, cost: float) -> MoveScore:
-        """Score a move of nodes of one pool that saves and disrupts so much.
+        """Score a move of nodes of one pool by its savings and its disruption cost.
 
         Both shares of the score are 0 if the pool has no price or no disruption cost.
         """

@@ -63,7 +63,7 @@ class ReplacementClaim:
         """Sort the claim's instance types by price, as ``order``."""
         self.order = self.claim.sort_options_by_price()
 
-    def keep_types(self, mask: Bools) -> None:
+    def keep_types_in_mask(self, mask: Bools) -> None:
         """Drop the instance types that are not set in a (T,) mask, also from the claim."""
         self.order = [index for index in self.order if mask[index]]
         self._update_claim()
@@ -88,7 +88,7 @@ class ReplacementClaim:
 
         Return an error if the remaining types do not meet minValues, or else "".
         """
-        self.keep_types(compute_worst_launch_prices(self.columns, self.claim.requirements) < price)
+        self.keep_types_in_mask(compute_worst_launch_prices(self.columns, self.claim.requirements) < price)
         too_few = self.columns.find_unmet_min_values(self.claim.options, self.claim.requirements)
         return describe_unmet_min_values(too_few) if too_few else ""
 
@@ -132,7 +132,7 @@ class PlannedRemoval:
         """The hourly price of the candidates minus the hourly price of the replacements."""
         return self.price - sum(offer.find_cheapest_price() for offer in self.replacements)
 
-    def describe_for_node(self, candidate: NodeCandidate) -> str:
+    def describe_node_removal(self, candidate: NodeCandidate) -> str:
         """Describe the removal in Karpenter's words, for the event about one of its nodes."""
         if len(self.candidates) > 1:
             return f"{self.decision}: [{candidate.name}] (part of {len(self.candidates)}-node consolidation)"
@@ -223,7 +223,7 @@ class Consolidation:
         errors |= _find_uninitialized_placements(run, deleting_keys)
         pending_keys = {pod.key for pod in pods if is_provisionable(pod)}
         candidate_errors = {key: error for key, error in errors.items() if key not in pending_keys}
-        return RemovalOutcome(run, claims, _describe_errors(candidate_errors))
+        return RemovalOutcome(run, claims, _describe_scheduling_errors(candidate_errors))
 
     def simulate_empty_removal(self) -> RemovalOutcome:
         """Return the outcome of removing nodes without pods, for which no pod has to be rescheduled."""
@@ -253,7 +253,9 @@ class Consolidation:
         removal = PlannedRemoval(candidates, outcome, offers)
         if offers:
             for candidate in candidates:
-                log.log_consolidation_candidate(candidate.state, removal.describe_for_node(candidate), removal.savings)
+                log.log_consolidation_candidate(
+                    candidate.state, removal.describe_node_removal(candidate), removal.savings
+                )
         return removal
 
     def _keep_cheaper_types(self, offer: ReplacementClaim, candidates: Sequence[NodeCandidate]) -> str:
@@ -265,11 +267,11 @@ class Consolidation:
         price = sum(candidate.price for candidate in candidates)
         are_all_spot = all(candidate.capacity_type == SPOT for candidate in candidates)
         capacity_type = offer.claim.requirements.get_requirement(CAPACITY_TYPE)
-        if are_all_spot and capacity_type.has(SPOT):
+        if are_all_spot and capacity_type.allows_value(SPOT):
             return self._restrict_spot_to_spot(offer, price, len(candidates))
-        if fault := _filter_by_price(offer, price):
+        if fault := _drop_types_by_price(offer, price):
             return fault
-        if capacity_type.has(SPOT) and capacity_type.has(ON_DEMAND):
+        if capacity_type.allows_value(SPOT) and capacity_type.allows_value(ON_DEMAND):
             offer.require_capacity_type(SPOT)
         return ""
 
@@ -283,8 +285,8 @@ class Consolidation:
         if not self.setting.options.feature_gates.spot_to_spot_consolidation:
             return "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node"
         offer.require_capacity_type(SPOT)
-        offer.keep_types(offer.columns.find_offered_types(offer.claim.requirements))
-        if fault := _filter_by_price(offer, price):
+        offer.keep_types_in_mask(offer.columns.find_offered_types(offer.claim.requirements))
+        if fault := _drop_types_by_price(offer, price):
             return fault
         if node_count > 1:
             return ""
@@ -298,7 +300,7 @@ class Consolidation:
         return ""
 
 
-def _filter_by_price(offer: ReplacementClaim, price: float) -> str:
+def _drop_types_by_price(offer: ReplacementClaim, price: float) -> str:
     """Drop the instance types that are not cheaper than ``price``, and return an error or "".
 
     It is an error if no type is left or the remaining types do not meet minValues.
@@ -345,7 +347,7 @@ def _find_uninitialized_placements(run: SchedulerRun, deleting_keys: set[str]) -
     return reasons
 
 
-def _describe_errors(errors: dict[str, str]) -> str:
+def _describe_scheduling_errors(errors: dict[str, str]) -> str:
     """Describe in Karpenter's words the errors of the first pods by key, or return "" if there is none."""
     if not errors:
         return ""

@@ -126,10 +126,11 @@ class DisruptionReplay:
 
         return Disruption(
             emptiness=self._run_disruption_method(
-                self._build_method_round(EMPTY, _is_empty_candidate), self._plan_emptiness
+                self._build_method_round(EMPTY, _is_empty_candidate), self._plan_empty_node_deletion
             ),
             drift=self._run_disruption_method(
-                self._build_method_round(DRIFTED, _is_drifted_candidate, eventual=True), self._plan_drift
+                self._build_method_round(DRIFTED, _is_drifted_candidate, eventual=True),
+                self._plan_drifted_node_replacement,
             ),
             multi=self._run_disruption_method(
                 self._build_method_round(UNDERUTILIZED, _is_consolidation_candidate),
@@ -238,12 +239,12 @@ class DisruptionReplay:
             error=round.error,
         )
 
-    def _plan_emptiness(self, round: MethodRound) -> PlannedRemoval | None:
+    def _plan_empty_node_deletion(self, round: MethodRound) -> PlannedRemoval | None:
         """Plan to delete as many empty candidates as the budgets allow, or return None if there is none."""
         deletable = round.take_candidates_within_budgets(_sort_by_savings_ratio(round.candidates))
         return PlannedRemoval(deletable, self.simulator.simulate_empty_removal(), []) if deletable else None
 
-    def _plan_drift(self, round: MethodRound) -> PlannedRemoval | None:
+    def _plan_drifted_node_replacement(self, round: MethodRound) -> PlannedRemoval | None:
         """Plan to replace the first drifted candidate whose pods can be rescheduled, at any price.
 
         Candidates without pods are tried first, and candidates that drifted earlier before others. Return None if

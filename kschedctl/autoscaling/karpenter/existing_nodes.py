@@ -92,7 +92,9 @@ class ExistingColumns:
         """Return an (N,) mask of the nodes whose labels meet the requirement. The result is cached."""
         cached = self._meeting.get(requirement)
         if cached is None:
-            cached = self.find_nodes_by_label_value(requirement.key, requirement.has, without=requirement.negative)
+            cached = self.find_nodes_by_label_value(
+                requirement.key, requirement.allows_value, without=requirement.negative
+            )
             self._meeting[requirement] = cached
         return cached
 
@@ -289,7 +291,7 @@ def has_room_for(room: Amounts, amounts: Amounts) -> bool:
 
 
 def _compute_missing_daemon_requests(state: StateNode, daemons: Daemons) -> Quantities:
-    """Return by how much the DaemonSets' pods that should be on the node request more than those that are there."""
+    """Return what the DaemonSets' pods that should be on the node request, minus what its DaemonSets' pods request."""
     expected = sum_pod_requests(daemons.find_expected_pods(state))
     present = state.daemon_requests
     return {name: max(amount.sub(present.get(name, ZERO)), ZERO) for name, amount in expected.items()}

@@ -84,14 +84,14 @@ class _PatternDefeatingSort:
                 end = middle
         self.insertion_sort(start, end)
 
-    def _reorder(self, start: int, end: int, places: Sequence[int]) -> None:
+    def _rearrange_range(self, start: int, end: int, places: Sequence[int]) -> None:
         """Rearrange a range so that it has the elements that are now at ``places``, in this order."""
         self.keys[start:end] = [self.keys[index] for index in places]
         self.order[start:end] = [self.order[index] for index in places]
 
     def insertion_sort(self, start: int, end: int) -> None:
         """Sort a range stably, with the same result as insertion sort."""
-        self._reorder(start, end, sorted(range(start, end), key=self.keys.__getitem__))
+        self._rearrange_range(start, end, sorted(range(start, end), key=self.keys.__getitem__))
 
     def heap_sort(self, start: int, end: int) -> None:
         """Sort a range with heapsort, swapping in the same order as Go."""
@@ -149,7 +149,7 @@ class _PatternDefeatingSort:
         place, count = self._find_median(*places)
         swaps += count
         if swaps == ALL_SWAPPED:  # all sampled keys were in descending order
-            self._reorder(start, end, range(end - 1, start - 1, -1))
+            self._rearrange_range(start, end, range(end - 1, start - 1, -1))
             place = end - 1 - (place - start)
         return place, swaps in (0, ALL_SWAPPED)
 

@@ -69,7 +69,7 @@ class LaunchingPools:
             for pod, pools in report.missing.items()
         }
 
-    def grow(self, cluster: Cluster) -> NewNodes:
+    def grow_for_pending_pods(self, cluster: Cluster) -> NewNodes:
         """Launch nodes for the unschedulable pods, and return the nodes and the reasons why other pods get no node."""
         report = provision(self._mark_waiting_pods(cluster), self._types, self._settings, now=self._now, explains=False)
         reasons = {key: error.error for key, error in report.pod_errors.items()}

@@ -212,7 +212,7 @@ class _ObstacleSearch:
         needed = " or ".join(sorted(wanted.values)) if wanted.operator == IN else str(wanted)
         types = self.setting.catalog.types
         offered_count = sum(
-            any(wanted.has(offer.zone) for offer in instance_type.offerings if offer.available)
+            any(wanted.allows_value(offer.zone) for offer in instance_type.offerings if offer.available)
             for instance_type in types
         )
         offered = ""
@@ -229,7 +229,7 @@ class _ObstacleSearch:
         """
         wanted = requirements[ZONE]
         offerings = (offer for instance_type in self.setting.catalog.types for offer in instance_type.offerings)
-        if not any(wanted.has(offer.zone) for offer in offerings):
+        if not any(wanted.allows_value(offer.zone) for offer in offerings):
             return ""
         pool = self.template.pool
         columns = TypeColumns(self.setting.node_classes.adjust_types(pool, self.setting.catalog.types, anywhere=True))

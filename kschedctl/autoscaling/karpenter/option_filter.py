@@ -66,7 +66,7 @@ class OptionFilter:
         self.remaining = np.zeros(len(self.columns), np.bool_)
 
     def add_daemon_group(self, types: Bools, requests: Amounts, overhead: Quantities) -> None:
-        """Filter the instance types of one DaemonGroup, and add those that meet everything to ``remaining``.
+        """Filter the instance types of one DaemonGroup, and add the types that meet everything to ``remaining``.
 
         ``types`` is a (T,) mask. ``requests`` include the group's overhead.
         """

@@ -156,7 +156,7 @@ class AppliedOverlays:
         if change is None:
             return instance_type
         changed = instance_type.with_capacity(change.capacity) if change.capacity else instance_type
-        offerings = tuple(_adjust_offering(offering, change.prices) for offering in instance_type.offerings)
+        offerings = tuple(_adjust_offering_price(offering, change.prices) for offering in instance_type.offerings)
         return replace(changed, offerings=offerings)
 
 
@@ -186,7 +186,7 @@ def _find_affected_offerings(
     ]
 
 
-def _adjust_offering(offering: Offering, prices: Mapping[str, _PriceChange]) -> Offering:
+def _adjust_offering_price(offering: Offering, prices: Mapping[str, _PriceChange]) -> Offering:
     """Return the offering with the price that overlays set, or unchanged if they set no price."""
     price_change = prices.get(str(offering.requirements))
     if price_change is None or not price_change.change:

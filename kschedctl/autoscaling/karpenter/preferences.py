@@ -74,7 +74,7 @@ def remove_required_node_affinity_term(pod: Pod) -> RelaxedPod | None:
     node_affinity = _get_node_affinity(pod)
     changed = replace(node_affinity, required_during_scheduling_ignored_during_execution=NodeSelector(terms[1:]))
     path = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]"
-    change = f"removing: {path}={render_concisely(terms[0])}"
+    change = f"removing: {path}={render_like_go(terms[0])}"
     return RelaxedPod(_replace_affinity(pod, node_affinity=changed), change)
 
 
@@ -130,7 +130,7 @@ def _remove_heaviest_term(
     heaviest, *remaining = sorted(terms, key=lambda term: -term.weight)
     changed_affinity = replace(affinity, preferred_during_scheduling_ignored_during_execution=tuple(remaining))
     path = f"spec.affinity.{name}.preferredDuringSchedulingIgnoredDuringExecution[0]"
-    return RelaxedPod(replace_in_pod(changed_affinity), f"removing: {path}={render_concisely(heaviest)}")
+    return RelaxedPod(replace_in_pod(changed_affinity), f"removing: {path}={render_like_go(heaviest)}")
 
 
 def _remove_schedule_anyway_spread(pod: Pod) -> RelaxedPod | None:
@@ -143,7 +143,7 @@ def _remove_schedule_anyway_spread(pod: Pod) -> RelaxedPod | None:
         if constraint.when_unsatisfiable == SCHEDULE_ANYWAY:
             constraints[index] = constraints[-1]
             spec = replace(pod.spec, topology_spread_constraints=tuple(constraints[:-1]))
-            change = f"removing: spec.topologySpreadConstraints = {render_concisely(constraint)}"
+            change = f"removing: spec.topologySpreadConstraints = {render_like_go(constraint)}"
             return RelaxedPod(replace(pod, spec=spec), change)
     return None
 
@@ -168,7 +168,7 @@ def _replace_affinity(pod: Pod, **fields: object) -> Pod:
     return replace(pod, spec=replace(pod.spec, affinity=affinity))
 
 
-def render_concisely(value: msgspec.Struct) -> str:
+def render_like_go(value: msgspec.Struct) -> str:
     """Render a term or constraint as JSON like Go, omitting empty fields and sorting labels."""
     return msgspec.json.encode(_convert_to_builtins(value)).decode()
 
@@ -180,7 +180,7 @@ def _convert_to_builtins(value: object) -> object:
         document = {}
         for field, json_name in zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True):
             field_value = getattr(value, field)
-            if json_name in always_rendered or not _is_omitted_if_empty(field_value):
+            if json_name in always_rendered or not _is_omitted_by_go(field_value):
                 document[json_name] = _convert_to_builtins(field_value)
         return document
     if isinstance(value, dict):
@@ -190,7 +190,7 @@ def _convert_to_builtins(value: object) -> object:
     return value
 
 
-def _is_omitted_if_empty(value: object) -> bool:
+def _is_omitted_by_go(value: object) -> bool:
     """Return whether Go's ``omitempty`` omits the value. Selectors are never omitted."""
     return value is None or (not isinstance(value, msgspec.Struct) and not value)
 
@@ -215,15 +215,15 @@ def _iter_soft_constraints(pod: Pod) -> Iterator[str]:
     affinity = pod.spec.affinity
     if affinity is None:
         return
-    yield from (f"preferred pod affinity over {key}" for key in _iter_preferred_topologies(affinity.pod_affinity))
+    yield from (f"preferred pod affinity over {key}" for key in _iter_preferred_topology_keys(affinity.pod_affinity))
     yield from (
-        f"preferred pod anti-affinity over {key}" for key in _iter_preferred_topologies(affinity.pod_anti_affinity)
+        f"preferred pod anti-affinity over {key}" for key in _iter_preferred_topology_keys(affinity.pod_anti_affinity)
     )
     if affinity.node_affinity and affinity.node_affinity.preferred_during_scheduling_ignored_during_execution:
         yield "preferred node affinity"
 
 
-def _iter_preferred_topologies(affinity: PodAffinity | None) -> Iterator[str]:
+def _iter_preferred_topology_keys(affinity: PodAffinity | None) -> Iterator[str]:
     """Yield the topology key of each preferred term of a pod affinity or anti-affinity."""
     terms = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
     return (term.pod_affinity_term.topology_key for term in terms)

@@ -123,7 +123,7 @@ class ProvisioningRun:
         missing = {}
         if self.explains:
             pool_answers = self._collect_pool_answers(existing, run.current_pods)
-            missing = self._find_missing_per_pool(errors, {pod.key: pod for pod in pods}, existing)
+            missing = self._find_obstacles_per_pool(errors, {pod.key: pod for pod in pods}, existing)
         return replace(
             base,
             templates=tuple(template.name for template in setting.pools.templates),
@@ -141,7 +141,7 @@ class ProvisioningRun:
             missing=missing,
         )
 
-    def _find_missing_per_pool(
+    def _find_obstacles_per_pool(
         self, errors: Mapping[str, tuple[str, ...]], pods: Mapping[str, Pod], existing: ExistingColumns
     ) -> dict[str, dict[str, tuple[str, ...]]]:
         """Return, by pod and pool, what each NodePool lacks to take each pod that failed.

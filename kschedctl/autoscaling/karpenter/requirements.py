@@ -80,7 +80,7 @@ class LabelRequirement:
         """Whether a node without the label meets the requirement."""
         return bool(self.values) if self.complement else not self.values
 
-    def has(self, value: str) -> bool:
+    def allows_value(self, value: str) -> bool:
         """Return whether the requirement allows this value."""
         return (value in self.values) is not self.complement and _is_within_bounds(value, self.minimum, self.maximum)
 

@@ -33,7 +33,7 @@ from kschedctl.autoscaling.karpenter.templates import (
     has_unmet_min_values,
     select_usable_pools,
 )
-from kschedctl.autoscaling.karpenter.topology import Domains, RunTopology, build_domains
+from kschedctl.autoscaling.karpenter.topology import Domains, RunTopology, build_topology_domains
 from kschedctl.autoscaling.karpenter.topology_counts import DomainTallies
 from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
 from kschedctl.autoscaling.karpenter.validation import find_pod_rejection
@@ -86,7 +86,7 @@ class UsablePools:
             templates,
             groups=groups,
             daemons=daemons,
-            domains=build_domains(pools_with_types, columns),
+            domains=build_topology_domains(pools_with_types, columns),
         )
 
     def with_edited_pool(self, pool: NodePool, setting: KarpenterSetting) -> UsablePools:
@@ -94,7 +94,7 @@ class UsablePools:
         alone = UsablePools.from_pools([pool], setting)
         pools = [pool if stored.metadata.name == pool.metadata.name else stored for stored in self.pools]
         pools_with_types = [other for other in pools if len(self.columns[other.metadata.name])]
-        return replace(alone, domains=build_domains(pools_with_types, self.columns))
+        return replace(alone, domains=build_topology_domains(pools_with_types, self.columns))
 
     @property
     def templates(self) -> list[ClaimTemplate]:

@@ -45,7 +45,7 @@ class ClaimTemplate:
 
 
 def select_usable_pools(pools: Iterable[NodePool], classes: NodeClasses) -> list[NodePool]:
-    """Return the pools that may launch nodes: those that are ready, not static and not being deleted.
+    """Return the pools that may launch nodes, which are ready, not static and not being deleted.
 
     They are sorted by descending weight, then by descending name.
     """
@@ -63,7 +63,7 @@ def _is_pool_ready(pool: NodePool, classes: NodeClasses) -> bool:
 
 
 def build_pool_requirements(pool: NodePool) -> Requirements:
-    """Build the requirements that all nodes of a pool meet: those in its template and its template's labels."""
+    """Build the requirements that all nodes of a pool meet, from the requirements and labels of its template."""
     template = pool.spec.template
     requirements = Requirements.from_list(
         LabelRequirement.from_operator(term.key, term.operator, term.values, term.min_values)

@@ -40,7 +40,7 @@ Domains = dict[str, list[tuple[Taint, ...]]]
 NamespaceLabels = Mapping[str, Mapping[str, str]]
 
 
-def build_domains(pools: Sequence[NodePool], columns: Mapping[str, TypeColumns]) -> dict[str, Domains]:
+def build_topology_domains(pools: Sequence[NodePool], columns: Mapping[str, TypeColumns]) -> dict[str, Domains]:
     """Return, by label, the topology domains in which the pools may launch nodes.
 
     ``columns`` has the instance types by pool. Pools without instance types add no domains.
@@ -117,7 +117,7 @@ class RunTopology:
         self._record_anti_affinity(pod, {})
 
         constraints = tuple(
-            self._expand_match_label_keys(constraint, pod) if self._is_enforced(constraint) else constraint
+            self._expand_match_label_keys(constraint, pod) if self._is_constraint_enforced(constraint) else constraint
             for constraint in pod.spec.topology_spread_constraints
         )
         if constraints != pod.spec.topology_spread_constraints:
@@ -192,7 +192,7 @@ class RunTopology:
         ]
         return own_groups + opposing_groups
 
-    def _is_enforced(self, constraint: TopologySpreadConstraint) -> bool:
+    def _is_constraint_enforced(self, constraint: TopologySpreadConstraint) -> bool:
         """Return whether the spread constraint applies: it is hard, or preferences are not ignored."""
         return not self.ignores_preferences or constraint.when_unsatisfiable == "DoNotSchedule"
 
@@ -215,7 +215,7 @@ class RunTopology:
     def _iter_spread_rules(self, pod: Pod) -> Iterable[TopologyRule]:
         """Yield a rule for each spread constraint of the pod that applies."""
         for constraint in pod.spec.topology_spread_constraints:
-            if self._is_enforced(constraint):
+            if self._is_constraint_enforced(constraint):
                 yield TopologyRule(
                     TopologyType.SPREAD,
                     constraint.topology_key,
@@ -253,9 +253,11 @@ class RunTopology:
     def _build_affinity_rule(self, type: TopologyType, term: PodAffinityTerm, pod: Pod) -> TopologyRule:
         """Build the rule of an affinity or anti-affinity term of the pod."""
         selector = _parse_label_selector(term.label_selector)
-        return TopologyRule(type, term.topology_key, self._find_namespaces(term, pod), selector, term.label_selector)
+        return TopologyRule(
+            type, term.topology_key, self._find_term_namespaces(term, pod), selector, term.label_selector
+        )
 
-    def _find_namespaces(self, term: PodAffinityTerm, pod: Pod) -> frozenset[str]:
+    def _find_term_namespaces(self, term: PodAffinityTerm, pod: Pod) -> frozenset[str]:
         """Return the namespaces to which an affinity term applies: by default, the pod's own namespace."""
         if term.namespace_selector is None:
             return frozenset(term.namespaces or (pod.metadata.namespace,))

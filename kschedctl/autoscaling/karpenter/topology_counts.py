@@ -96,7 +96,7 @@ class DomainTallies:
         """Count the pods that the rule selects, by domain. Pods with equal labels are matched only once."""
         counts: Counts = Counter()
         for (namespace, labels), node_counts in self._pod_counts_by_labels.items():
-            if namespace in rule.namespaces and _matches_labels(rule, dict(labels)):
+            if namespace in rule.namespaces and _matches_rule_labels(rule, dict(labels)):
                 for node, count in node_counts.items():
                     if (domain := _find_node_domain(rule, node)) is not None:
                         counts[domain] += count
@@ -113,10 +113,10 @@ def _is_pod_counted(rule: TopologyRule, pod: Pod) -> bool:
     """Return whether the rule counts the pod: it is active, and its namespace and labels match the rule."""
     if pod.metadata.deletion_timestamp is not None or pod.terminated:
         return False
-    return pod.metadata.namespace in rule.namespaces and _matches_labels(rule, pod.metadata.labels)
+    return pod.metadata.namespace in rule.namespaces and _matches_rule_labels(rule, pod.metadata.labels)
 
 
-def _matches_labels(rule: TopologyRule, labels: Mapping[str, str]) -> bool:
+def _matches_rule_labels(rule: TopologyRule, labels: Mapping[str, str]) -> bool:
     """Return whether the rule counts pods with these labels. Without a selector, all labels match."""
     return rule.label_selector is None or rule.selector.matches(labels)
 

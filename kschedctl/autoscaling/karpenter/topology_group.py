@@ -176,7 +176,7 @@ class TopologyGroup:
 
         This happens with spread constraints, if no other domain is allowed.
         """
-        if self.rule.type is not TopologyType.SPREAD or "" not in self.domains or not node_domains.has(""):
+        if self.rule.type is not TopologyType.SPREAD or "" not in self.domains or not node_domains.allows_value(""):
             return False
         if self.find_allowed_domains(pod, pod_domains, node_domains).values:
             return False
@@ -197,7 +197,7 @@ class TopologyGroup:
         """Yield the known domains in which the node may be."""
         if node_domains.operator == IN:
             return (domain for domain in node_domains.values if domain in self.domains)
-        return (domain for domain in self.domains if node_domains.has(domain))
+        return (domain for domain in self.domains if node_domains.allows_value(domain))
 
     def _find_spread_domain(
         self, pod: Pod, pod_domains: LabelRequirement, node_domains: LabelRequirement
@@ -225,7 +225,7 @@ class TopologyGroup:
         """
         if self.rule.key == HOSTNAME:
             return 0
-        counts = [count for domain, count in self.domains.items() if pod_domains.has(domain)]
+        counts = [count for domain, count in self.domains.items() if pod_domains.allows_value(domain)]
         if self.rule.min_domains is not None and len(counts) < self.rule.min_domains:
             return 0
         return min(counts, default=2**31 - 1)
@@ -239,21 +239,21 @@ class TopologyGroup:
         the pod and the node allow, and the first domain that the pod allows.
         """
         if host := self._get_single_hostname(node_domains):
-            if not pod_domains.has(host):
+            if not pod_domains.allows_value(host):
                 return ()
             return (host,) if self.domains.get(host, 0) > 0 or self._can_be_first_matching_pod(pod, pod_domains) else ()
 
         occupied = [
             domain
             for domain in self._iter_node_domains(node_domains)
-            if self.domains[domain] > 0 and pod_domains.has(domain)
+            if self.domains[domain] > 0 and pod_domains.allows_value(domain)
         ]
         if occupied or not self._can_be_first_matching_pod(pod, pod_domains):
             return occupied
 
         shared = pod_domains.intersection(node_domains)
-        first_shared = min((domain for domain in self.domains if shared.has(domain)), default=None)
-        first_of_pod = min((domain for domain in self.domains if pod_domains.has(domain)), default=None)
+        first_shared = min((domain for domain in self.domains if shared.allows_value(domain)), default=None)
+        first_of_pod = min((domain for domain in self.domains if pod_domains.allows_value(domain)), default=None)
         return {domain for domain in (first_shared, first_of_pod) if domain is not None}
 
     def _can_be_first_matching_pod(self, pod: Pod, pod_domains: LabelRequirement) -> bool:
@@ -262,7 +262,7 @@ class TopologyGroup:
             return False
         if len(self.domains) == len(self.empty):
             return True
-        return not any(count > 0 and pod_domains.has(domain) for domain, count in self.domains.items())
+        return not any(count > 0 and pod_domains.allows_value(domain) for domain, count in self.domains.items())
 
     def _find_anti_affinity_domains(
         self, pod_domains: LabelRequirement, node_domains: LabelRequirement
@@ -270,7 +270,9 @@ class TopologyGroup:
         """Return the domains without matching pods that the pod and the node allow."""
         if host := self._get_single_hostname(node_domains):
             return () if self.domains.get(host, 0) else (host,)
-        return [domain for domain in self.empty if node_domains.has(domain) and pod_domains.has(domain)]
+        return [
+            domain for domain in self.empty if node_domains.allows_value(domain) and pod_domains.allows_value(domain)
+        ]
 
     def describe_refusal(self, pod_domains: LabelRequirement, node_domains: LabelRequirement) -> str:
         """Describe in Karpenter's words why no domain is allowed. As upstream, the closing parenthesis is missing."""

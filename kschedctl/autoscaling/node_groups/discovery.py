@@ -225,7 +225,9 @@ class _GroupMerger:
         for group in groups:
             name = str(group["id"])
             nodes = group["nodes"] if "nodes" in group else members.nodes.get(name, [])
-            assigned_count = len(nodes) if isinstance(nodes, list) else 0  # read_groups reports any other type
+            assigned_count = (
+                len(nodes) if isinstance(nodes, list) else 0
+            )  # read_autoscaled_groups reports any other type
             registered_count = registered_counts.get(name, assigned_count)
             if registered_count != assigned_count:
                 registered_nodes = counted(registered_count, "node")
@@ -287,7 +289,7 @@ def assign_nodes_to_groups(groups: Sequence[str], nodes: Sequence[Node], label: 
     by_group: dict[str, list[str]] = {group: [] for group in groups}
     unsure: dict[str, tuple[str, ...]] = {}
     for node in nodes:
-        matches = index.find_groups(node, label)
+        matches = index.find_groups_of_node(node, label)
         if len(matches) == 1:
             by_group[matches[0]].append(node.metadata.name)
         elif matches:
@@ -306,7 +308,7 @@ class _GroupIndex:
                 self._exact.setdefault(name.casefold(), []).append(group)
         self._by_value: dict[tuple[str, str], tuple[str, ...]] = {}
 
-    def find_groups(self, node: Node, label: str) -> tuple[str, ...]:
+    def find_groups_of_node(self, node: Node, label: str) -> tuple[str, ...]:
         """Return the groups to which the node could belong, usually one. ``label`` is the user's label for groups.
 
         Names that match exactly are preferred to patterns for labels.
@@ -316,11 +318,11 @@ class _GroupIndex:
                 return tuple(exact)
         for pool_label in _PATTERNS:
             value = node.metadata.labels.get(pool_label.key)
-            if value and (groups := self._match_pattern(pool_label, value)):
+            if value and (groups := self._find_groups_by_pattern(pool_label, value)):
                 return groups
         return ()
 
-    def _match_pattern(self, label: PoolLabel, value: str) -> tuple[str, ...]:
+    def _find_groups_by_pattern(self, label: PoolLabel, value: str) -> tuple[str, ...]:
         """Return the groups whose names match a label's pattern for this value. The result is cached."""
         cache_key = label.key, value
         if cache_key not in self._by_value:

@@ -51,5 +51,5 @@ def drain(
         return report
     step: JsonObject = {"drain": {"nodes": node_names}}
     return replace(
-        report, remedy=find_sufficient_nodes(cluster, step, node_names, report.unplaced, options, gone=False)
+        report, remedy=find_sufficient_nodes(cluster, step, node_names, report.unplaced, options, deletes_nodes=False)
     )

@@ -31,8 +31,8 @@ def failures(
 ) -> Failures:
     """Find what would no longer fit if any one ``unit`` (node, zone or pool) failed.
 
-    With ``pairs``, any two units fail at once. All other arguments, and ``remedy`` for the worst failure, are as for
-    ``drain``. Raises UsageError and ConfigurationError.
+    With ``pairs``, any two units fail at once. The report's ``remedy`` is a scenario with enough nodes to withstand the
+    worst failure. All other arguments are as for ``drain``. Raises UsageError and ConfigurationError.
 
     >>> zones = [{"topology.kubernetes.io/zone": zone} for zone in ("a", "b")]
     >>> nodes = [{"kind": "Node", "metadata": {"name": f"n{i}", "labels": zone}} for i, zone in enumerate(zones)]
@@ -57,4 +57,4 @@ def _find_scenario_with_enough_nodes(report: Failures, cluster: Cluster, options
         return None
     can_be_named = report.unit in ("zone", "pool")  # a pair is given by its nodes
     step = {"fail": {report.unit: worst.name} if can_be_named else {"nodes": list(worst.nodes)}}
-    return find_sufficient_nodes(cluster, step, worst.nodes, worst.reasons, options, gone=True)
+    return find_sufficient_nodes(cluster, step, worst.nodes, worst.reasons, options, deletes_nodes=True)

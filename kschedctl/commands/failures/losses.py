@@ -116,7 +116,7 @@ def simulate_failures(
     for start in range(0, len(trials), runs):
         completed_runs = [run for run in results.by_task[start : start + runs] if run is not None]
         if completed_runs:
-            failures.append(_combine_runs(completed_runs))
+            failures.append(_combine_runs_of_failure(completed_runs))
     worst_first = sorted(failures, key=_get_severity_sort_key, reverse=True)
     # Only the worst failure is reported with the numbers of pods by place.
     reported = [*worst_first[:1], *(replace(failure, zones=(), nodes_changed=()) for failure in worst_first[1:])]
@@ -141,7 +141,7 @@ def _get_severity_sort_key(failure: Failure) -> tuple[int, ...]:
     return failure.unplaced + denied, failure.evicted, failure.lost, failure.displaced
 
 
-def _combine_runs(runs: Sequence[Failure]) -> Failure:
+def _combine_runs_of_failure(runs: Sequence[Failure]) -> Failure:
     """Return the worst of several runs of one failure, with the minimum and maximum numbers over all runs."""
     spreads = compute_spreads([{"unplaced": run.unplaced, "evicted": run.evicted} for run in runs])
     return replace(
@@ -237,7 +237,7 @@ def _find_denied_pods(
 def _find_restricted_namespaces(cluster: Cluster) -> set[str]:
     """Return the namespaces in which a pod that was once admitted may be denied now.
 
-    They have quotas, LimitRanges or annotations that restrict pods, or are being deleted.
+    These namespaces have quotas, LimitRanges or annotations that restrict pods, or are being deleted.
     """
     restricted = {quota.metadata.namespace for quota in cluster.resource_quotas}
     restricted |= {limits.metadata.namespace for limits in cluster.limit_ranges}

@@ -124,7 +124,7 @@ class Failures(Report, frozen=True):
         return tuple(pod for failure in self.failures for group in failure.reasons for pod in group.pods)
 
     def find_gate_problems(self) -> list[GateProblem]:
-        """Return the failures that leave pods without a node or preempt pods."""
+        """Return a problem for a CI gate for each failure that leaves pods without a node or preempts pods."""
         return [
             GateProblem(
                 "loss-not-borne",

@@ -42,7 +42,8 @@ def make_room(
 ) -> MakeRoom:
     """Find which pods have to move so that these pods fit. Every step is replayed.
 
-    The report has the moves in order, each with the node where kube-scheduler puts the replacement.
+    `pods` is the key of a waiting pod, or the manifests of new pods or workloads. The report has the moves in order,
+    each with the node where kube-scheduler puts the replacement. The other arguments are those of `find_room`.
 
     Raises UsageError for a pod that has a node or does not exist, and InputError for invalid input.
 
@@ -208,11 +209,11 @@ def collect_waiting_pods(targets: Sequence[TargetPod]) -> tuple[Cluster, list[st
             raise UsageError("these pods are not in the same cluster", hint="name one of them")
         if cluster.pod(pod.metadata.namespace, pod.metadata.name) is None:
             cluster = add_pods(cluster, [pod])
-        keys |= dict.fromkeys([pod.key, *(companion.key for companion in _find_companions(target, cluster))])
+        keys |= dict.fromkeys([pod.key, *(companion.key for companion in _find_companion_pods(target, cluster))])
     return cluster, list(keys)
 
 
-def _find_companions(target: TargetPod, cluster: Cluster) -> list[Pod]:
+def _find_companion_pods(target: TargetPod, cluster: Cluster) -> list[Pod]:
     """Find the waiting pods that need nodes together with the target.
 
     These are the pods of its groups and, if the user named the target's workload, all waiting pods of the workload.

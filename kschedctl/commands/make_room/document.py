@@ -50,14 +50,14 @@ def build_report(room: RoomMaking) -> MakeRoom:
     return MakeRoom(
         pods=tuple(pods[position].key for position in room.wanted),
         fits=not missing_pods,
-        moves=tuple(move for part in room.parts for move in _iter_moves(room, part)),
+        moves=tuple(move for part in room.parts for move in _iter_pod_moves(room, part)),
         placed=_list_placed_pods(room, room.rows),
         also_placed=_list_placed_pods(room, room.also_placed),
         missing=tuple(missing_pods),
         message=_find_first_message(simulation, missing_pods),
         cause=_describe_missing_class(simulation, missing_pods),
         preempts=_find_preempted(room),
-        commands=tuple(command for part in room.parts for command in _iter_commands(room, part)),
+        commands=tuple(command for part in room.parts for command in _iter_plan_commands(room, part)),
         pools=compare_pools(room.before.view, simulation.view) if room.parts else (),
         fragmented=tuple(iter_fragmented(room.searches[0])) if room.searches else (),
         placed_first=_list_placed_pods(
@@ -76,7 +76,7 @@ def _list_placed_pods(room: RoomMaking, rows: Mapping[Position, Row]) -> tuple[P
     return tuple(PlacedPod(view.pods.objects[position].key, view.nodes.names[row]) for position, row in rows.items())
 
 
-def _iter_moves(room: RoomMaking, part: PlanPart) -> Iterator[PodMove]:
+def _iter_pod_moves(room: RoomMaking, part: PlanPart) -> Iterator[PodMove]:
     """Yield the moves of one part of the plan in order, with alternative targets, PDBs and lost data."""
     view = room.before.view
     for (position, source, target, tied), targets in zip(part.moved, part.targets, strict=True):
@@ -94,7 +94,7 @@ def _iter_moves(room: RoomMaking, part: PlanPart) -> Iterator[PodMove]:
         )
 
 
-def _iter_commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:
+def _iter_plan_commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:
     """Yield the commands that carry out one part of the plan, in order.
 
     Pods are evicted through the Eviction API, so that PDBs are respected. Emptied nodes are cordoned throughout, and

@@ -74,7 +74,7 @@ def find_movable_pods(
     unheld_pods = np.flatnonzero(is_candidate & ~is_held)
     budgeted = _find_budgeted_infos(simulation)
     is_denied = _find_denied_by_budgets(simulation, unheld_pods, budgeted, counts)
-    return MovablePods(unheld_pods[~is_denied], dict(counts), *_compute_costs(view, budgeted))
+    return MovablePods(unheld_pods[~is_denied], dict(counts), *_compute_moving_costs(view, budgeted))
 
 
 def _find_reasons_against_moving(view: Fork, keep: Selector | None) -> list[str]:
@@ -146,7 +146,7 @@ MAX_SHARE = 10**6
 """The share of the cluster from which on all pods count as equally large, because larger shares overflow int64."""
 
 
-def _compute_costs(view: Fork, budgeted: Bools) -> tuple[Rows, Rows, Amounts]:
+def _compute_moving_costs(view: Fork, budgeted: Bools) -> tuple[Rows, Rows, Amounts]:
     """Compute the reluctance, the priority and the size of each pod, (P,) each, as `MovablePods` describes them.
 
     `budgeted` is the mask (T,) of PodInfos that some PDB selects.

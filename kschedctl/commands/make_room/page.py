@@ -80,7 +80,7 @@ def _build_preemption_warning(report: MakeRoom) -> Page:
 
 
 def _build_fragmentation_warnings(report: MakeRoom) -> Page:
-    """Build a warning for each fragmented resource."""
+    """Build a warning for each resource of which enough is free in total, but not on a single node."""
     return tuple(
         paragraph(Marked("Fragmented:", Tone.WARNING), _describe_fragmentation(resource, report.placed_first))
         for resource in report.fragmented
@@ -106,7 +106,10 @@ def _describe_fragmentation(fragmented: FragmentedResource, placed_first: Sequen
 
 
 def _build_missing_section(report: MakeRoom) -> Page:
-    """Build the section on pods that do not fit, with kube-scheduler's message for the first of them."""
+    """Build the section on the pods that do not fit, with kube-scheduler's message for the first of them and its cause.
+
+    There is no section if all pods fit or there is no message.
+    """
     if not report.missing or not report.message:
         return ()
     cause = (paragraph(Marked(report.cause, Tone.BAD)),) if report.cause else ()

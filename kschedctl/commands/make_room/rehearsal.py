@@ -68,7 +68,10 @@ class Rehearsal:
     """Pods that terminate slowly -> the position that each has while it terminates."""
 
     def with_cordoned(self, rows: frozenset[Row]) -> Rehearsal:
-        """Return a copy in which the plan keeps exactly these nodes cordoned."""
+        """Return a copy in which the plan keeps exactly the nodes in these rows cordoned.
+
+        Nodes that the plan had cordoned before get their original state back.
+        """
         changes = {row: self.nodes[row] for row in self.cordoned - rows}
         changes |= {row: cordon_node(self.nodes[row]) for row in rows - self.cordoned}
         view = self.view.with_changes(self.view.cluster, changes) if changes else self.view.fork()

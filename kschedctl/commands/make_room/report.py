@@ -116,7 +116,7 @@ class MakeRoom(Report, frozen=True):
     kind: str = "MakeRoom"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the verdict with the number of moves, the pods, and a sentence about them."""
+        """Return three texts: the verdict with the number of moves, the pods, and a sentence about these pods."""
         subject = first_few(self.pods)
         doubt = describe_doubt(self.unknown)
         fits = agreeing(len(self.pods), "fits", "fit")
@@ -148,7 +148,10 @@ class MakeRoom(Report, frozen=True):
         return "it" if len(self.pods) == 1 else f"{len(self.missing):,} of them"
 
     def to_short_fix(self) -> ShortFix:
-        """Return all moves as a single fix without commands, because running only some of many would do harm."""
+        """Return all moves as a single fix with what they evict and lose.
+
+        The fix has no commands, because running only some of them would do harm.
+        """
         nodes = tuple(dict.fromkeys(placed.node for placed in self.placed))
         moves = f"move {', '.join(f'{move.pod} from {move.source}' for move in self.moves)}"
         costs: tuple[FixCost, ...] = ()
@@ -163,7 +166,10 @@ class MakeRoom(Report, frozen=True):
         return ShortFix(moves, "platform", but=drawbacks, nodes=nodes[:3], clears=len(self.placed), costs=costs)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the moves as one fix, and the pods that fit nowhere."""
+        """Return the summary with the verdict, all moves as one fix, the pods that fit nowhere, and a warning.
+
+        The warning says that kube-scheduler preempts pods before the plan is carried out, if it does so.
+        """
         left = (ShortPods(len(self.missing), self.missing[0], "", self.message),) if self.missing else ()
         return replace(
             summary,

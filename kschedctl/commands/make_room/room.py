@@ -152,6 +152,8 @@ class RoomMaking:
         Raises UsageError and InputError for invalid wishes, and KeyboardInterrupt if the user interrupts.
         """
         keep = _parse_keep_selector(wishes.keep) if wishes.keep else None
+
+        # Schedule all other pods.
         simulation = Simulation(scheduler, seed=seed)
         others = [position for position in find_pending(simulation) if position not in wanted]
         outcomes = schedule_victims(simulation, simulation.schedule(others))
@@ -176,15 +178,15 @@ class RoomMaking:
         )
 
     def make_room(self) -> None:
-        """Let as many pods fit as possible, pods that need no moves first.
+        """Let as many gangs and single pods fit as possible, those that need no moves first.
 
-        A unit with a pod like one that did not fit is not tried. Ends early if the user interrupts.
+        If one does not fit, others with an equal pod are not tried. The search ends early if the user interrupts.
         """
         deadline = time.monotonic() + self.wishes.seconds
-        for unit in self._list_units():
+        for unit in self._list_unplaced_units():
             self._adopt_if_it_works(unit, (), NO_NODES)
         hopeless_infos: set[int] = set()
-        for unit in self._list_units():
+        for unit in self._list_unplaced_units():
             infos = {int(self.before.view.pods.info[position]) for position in unit}
             fits = infos.isdisjoint(hopeless_infos) and self._make_room_for(unit, deadline)
             if self.interrupted:
@@ -193,19 +195,21 @@ class RoomMaking:
                 hopeless_infos |= infos
                 self.unplaced += unit
 
-    def _list_units(self) -> list[Unit]:
-        """List the units that do not fit yet, in the order of the queue."""
+    def _list_unplaced_units(self) -> list[Unit]:
+        """List the gangs and single pods that do not fit yet, as tuples of pods, in the order of the queue."""
         units: dict[object, list[Position]] = {}
         for position in self.simulation.sort_for_queue(self.wanted):
             if position not in self.rows:
                 groups = find_groups(self.before.view.pods.objects[position])
-                units.setdefault(groups or position, []).append(position)
+                unit_key = groups or position  # a pod without groups is a unit by itself
+                units.setdefault(unit_key, []).append(position)
         return [tuple(unit) for unit in units.values()]
 
     def _make_room_for(self, unit: Unit, deadline: float) -> bool:
-        """Let one more unit fit, with moves if necessary, adopt its plan, and return whether the unit fits.
+        """Let one more gang or single pod fit, with moves if necessary, and return whether it fits.
 
-        No moves are searched if kube-scheduler does not try a pod of the unit at all, as for a gated pod.
+        The plan is adopted if it works. No moves are searched if kube-scheduler does not try one of the pods at all, as
+        for a gated pod.
         """
         if self._adopt_if_it_works(unit, (), NO_NODES):
             return True
@@ -218,7 +222,7 @@ class RoomMaking:
         for member_count in range(1, len(unit) + 1):
             members = unit[:member_count]
             is_last = member_count == len(unit)
-            placed = self._place_members(members[:-1], plan, emptied)
+            placed = self._place_unit_members(members[:-1], plan, emptied)
             if placed is None:
                 return False
             stage = placed.stage
@@ -239,9 +243,10 @@ class RoomMaking:
     def _build_search(
         self, stage: Rehearsal, members: Unit, plan: Plan, emptied: frozenset[Row], deadline: float
     ) -> PlanSearch:
-        """Build the search for moves after `plan` that let the last member fit beside the other members.
+        """Build the search for moves that let the last of some members of a gang fit beside the other members.
 
-        Also sets `held` to the numbers of pods that may not move, by reason, and adds the search to `searches`.
+        The moves come after those of `plan`, while the nodes `emptied` are cordoned. Also sets `held` to the numbers of
+        pods that may not move, by reason, and adds the search to `searches`.
         """
         siblings = self._find_siblings(members[-1])
         spared = {*self.wanted, *plan, *siblings}
@@ -278,13 +283,14 @@ class RoomMaking:
         return search
 
     def accepts(self, draft: Draft) -> bool:
-        """Return whether the draft's members fit after its moves.
+        """Return whether the draft's members, a whole gang or some of its pods, fit after the draft's moves.
 
-        The plan for a whole unit has to work with several seeds and queue orders, and that for some members only once.
+        The plan for a whole gang or a single pod has to work with several seeds and queue orders. A plan for some
+        members of a gang is replayed only once.
         """
         if draft.whole:
             return bool(self._replay_in_all_ways(draft.members, draft.moves, draft.emptied))
-        return self._place_members(draft.members, draft.moves, draft.emptied) is not None
+        return self._place_unit_members(draft.members, draft.moves, draft.emptied) is not None
 
     def adopt_all(self, plans: Sequence[AdoptedPlan]) -> None:
         """Adopt plans that another process has found, in order, so that this process has the same state."""
@@ -292,8 +298,8 @@ class RoomMaking:
             self._adopt_if_it_works(unit, plan, emptied)
 
     def _get_last_pod_of_unit(self, members: Unit) -> Unit:
-        """Return the last pod of the unit that contains the members, as a tuple of one pod."""
-        return next(unit[-1:] for unit in self._list_units() if members[0] in unit)
+        """Return the last pod of the gang that contains the members, as a tuple of one pod."""
+        return next(unit[-1:] for unit in self._list_unplaced_units() if members[0] in unit)
 
     def _find_siblings(self, position: Position) -> list[Position]:
         """Return all pods of the pod's workload, which are never evicted for the pod. A pod without one has none."""
@@ -302,8 +308,8 @@ class RoomMaking:
         has_same_owner = view.pods.where(lambda info: find_owner(info.pod) == owner) & (owner.kind != "Pod")
         return [Position(position) for position in np.flatnonzero(has_same_owner[view.pods.info]).tolist()]
 
-    def _place_members(self, members: Unit, plan: Plan, emptied: frozenset[Row]) -> PlacedMembers | None:
-        """Replay a plan, and place some members of a unit one by one after it, without waiting pods in between.
+    def _place_unit_members(self, members: Unit, plan: Plan, emptied: frozenset[Row]) -> PlacedMembers | None:
+        """Replay a plan, and place some members of a gang one by one after it, without waiting pods in between.
 
         The result is None if a step of the plan is not safe or a member fits nowhere.
         """
@@ -322,9 +328,9 @@ class RoomMaking:
         return PlacedMembers(replace(stage, nodes=stage.view.nodes.objects), row)
 
     def _replay_in_all_ways(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
-        """Replay a plan for a unit in all ways in which chance may decide, and return the replays.
+        """Replay a plan for a gang or single pod in all ways in which chance may decide, and return the replays.
 
-        The list is empty if a pod of the unit does not fit in one of the replays. Replays with evicted pods that linger
+        The list is empty if one of these pods does not fit in one of the replays. Replays with evicted pods that linger
         come last. The latest result is cached.
         """
         key = unit, plan, emptied, len(self.adopted), len(self.unplaced)
@@ -335,7 +341,7 @@ class RoomMaking:
     def _compute_replays(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
         """Replay a plan in all ways, and do so again with evicted pods that linger while they terminate, if some may.
 
-        The list is empty if a pod of the unit does not fit in one of the replays.
+        The list is empty if a pod for which room is made does not fit in one of the replays.
         """
         course = PlanCourse(self.stage, unit, tuple(self.unplaced), plan)
         replays = self._replay_course(course, emptied)
@@ -352,7 +358,7 @@ class RoomMaking:
     def _replay_course(self, course: PlanCourse, emptied: frozenset[Row]) -> list[ReplayedPlan]:
         """Replay a course with several seeds, and with waiting pods tried after and before the replacements.
 
-        The list is empty if a pod of the unit does not fit in one of the replays.
+        The list is empty if a pod for which room is made does not fit in one of the replays.
         """
         replays = []
         queue_orders = (False, True) if course.plan else (False,)  # without moves, nothing wakes waiting pods
@@ -365,7 +371,7 @@ class RoomMaking:
         return replays
 
     def _adopt_if_it_works(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> bool:
-        """Adopt the plan if the unit fits with it in all replays, and return whether it does.
+        """Adopt the plan if the gang or single pod fits with it in all replays, and return whether it does.
 
         The first replay decides the nodes of the pods, also of other waiting pods that now fit.
         """
@@ -392,8 +398,9 @@ def _get_emptied_row(stage: Rehearsal, further_moves: Plan) -> Row:
 def _replay_course_once(
     course: PlanCourse, emptied: frozenset[Row], seed: int, *, waiting_first: bool
 ) -> ReplayedPlan | None:
-    """Replay a course once, or return None if a step is not safe, a pod would preempt, or one of the unit does not fit.
+    """Replay a plan for a gang or single pod once, and return the result.
 
+    The result is None if a step is not safe, a waiting pod would preempt, or one of the pods does not fit.
     `waiting_first` says whether waiting pods are tried before the replacements.
     """
     stage, unit, others, plan = course

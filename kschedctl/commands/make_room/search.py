@@ -62,11 +62,11 @@ class AcceptingNodes:
         """
         number = int(self.stage.view.pods.info[position])
         if number not in self._nodes_by_info:
-            self._nodes_by_info[number] = self._find_nodes(position)
+            self._nodes_by_info[number] = self._find_accepting_nodes(position)
         nodes = self._nodes_by_info[number]
         return nodes is None or bool(nodes.sum() > nodes[row])
 
-    def _find_nodes(self, position: Position) -> Bools | None:
+    def _find_accepting_nodes(self, position: Position) -> Bools | None:
         """Return the mask (N,) of nodes that no plugin rejects for the pod because of the node or its own pods alone.
 
         The result is None, which means any node, for a pod that tolerates cordons, that releases resources of other
@@ -172,6 +172,7 @@ class PlanSearch:
         while batch := list(islice(plans, batch_size)):
             self._check_time()
             cheaper_plans = [plan for plan in batch if not self._is_no_better(plan)]
+            # After an interruption, there may be fewer answers than plans.
             yield from zip(cheaper_plans, self.accept(cheaper_plans), strict=False)
             batch_size = self.batch_size
 
@@ -250,15 +251,15 @@ class PlanSearch:
         self.may_have_sets |= sets.truncated
 
         # Move a pod on another node that keeps the pod away.
-        for position in self._find_counted_pods(stage.view, cycle, moved_before, sets.held_elsewhere):
+        for position in self._find_interfering_pods(stage.view, cycle, moved_before, sets.held_elsewhere):
             if not self._is_no_better((position,)):
                 yield from self._iter_plans_after_move(stage, wanted, moves, (*moved_before, position), spared)
 
     def _record_first_cycle(self, cycle: Cycle, sets: SetsOnNodes) -> None:
         """Record in attributes what the pod's first scheduling cycle shows about the nodes and about what it lacks."""
         self.helped = sets.promising
-        self.eligible_except_devices = _find_eligible(cycle, ignored_plugin=DynamicResources.name)
-        self.eligible = _find_eligible(cycle) | (self.eligible_except_devices & self.helped)
+        self.eligible_except_devices = _find_eligible_nodes(cycle, ignored_plugin=DynamicResources.name)
+        self.eligible = _find_eligible_nodes(cycle) | (self.eligible_except_devices & self.helped)
         self.depends_on_other_nodes = depends_on_other_nodes(cycle)
         self.lacks_held_resources = bool(sets.holdings)
 
@@ -338,7 +339,9 @@ class PlanSearch:
             if cycle is not None and cycle.schedulable:
                 yield moved_before
 
-    def _find_counted_pods(self, view: Fork, cycle: Cycle, moved_before: Plan, held_elsewhere: Bools) -> list[Position]:
+    def _find_interfering_pods(
+        self, view: Fork, cycle: Cycle, moved_before: Plan, held_elsewhere: Bools
+    ) -> list[Position]:
         """Return the movable pods on any node that make plugins reject nodes for the incoming pod, cheapest first.
 
         Pods that affinity or spreading counts are included, and pods whose PodInfos are in the mask `held_elsewhere`
@@ -361,7 +364,7 @@ class PlanSearch:
         return self.movable.reluctance, self.movable.priority, self.movable.size
 
     def _run_cycle(self, stage: Rehearsal, position: Position) -> Cycle | None:
-        """Run a scheduling cycle for the pod. Return None if no profile serves it."""
+        """Run a scheduling cycle for the pod in this state of the cluster. Return None if no profile serves the pod."""
         simulation = stage.build_simulation()
         if simulation.framework(position) is None:
             return None
@@ -373,7 +376,7 @@ class PlanSearch:
             raise OutOfTimeError
 
 
-def _find_eligible(cycle: Cycle, ignored_plugin: str = "") -> Bools:
+def _find_eligible_nodes(cycle: Cycle, ignored_plugin: str = "") -> Bools:
     """Return the mask (N,) of nodes that pass all Filter plugins that read nothing but nodes.
 
     `ignored_plugin`, if it is not empty, need not be passed.
@@ -407,7 +410,10 @@ def depends_on_other_nodes(cycle: Cycle) -> bool:
 
 
 def _find_interacting_pods(view: Fork, cycle: Cycle) -> Bools:
-    """Return the mask (T,) of PodInfos with anti-affinity, or that the pod's affinity or spreading selects."""
+    """Return the mask (T,) of PodInfos whose pods affinity or spreading relates to the incoming pod.
+
+    These have required anti-affinity, or the incoming pod's required terms or hard spread constraints select them.
+    """
     info = cycle.info
     interacting = view.pods.where(lambda other: bool(other.required_anti_affinity))
     for term in (*info.required_anti_affinity, *info.required_affinity):

@@ -51,7 +51,7 @@ class ReleasableHoldings:
         self.holders = np.zeros(len(self.view.pods.infos), np.bool_)
         """The mask (T,) of PodInfos for which these plugins may hold something."""
         for plugin in rejecting_plugins:
-            self._add_if_holding(plugin)
+            self._add_plugin_if_holding(plugin)
         self.names = frozenset(plugin.name for plugin in self.plugins)
         self.passes_others = np.ones(len(self.view.nodes), np.bool_)
         """The mask (N,) of nodes that no other plugin rejects."""
@@ -61,7 +61,7 @@ class ReleasableHoldings:
     def __bool__(self) -> bool:
         return bool(self.plugins)
 
-    def find_passing(self, leaving_pods: Rows, delta: Delta, among: Bools) -> Bools:
+    def find_fitting_nodes(self, leaving_pods: Rows, delta: Delta, among: Bools) -> Bools:
         """Return the mask (N,) of nodes in the mask `among` where the incoming pod fits once `leaving_pods` have left.
 
         `delta` takes the pods off their nodes, and what they hold in other objects is released during the judgment. No
@@ -75,7 +75,7 @@ class ReleasableHoldings:
         finally:
             self.view.objects.replace(original_objects)
 
-    def _add_if_holding(self, plugin: ReservePlugin) -> None:
+    def _add_plugin_if_holding(self, plugin: ReservePlugin) -> None:
         """Add the plugin to `plugins`, and its PodInfos to `holders`, if it holds something for a pod on a node."""
         pods, framework = self.view.pods, self.cycle.framework
         may_hold = pods.where(lambda info: plugin in find_reserve_plugins(framework, info.spec))
@@ -154,7 +154,7 @@ class SetsOnNodes:
 
         # The pods (M,) by node, and on each node the cheapest first.
         pods = pods[self.view.node[pods] >= 0]
-        costs = self._compute_costs(pods[:, None])
+        costs = self._compute_set_costs(pods[:, None])
         order = np.lexsort((pods, *costs[::-1], self.view.node[pods]))
         self.pods = pods[order]
 
@@ -201,10 +201,10 @@ class SetsOnNodes:
         info = self.view.pods.info[leaving_pods]
         delta = Delta.from_changes(self.view.node[leaving_pods], info, np.full(len(leaving_pods), -1, np.int64))
         if self.holdings:
-            return self.holdings.find_passing(leaving_pods, delta, among)
+            return self.holdings.find_fitting_nodes(leaving_pods, delta, among)
         return self.filtering.judge(delta, self.cycle.filter.verdicts, among).passing
 
-    def _compute_costs(self, sets: Sets) -> tuple[Rows, Rows, Amounts]:
+    def _compute_set_costs(self, sets: Sets) -> tuple[Rows, Rows, Amounts]:
         """Return the highest reluctance, the highest priority and the total size of each set, (S,) each.
 
         These are its costs, the most important first.
@@ -218,15 +218,15 @@ class SetsOnNodes:
 
     def iter_sufficient_sets(self, size: int) -> Iterator[tuple[Position, ...]]:
         """Yield the sets of `size` pods on one node without which the incoming pod fits there, the cheapest first."""
-        sets = self._build_candidates(size)
-        sets = sets[np.lexsort((sets[:, 0], *self._compute_costs(sets)[::-1]))]
+        sets = self._build_candidate_sets(size)
+        sets = sets[np.lexsort((sets[:, 0], *self._compute_set_costs(sets)[::-1]))]
         at_once = JUDGED_WITH_OBJECTS if self.holdings else JUDGED_AT_ONCE
         for start in range(0, len(sets), at_once):
             batch = sets[start : start + at_once]
-            for chosen in batch[self._find_sufficient(batch)].tolist():
+            for chosen in batch[self._find_sufficient_sets(batch)].tolist():
                 yield tuple(map(Position, chosen))
 
-    def _find_sufficient(self, sets: Sets) -> Bools:
+    def _find_sufficient_sets(self, sets: Sets) -> Bools:
         """Return the mask (S,) of sets without which the incoming pod fits. Each judgment covers one set per node."""
         # Number the sets of each node: in turn K, the K-th set of every node is judged.
         node = self.view.node[sets[:, 0]]
@@ -242,10 +242,10 @@ class SetsOnNodes:
             sufficient[is_judged] = fitting_nodes[node[is_judged]]
         return sufficient
 
-    def _build_candidates(self, size: int) -> Sets:
+    def _build_candidate_sets(self, size: int) -> Sets:
         """Build the sets (S, size) of distinct pods on one node that free enough of the resources the node lacks."""
-        columns, shortages = self._find_shortages()
-        pods = self._select_distinct(self._select_large_enough(size, columns, shortages), size)
+        columns, shortages = self._find_node_shortages()
+        pods = self._select_distinct_pods(self._select_pods_freeing_enough(size, columns, shortages), size)
         requests = self._get_requests(pods, columns)
 
         # The pods of a node are a run: its start, and how many pods it has.
@@ -267,7 +267,7 @@ class SetsOnNodes:
         """Return the pods' requests (M, C) for the resources in these columns."""
         return self.view.requests[self.view.pods.info[pods]][:, columns]
 
-    def _select_large_enough(self, size: int, columns: list[int], shortages: Amounts) -> Rows:
+    def _select_pods_freeing_enough(self, size: int, columns: list[int], shortages: Amounts) -> Rows:
         """Return the pods that may be in a sufficient set of this size.
 
         They free enough of each resource in the columns if the rest of the set are as large as the node's largest pod.
@@ -280,7 +280,7 @@ class SetsOnNodes:
         most_freed = requests + (size - 1) * largest[node]
         return self.pods[(most_freed >= shortages[node]).all(axis=1)]
 
-    def _select_distinct(self, pods: Rows, size: int) -> Rows:
+    def _select_distinct_pods(self, pods: Rows, size: int) -> Rows:
         """Return the pods without superfluous equal pods of a node, of which a set cannot contain more than `size`.
 
         At most MAX_PODS_PER_NODE pods of each node are returned. `truncated` is set if a node has more.
@@ -298,7 +298,7 @@ class SetsOnNodes:
         self.truncated |= not is_within_limit.all()
         return pods[is_within_limit]
 
-    def _find_shortages(self) -> tuple[list[int], Amounts]:
+    def _find_node_shortages(self) -> tuple[list[int], Amounts]:
         """Return the columns (C) of the resources for lack of which nodes are rejected, and the lacking amounts (N, C).
 
         The amount is 0 for a node that has enough of a resource.

@@ -20,7 +20,11 @@ from kschedctl.api.quantity import Quantity
 from kschedctl.api.resource_names import CPU, MEMORY, describe_amount
 from kschedctl.api.times import parse_microseconds
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
-from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, read_groups, read_options
+from kschedctl.autoscaling.cluster_autoscaler.options import (
+    AutoscaledGroup,
+    read_autoscaled_groups,
+    read_autoscaler_options,
+)
 from kschedctl.autoscaling.cluster_autoscaler.scale_up import ScaleUpRun
 from kschedctl.autoscaling.karpenter.amounts import sum_quantities
 from kschedctl.autoscaling.karpenter.disruption_budgets import UNLIMITED, get_allowed_disruptions
@@ -149,8 +153,8 @@ class PoolGroups:
 
     def __init__(self, cluster: Cluster, node_groups: NodeGroups, now: str) -> None:
         self.node_groups = node_groups
-        self._read = read_groups(node_groups.groups)
-        flags, faults = read_options(node_groups.options)
+        self._read = read_autoscaled_groups(node_groups.groups)
+        flags, faults = read_autoscaler_options(node_groups.options)
         self.faults = (*node_groups.faults, *self._read.errors, *faults)
         self._loop = AutoscalerLoop.from_cluster(cluster, self._read, flags, now, node_groups.active_scale_ups)
 

@@ -23,7 +23,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.make_room.report import HeldPods, PlacedPod
 from kschedctl.commands.rebalance.replay import EvictionHarm, EvictionReplay, add_stand_ins
 from kschedctl.commands.rebalance.report import DeschedulerRound, HeldBack, Rebalancing, RebalancingStep, RemovedPod
-from kschedctl.descheduling.descheduler import iter_unreplayed, run_round
+from kschedctl.descheduling.descheduler import iter_unreplayed_plugins, run_descheduling_round
 from kschedctl.descheduling.evictions import DeniedEviction, EvictionCounter
 from kschedctl.descheduling.policy import DeschedulerPolicy
 from kschedctl.descheduling.seen_pods import SeenPods
@@ -120,8 +120,8 @@ class DeschedulerReplay:
         seen = SeenPods(replay.simulation.view.fork(), self.now, replay.was_moved.copy(), self.policy.nodes)
         counter = EvictionCounter(seen, self.policy.limits, replay.evict)
         seen_terminated, delete = self.terminated.prepare_round(self.now, self.policy.nodes, replay.round)
-        counter_of_terminated = counter.for_other_pods(seen_terminated, delete)
-        evictors = run_round(self.policy, counter, counter_of_terminated)
+        counter_of_terminated = counter.build_counter_for_other_pods(seen_terminated, delete)
+        evictors = run_descheduling_round(self.policy, counter, counter_of_terminated)
 
         is_first_round = not self.evicted_per_round
         if is_first_round and evictors:
@@ -146,7 +146,9 @@ class DeschedulerReplay:
             dependencies.append(JOBS)
         basis = build_cluster_basis(find_simulation_unknowns(self.replay.simulation, *dependencies), scheduler)
         recorded_states = pods.table.columns.containers.values
-        unreplayed = tuple(dict.fromkeys(iter_unreplayed(self.policy, containers=NOT_RECORDED not in recorded_states)))
+        unreplayed = tuple(
+            dict.fromkeys(iter_unreplayed_plugins(self.policy, containers=NOT_RECORDED not in recorded_states))
+        )
         basis["not_replayed"] = (*basis["not_replayed"], *unreplayed)
         basis["undecided"] = basis["undecided"] or bool(unreplayed)
         held_back = [*self._iter_held_back(), *self.terminated.iter_held_back()]

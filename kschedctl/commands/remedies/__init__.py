@@ -92,9 +92,9 @@ def pending_remedies(
 ) -> RemediesOfMany:
     """Find a small set of changes that lets most waiting pods schedule, verified by simulation.
 
-    The pods are those of one `namespace`, or of all namespaces, with the labels of `selector` such as `app=web`. `now`
-    is as for `pending`, the other arguments as for `remedies`. Workloads whose pods cannot be created are listed
-    separately.
+    The pods are in one `namespace`, or in all namespaces if it is empty, and match the label `selector`, such as
+    `app=web`. `now` is as for `pending`, and the other arguments are as for `remedies`. Without a selector, workloads
+    whose pods cannot be created are listed separately.
 
     >>> import kschedctl
     >>> str(pending_remedies(kschedctl.Cluster.from_objects([])))
@@ -150,20 +150,20 @@ def find_remedies_with_room(
     now: str = "",
     user_groups: UserGroups = NO_USER_GROUPS,
 ) -> Remedies:
-    """Return the fixes of a pod, plus a plan that moves other pods if no fix is such a plan.
+    """Return the fixes of a pod, a plan that moves other pods if no fix only moves pods, and fixes of the autoscaler.
 
-    `user_groups` are node groups that the user names, `now` is the RFC 3339 time of the autoscaler's loop. Raises
-    InputError.
+    `user_groups` are node groups that the user names, `now` is the RFC 3339 time of the autoscaler's loop, by default
+    the time when the cluster was read. Raises InputError.
     """
     report = add_room_plan(find_pod_remedies(target, wishes, tried), target, wishes)
     return _add_autoscaler_fixes(report, target, wishes, now or get_read_time(target.scheduler.cluster), user_groups)
 
 
 def add_room_plan(report: Remedies, target: TargetPod, wishes: RemedyWishes) -> Remedies:
-    """Return the report with a plan that moves other pods, if one is found.
+    """Return the report with a plan that moves other pods, or as it is if no such plan is found.
 
-    No plan is searched for if the pod is not unschedulable, if the user wishes for no moves, or if one of the fixes
-    only moves pods.
+    No plan is searched for if the pod is not unschedulable, if the wishes exclude moves, or if one of the report's
+    fixes only moves pods.
     """
     has_moving_fix = any(set(remedy.kinds) == {FixKind.MOVE_POD} for remedy in report.remedies)
     if report.verdict != UNSCHEDULABLE or has_moving_fix or not wishes.considers(FixKind.MOVE_POD, "operator"):
@@ -171,14 +171,18 @@ def add_room_plan(report: Remedies, target: TargetPod, wishes: RemedyWishes) -> 
     cluster, keys = collect_waiting_pods([target])
     is_same_cluster = cluster is target.scheduler.cluster
     scheduler = target.scheduler if is_same_cluster else Scheduler(cluster, target.scheduler.call_extender)
-    if not _may_moves_help(scheduler, keys[0]):
+    if not _can_moves_help(scheduler, keys[0]):
         return report
     room = make_room_and_report(start_room_making(scheduler, SharedRoom(cluster, tuple(keys), ROOM_WISHES, seed=0)))
     return replace(report, make_room=room) if room.fits and room.moves else report
 
 
-def _may_moves_help(scheduler: Scheduler, key: str) -> bool:
-    """Return whether the pod fits somewhere without the movable pods, or depends on pods of other nodes."""
+def _can_moves_help(scheduler: Scheduler, key: str) -> bool:
+    """Return whether moving other pods may let the pod with this key fit.
+
+    This is so if the pod would fit on some node without the movable pods there, or if pods on other nodes keep it away.
+    It is not so if no profile serves the pod.
+    """
     simulation = Simulation(scheduler)
     position = Position(simulation.view.pods.index[key])
     if simulation.framework(position) is None:
@@ -194,10 +198,10 @@ def _may_moves_help(scheduler: Scheduler, key: str) -> bool:
 def _add_autoscaler_fixes(
     report: Remedies, target: TargetPod, wishes: RemedyWishes, now: str, user_groups: UserGroups
 ) -> Remedies:
-    """Return the report with added fixes that let an autoscaler create a node for the pod.
+    """Return the report with fixes added that let an autoscaler create a node for the pod.
 
-    The report is returned as it is if the pod is not unschedulable, if no autoscaler is known, or if the user does not
-    wish for such fixes.
+    The report is returned as it is if the pod is not unschedulable, if no autoscaler is known, or if the wishes exclude
+    such fixes. Raises InputError.
     """
     cluster = target.scheduler.cluster
     has_autoscaler = has_any_node_groups(cluster, user_groups) or cluster.karpenter_node_pools

@@ -107,9 +107,15 @@ def remedies(
     pod_arguments = tuple(pods or ())
     with extending.open_caller() as call_extender:
         inquiry = replace(_read_inquiry(source, scope, pod_arguments), call_extender=call_extender)
-        if queued := _find_fixes_of_queued(inquiry, pod_arguments, scope, source):
-            return view.answer(queued, choose_exit_code(good=False, interrupted=False, undecided=queued.undecided))
-        targets = _find_targets(inquiry, source, scope, pod_arguments)
+
+        # Objects that wait before kube-scheduler sees their pods.
+        queued_report = _find_fixes_of_queued_objects(inquiry, pod_arguments, scope, source)
+        if queued_report:
+            code = choose_exit_code(good=False, interrupted=False, undecided=queued_report.undecided)
+            return view.answer(queued_report, code)
+
+        # A single pod, or a workload with one representative pod.
+        targets = _find_target_pods(inquiry, source, scope, pod_arguments)
         if len(targets) == 1:
             collect_pod_extras(call_extender, targets, inquiry, source)
             now = get_cluster_time(inquiry.cluster, source)
@@ -120,15 +126,22 @@ def remedies(
         if pod_arguments:
             hint = "name one of them, or none for all of them"
             raise UsageError(f"these are {len(targets):,} different pods", hint=hint)
+
+        # Many pods: of the workloads in the files, or all pending pods in the scope.
         if any(target.workload is not None for target in targets):
-            return view.answer(*_add_new_resources(*_find_manifest_fixes(inquiry, wishes), inquiry))
+            manifest_report, code = _find_manifest_fixes(inquiry, wishes)
+            manifest_report, code = _add_new_resources(manifest_report, code, inquiry)
+            return view.answer(manifest_report, code)
         report, code = _find_pending_fixes(inquiry, with_context_namespace(scope, source, inquiry.cluster), wishes)
         next_commands = {"": build_command(source, "remedies", "-A")} if report.elsewhere else {}
         return view.answer(report, code, next_commands)
 
 
 def _read_inquiry(source: Source, scope: Scope, pod_arguments: tuple[str, ...]) -> Inquiry:
-    """Read the cluster and the targets of the command. For workloads, also read the kinds that explain missing pods."""
+    """Read the cluster and find the pods of the files.
+
+    Unless all arguments name pods, the kinds that explain missing pods are read as well, and the time is determined.
+    """
     pods_alone = are_all_pods(pod_arguments)  # also true without arguments
     names_only_pods = bool(pod_arguments) and pods_alone
     live_kinds = NOTHING_MORE if names_only_pods else CREATION_FAILURE_KINDS.union(HELD_BACK_KINDS)
@@ -138,13 +151,14 @@ def _read_inquiry(source: Source, scope: Scope, pod_arguments: tuple[str, ...]) 
     return replace(inquiry, now=now).with_scheduler_name(scope.scheduler_name)
 
 
-def _find_fixes_of_queued(
+def _find_fixes_of_queued_objects(
     inquiry: Inquiry, words: tuple[str, ...], scope: Scope, source: Source
 ) -> RemediesOfMany | None:
-    """Return the fixes of the named objects that wait before kube-scheduler sees their pods, or None for pods.
+    """Return the fixes of objects that wait before kube-scheduler sees their pods, such as Workloads of Kueue.
 
-    Without words, these are the custom resources of the files if the files have no pod and no workload. Raises
-    UsageError if an object does not exist.
+    The objects are those that `words` name or, without words, the custom resources of files that have no pod and no
+    workload. The result is None if fixes of pods are asked for instead. Raises UsageError if a named object does not
+    exist.
     """
     report = None
     if words and not are_all_pods(words):
@@ -163,7 +177,9 @@ def _find_fixes_of_queued(
     )
 
 
-def _find_targets(inquiry: Inquiry, source: Source, scope: Scope, pod_arguments: tuple[str, ...]) -> list[TargetPod]:
+def _find_target_pods(
+    inquiry: Inquiry, source: Source, scope: Scope, pod_arguments: tuple[str, ...]
+) -> list[TargetPod]:
     """Return the pods to find fixes for: the named pods, the pods of the files, or all pending pods of the scope."""
     if pod_arguments:
         return subjects.find_named_targets(inquiry, pod_arguments, scope, source)
@@ -178,7 +194,10 @@ def _find_targets(inquiry: Inquiry, source: Source, scope: Scope, pod_arguments:
 def _find_pod_fixes(
     target: TargetPod, wishes: RemedyWishes, now: str, node_groups: NodeGroupInput
 ) -> tuple[Remedies, int]:
-    """Return the fixes of one pod and the exit code."""
+    """Return the fixes of one pod, and the exit code.
+
+    If the pod waits for admission elsewhere, such as by Kueue, the report has fixes for that, too.
+    """
     with show_progress() as shown:
         tried = shown.begin("trying remedies", 0)
         report = find_remedies_with_room(target, wishes, tried, now=now, user_groups=node_groups.read_groups())
@@ -193,9 +212,9 @@ def _find_pod_fixes(
 
 
 def _add_new_resources(report: AnyRemedies, code: int, inquiry: Inquiry) -> tuple[AnyRemedies, int]:
-    """Return the report with objects of the files that wait elsewhere, and the exit code.
+    """Return the report with the files' objects whose pods kube-scheduler does not see yet, and the exit code.
 
-    The exit code is UNDECIDED instead of success if those objects were not checked.
+    If `code` is success, but some of these objects were not checked, the exit code becomes UNDECIDED.
     """
     waiting = _merge_new_resources(inquiry, report.waiting_elsewhere)
     undecided = report.undecided or (code == SCHEDULES and has_unchecked(waiting))
@@ -206,7 +225,10 @@ def _add_new_resources(report: AnyRemedies, code: int, inquiry: Inquiry) -> tupl
 
 
 def _merge_new_resources(inquiry: Inquiry, reported: tuple[WaitingElsewhere, ...]) -> tuple[WaitingElsewhere, ...]:
-    """Return the reported objects after those of the files that wait elsewhere, with fixes for Kueue's among these."""
+    """Return the files' objects that wait before kube-scheduler sees their pods, and then the reported objects.
+
+    Workloads of Kueue among the files' objects come with fixes. Reported objects that the files also have are left out.
+    """
     entries = find_new_resources(inquiry.cluster, inquiry.now) if inquiry.targets else ()
     entries = search_admission_fixes(inquiry.cluster, entries, inquiry.now)
     titles = {entry.resource for entry in entries}
@@ -214,7 +236,10 @@ def _merge_new_resources(inquiry: Inquiry, reported: tuple[WaitingElsewhere, ...
 
 
 def _find_pending_fixes(inquiry: Inquiry, scope: Scope, wishes: RemedyWishes) -> tuple[RemediesOfMany, int]:
-    """Return the fixes of all waiting pods in the scope, and the exit code."""
+    """Return the fixes of all waiting pods in the scope, and the exit code.
+
+    Unless the scope selects pods by labels, objects that wait for admission, such as by Kueue, are reported as well.
+    """
     with show_progress() as shown:
         report = pending_remedies(
             inquiry.cluster,
@@ -236,7 +261,7 @@ def _find_pending_fixes(inquiry: Inquiry, scope: Scope, wishes: RemedyWishes) ->
 
 
 def _find_manifest_fixes(inquiry: Inquiry, wishes: RemedyWishes) -> tuple[RemediesOfMany, int]:
-    """Return the fixes of all workloads in the files, as if they were applied together, and the exit code."""
+    """Return the fixes of the pods of all workloads in the files, applied together, and the exit code."""
     manifests = [inquiry.manifests[key] for key in inquiry.targets if key in inquiry.manifests]
     written = {key: inquiry.written[key].document for key in inquiry.targets if key in inquiry.written}
     with show_progress() as shown, locate_errors(inquiry.places):

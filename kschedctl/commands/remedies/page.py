@@ -35,9 +35,9 @@ from kschedctl.text.counts import counted
 
 
 def build_remedies_page(report: Remedies, style: Style) -> Page:
-    """Build the page for one pod: its verdict, then the fixes with their commands."""
+    """Build the page for one pod: its verdict, the fixes with their commands, a plan that moves pods, and notes."""
     return (
-        *_build_verdict(report),
+        *_build_verdict_lines(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *build_fixes_section(report.remedies, report.impossible, style, with_manifests=True),
         *(build_moves_sections(report.make_room, style) if report.make_room else ()),
@@ -47,8 +47,11 @@ def build_remedies_page(report: Remedies, style: Style) -> Page:
     )
 
 
-def _build_verdict(report: Remedies) -> Page:
-    """Build the line with the pod's verdict, or with the doubts about it if it is undecided."""
+def _build_verdict_lines(report: Remedies) -> Page:
+    """Build the lines with the pod's verdict and headline, and with the doubts about the verdict if it is undecided.
+
+    If the pod stands for others, such as those of a workload, a line says so.
+    """
     pod = Marked(report.pod, Tone.STRONG)
     doubts = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
     if report.undecided and doubts:
@@ -62,7 +65,10 @@ def _build_verdict(report: Remedies) -> Page:
 
 
 def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
-    """Build the page for many pods: how many no longer wait, the chosen fixes, and which pods still wait."""
+    """Build the page for many pods: how many no longer wait, the chosen fixes, and which pods still wait.
+
+    If no pod waits, the page says only that, with uncreated pods and objects that wait elsewhere.
+    """
     title, *scope = report.build_first_line()
     not_created = build_not_created_section(report.not_created, style) if report.not_created else ()
     if not report.waiting:
@@ -102,24 +108,24 @@ def _build_chosen_fix(number: int, chosen: ChosenRemedy, style: Style) -> Page:
 
 
 def _build_still_waiting(helpless_pods: Sequence[HelplessPods], style: Style) -> Page:
-    """Build a table of the pods that still wait with all chosen fixes."""
+    """Build a table of the pods that still wait after all chosen fixes, with kube-scheduler's messages."""
     columns = (Column("pods", right=True), Column("workload and why"))
     return build_table(helpless_pods, columns, partial(_build_waiting_row, style=style), style, title="Still waiting")
 
 
 def _build_waiting_row(pods: HelplessPods, style: Style) -> Row:
-    """Return the cells for pods that still wait: their number, their workload and the scheduler's message."""
+    """Build the table row for similar pods that still wait: their number, workload and kube-scheduler's message."""
     workload = Marked(pods.workload, Tone.STRONG)
     return (f"{len(pods.pods):,}", Stack((workload, *describe_message(pods.message, style))))
 
 
 def _build_waiting_elsewhere(report: Remedies | RemediesOfMany, style: Style) -> Page:
-    """Build a table of objects in the files whose pods kube-scheduler does not see yet."""
+    """Build the section on objects whose pods kube-scheduler does not see yet, or nothing if there are none."""
     return build_held_back_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()
 
 
 def _build_incomplete_note(report: Remedies) -> Page:
-    """Build a note if the search ended before all sets were tried."""
+    """Build a note that there may be more fixes, or nothing if the search tried all sets or there was none."""
     if report.searched is None or report.searched.complete:
         return ()
     note = f"the search ended after {counted(report.searched.replays, 'replay')}: there may be more"
@@ -127,7 +133,10 @@ def _build_incomplete_note(report: Remedies) -> Page:
 
 
 def _build_unchecked_note(report: Remedies) -> Page:
-    """Build a note about fixes that were not replayed together with the other waiting pods, if only some were not."""
+    """Build a note about the verified fixes that were not replayed together with the other waiting pods.
+
+    There is no note if all or none of the fixes were replayed so.
+    """
     queue_results = [remedy.holds for remedy in report.remedies if not remedy.needs_values]
     unchecked = sum(holds is None for holds in queue_results)
     if not unchecked or unchecked == len(queue_results):

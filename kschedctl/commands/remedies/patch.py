@@ -11,9 +11,9 @@ from kschedctl.text.printable import printable
 
 
 def render_patches(document: Document) -> str:
-    """Render a YAML document for each remedy, best first, with explanatory comments.
+    """Render a YAML document for each remedy of the report, best first, with explanatory comments.
 
-    Raises UsageError for documents without remedies.
+    Raises UsageError for a report of another kind than Remedies and RemediesOfMany.
     """
     if isinstance(document, RemediesOfMany):
         remedies = [chosen.remedy for chosen in document.chosen]
@@ -26,7 +26,10 @@ def render_patches(document: Document) -> str:
 
 
 def _render_remedy(number: int, remedy: Remedy) -> str:
-    """Render the owner's patch below comments that describe the remedy."""
+    """Render the patch of the pod's owner as YAML, below comments with the remedy, its drawbacks and other commands.
+
+    A remedy without such a patch consists of comments only.
+    """
     notes = [f"{number}: {remedy.summary} ({TEAMS[remedy.by]}; makes schedulable on {', '.join(remedy.opens)})"]
     notes += [f"but {drawback}" for drawback in remedy.drawbacks]
     if remedy.gain:
@@ -41,5 +44,5 @@ def _render_remedy(number: int, remedy: Remedy) -> str:
 
 
 def _is_patch_command(command: str) -> bool:
-    """Return whether the command is the one that applies the owner's patch."""
+    """Return whether the command applies the strategic merge patch of the pod's owner."""
     return " --type strategic " in command

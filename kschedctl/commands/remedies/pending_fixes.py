@@ -1,9 +1,9 @@
-"""The greedy choice of the few changes that clear most waiting pods: at each step, the change that leaves the fewest.
+"""Choose the few fixes that clear most waiting pods, greedily: at each step the fix that leaves the fewest waiting.
 
-A change is not tried again if it cleared fewer pods before than another clears now: a change is assumed to clear no
-more pods after others are made than alone (lazy greedy choice: Minoux, 1978). The effect of a change is simulated: all
-pending pods pass the queue of the cluster with it. The changes to try are the smallest fixes of groups of similar
-waiting pods. Changes that the author makes are made for the whole group.
+The fixes to choose from are the smallest fixes of each group of similar waiting pods. Changes that the author makes are
+made for the whole group. The effect of a fix is simulated: all pending pods pass the queue of the changed cluster. A
+fix is not simulated again if it cleared fewer pods before than another clears now, since it is assumed to clear no more
+pods after other fixes than alone (lazy greedy choice: Minoux, 1978).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
+from math import ceil
 
 from msgspec import structs
 
@@ -75,9 +76,9 @@ class Proposal:
         return ObjectKey.of(self.pods[0])
 
     def with_node_count(self, count: int) -> Proposal | None:
-        """Replay the proposal with `count` nodes, at most MAX_ADDED_NODES, instead of one.
+        """Return the proposal with its fix replayed with `count` added nodes, at most MAX_ADDED_NODES, instead of one.
 
-        Return None if the count is less than 2, or if the proposal does more than add a node.
+        The result is None if the count is less than 2, or if the proposal does not consist of adding a node.
         """
         trial = self.fix.trial
         if count < 2 or trial.cycle is None or [fix.kind for fix in trial.changes] != [FixKind.ADD_NODE]:
@@ -92,20 +93,23 @@ class Proposal:
 
 
 def merge_group_proposals(groups: Iterable[SimilarWaitingPods]) -> list[Proposal]:
-    """Return the best fixes of each group, merging equal fixes that do not change the pods themselves."""
+    """Return proposals for the best fixes of each group, at most MAX_FIXES_PER_GROUP for a group.
+
+    Equal fixes of several groups become one proposal, unless they change the pods themselves.
+    """
     proposals: dict[object, Proposal] = {}
     for group in groups:
         keys = frozenset(pod.key for pod in group.pods)
-        for remedy in group.fixes[:MAX_FIXES_PER_GROUP]:
-            proposal = Proposal(group.pods, remedy, keys)
-            fixes = frozenset(remedy.trial.changes)
-            changes_pods = proposal.key in remedy.trial.edits
-            name = (fixes, group.pods[0].key) if changes_pods else fixes
-            if name in proposals:
-                merged_keys = proposals[name].may_help | keys
-                proposals[name] = replace(proposals[name], may_help=merged_keys)
+        for fix in group.fixes[:MAX_FIXES_PER_GROUP]:
+            proposal = Proposal(group.pods, fix, keys)
+            changes = frozenset(fix.trial.changes)
+            changes_pods = proposal.key in fix.trial.edits
+            identity = (changes, group.pods[0].key) if changes_pods else changes
+            if identity in proposals:
+                merged_keys = proposals[identity].may_help | keys
+                proposals[identity] = replace(proposals[identity], may_help=merged_keys)
             else:
-                proposals[name] = proposal
+                proposals[identity] = proposal
     return list(proposals.values())
 
 
@@ -130,26 +134,29 @@ class GreedyChoice:
     interrupted: bool = False
 
     def run(self, max_changes: int, seconds: float) -> None:
-        """Choose up to `max_changes` changes within the time.
+        """Choose proposals with together up to `max_changes` changes within the time in seconds.
 
-        The first choice, which has the most to try, gets the largest share of the time.
+        Ends early if no relevant pod waits or no proposal helps. The first choice, which has the most proposals to try,
+        gets the largest share of the time.
         """
         begin = time.monotonic()
         for number in range(1, max_changes + 1):
             remaining_changes = max_changes - sum(len(chosen.fix.trial.changes) for chosen, _ in self.chosen)
-            if not remaining_changes or not self._count_relevant(self.settled.waiting):
+            if not remaining_changes or not self._count_relevant_pods(self.settled.waiting):
                 return
             # The first choice may take a bit more than half of the time, and each further one an equal share.
             deadline = begin + seconds * (max_changes + number) / (2 * max_changes)
-            if not self._choose_next(remaining_changes, deadline):
+            if not self._choose_next_proposal(remaining_changes, deadline):
                 return
 
-    def _choose_next(self, remaining_changes: int, deadline: float) -> bool:
-        """Choose the proposal, of at most `remaining_changes` changes, that leaves the fewest pods waiting.
+    def _choose_next_proposal(self, remaining_changes: int, deadline: float) -> bool:
+        """Choose the harmless proposal of at most `remaining_changes` changes that leaves the fewest pods waiting.
 
-        Return whether one was chosen. Proposals that cannot be better than the best so far are not simulated.
+        Return whether a proposal was chosen. Proposals that cannot be better than the best one so far are not
+        simulated. A proposal that adds a node is also tried with several nodes. The choice is not `complete` if the
+        deadline passes or the user interrupts.
         """
-        best: tuple[Proposal, UnexplainedSettling] | None = None
+        best: tuple[Proposal, UnexplainedSettling] | None = None  # with the cluster after the proposal
         queue = self._rank_promising_proposals(remaining_changes)
         while queue:
             proposal = queue.pop(0)
@@ -165,8 +172,9 @@ class GreedyChoice:
                 return False
             self.progress(1)
 
-            waiting_after = self._count_relevant(after.waiting)
-            cleared = self._count_relevant(self.settled.waiting) - waiting_after
+            # Remember the proposal if it is the best so far, and try it with more nodes as well.
+            waiting_after = self._count_relevant_pods(after.waiting)
+            cleared = self._count_relevant_pods(self.settled.waiting) - waiting_after
             self.cleared[proposal] = cleared
             is_better = cleared > 0 and (best is None or not self._is_no_better(proposal, waiting_after, *best))
             if is_better and self.rollouts.is_harmless(proposal.fix.trial):
@@ -176,52 +184,61 @@ class GreedyChoice:
                 queue.append(multiplied)
         if best is None:
             return False
-        self._add_chosen(*best)
+        self._add_chosen_proposal(*best)
         return True
 
     def _multiply_nodes(self, proposal: Proposal, cleared: int, after: UnexplainedSettling) -> Proposal | None:
-        """Return the proposal with as many nodes as its pods may need, or None if it cannot be multiplied.
+        """Return the proposal with as many nodes as its pods may need, or None if it does not add a single node.
 
-        If one node clears none of the pods, pods outside took it, so the nodes have to suffice for those pods, too.
+        `cleared` is the number of relevant pods that one node clears. If it clears none, pods outside took the node, so
+        that the nodes have to be enough for these pods, too.
         """
         if proposal not in self.proposals:
             return None  # it has several nodes already
-        pods_in_need = self._count_hopeful_pods(proposal)
+        pods_in_need = self._count_waiting_pods_to_help(proposal)
+        pods_per_node = cleared
         if cleared <= 0:
-            cleared = len(self.settled.waiting) - len(after.waiting)
+            pods_per_node = len(self.settled.waiting) - len(after.waiting)
             pods_in_need += sum(key in self.outside for key in self.settled.waiting)
-        if cleared <= 0:
+        if pods_per_node <= 0:
             return None
-        node_count = -(-pods_in_need // cleared)  # rounded up
-        return proposal.with_node_count(node_count)
+        return proposal.with_node_count(ceil(pods_in_need / pods_per_node))
 
-    def _count_relevant(self, waiting: Iterable[str]) -> int:
-        """Count the waiting pods to help, including those that the chosen fixes displace."""
+    def _count_relevant_pods(self, waiting: Iterable[str]) -> int:
+        """Count the pods with these keys except those outside. Pods that the chosen fixes displace count as well."""
         return sum(key not in self.outside for key in waiting)
 
     def _cannot_be_better(self, proposal: Proposal, best: Proposal, after: UnexplainedSettling) -> bool:
-        """Return whether the proposal cannot beat the best one, even if it clears as many pods as possible."""
-        waiting = self._count_relevant(self.settled.waiting)
+        """Return whether the proposal cannot be better than the best one, even if it clears as many pods as possible.
+
+        `after` is the cluster after the best proposal.
+        """
+        waiting = self._count_relevant_pods(self.settled.waiting)
         max_cleared = min(self.cleared.get(proposal, waiting), self._count_reachable(proposal))
         return self._is_no_better(proposal, waiting - max_cleared, best, after)
 
     def _is_no_better(self, proposal: Proposal, waiting: int, best: Proposal, after: UnexplainedSettling) -> bool:
-        """Return whether a proposal that leaves `waiting` pods is no better than the best one, which leaves `after`."""
-        return _build_proposal_rank(proposal, waiting) >= _build_proposal_rank(
-            best, self._count_relevant(after.waiting)
-        )
+        """Return whether a proposal that leaves `waiting` pods is no better than the best one.
+
+        `after` is the cluster after the best proposal.
+        """
+        best_rank = _build_proposal_rank(best, self._count_relevant_pods(after.waiting))
+        return _build_proposal_rank(proposal, waiting) >= best_rank
 
     def _count_reachable(self, proposal: Proposal) -> int:
         """Return the maximum number of waiting pods that the proposal can help.
 
-        A changed request helps only the pods whose request changes.
+        A proposal that changes pods only helps these pods. Any other proposal may help all relevant pods.
         """
         if proposal.key in proposal.fix.trial.edits:
-            return self._count_hopeful_pods(proposal)
-        return self._count_relevant(self.settled.waiting)
+            return self._count_waiting_pods_to_help(proposal)
+        return self._count_relevant_pods(self.settled.waiting)
 
-    def _add_chosen(self, proposal: Proposal, after: UnexplainedSettling) -> None:
-        """Add a proposal to the chosen ones, and drop proposals that would create objects with the same names."""
+    def _add_chosen_proposal(self, proposal: Proposal, after: UnexplainedSettling) -> None:
+        """Add a proposal to the chosen ones, with the pods that it clears, and continue from the cluster `after` it.
+
+        Proposals with the same edits, or that would edit an object that it creates, are dropped.
+        """
         settled = after.explain()
         self.chosen.append((proposal, [key for key in self.settled.waiting if key not in settled.waiting]))
         edits = proposal.fix.trial.edits
@@ -234,39 +251,40 @@ class GreedyChoice:
         self.settled = settled
 
     def _simulate(self, proposal: Proposal) -> UnexplainedSettling:
-        """Return the settled cluster with the chosen proposals and this one."""
+        """Settle the cluster with the chosen proposals and this proposal applied."""
         changed = apply_edits_to_cluster(self.cluster, self._collect_edits(proposal), with_pods_and_nodes=True)
         return UnexplainedSettling.settle(changed, self.call_extender)
 
-    def _count_hopeful_pods(self, proposal: Proposal) -> int:
-        """Count the pods that still wait and that the proposal may help."""
+    def _count_waiting_pods_to_help(self, proposal: Proposal) -> int:
+        """Count the pods that the proposal may help and that still wait."""
         return sum(key in self.settled.waiting for key in proposal.may_help)
 
     def _rank_promising_proposals(self, remaining_changes: int) -> list[Proposal]:
-        """Return the proposals that may help waiting pods, those expected to clear the most first.
+        """Return the proposals that may help waiting pods, the proposals expected to clear the most pods first.
 
         Only proposals with at most `remaining_changes` changes are included.
         """
         promising_proposals = [
             proposal
             for proposal in self.proposals
-            if len(proposal.fix.trial.changes) <= remaining_changes and self._count_hopeful_pods(proposal)
+            if len(proposal.fix.trial.changes) <= remaining_changes and self._count_waiting_pods_to_help(proposal)
         ]
 
         def build_sort_key(proposal: Proposal) -> tuple[int, Price, float]:
-            """Return the rank of the proposal, by the pods that it probably clears instead of those that it leaves."""
-            return _build_proposal_rank(proposal, waiting=-self._estimate_cleared(proposal))
+            """Return the rank of the proposal. Clearing many pods ranks like leaving few pods waiting."""
+            return _build_proposal_rank(proposal, waiting=-self._estimate_cleared_pods(proposal))
 
         return sorted(promising_proposals, key=build_sort_key)
 
-    def _estimate_cleared(self, proposal: Proposal) -> int:
-        """Return the number of pods the proposal cleared when last tried, or a guess from the nodes it opens."""
+    def _estimate_cleared_pods(self, proposal: Proposal) -> int:
+        """Return how many pods the proposal cleared when it was last tried, or a guess from the number of nodes."""
         if proposal in self.cleared:
             return self.cleared[proposal]
-        return min(self._count_hopeful_pods(proposal), GUESSED_PODS_PER_NODE * len(proposal.fix.trial.opens))
+        guess = GUESSED_PODS_PER_NODE * len(proposal.fix.trial.opened_nodes)
+        return min(self._count_waiting_pods_to_help(proposal), guess)
 
     def _collect_edits(self, next_proposal: Proposal) -> dict[ObjectKey, EditedObject]:
-        """Return the edits of all chosen proposals and one more, each made for all pods of its group."""
+        """Return the edits of all chosen proposals and then of `next_proposal`, each made for all pods of its group."""
         edits: dict[ObjectKey, EditedObject] = {}
         proposals = [*(proposal for proposal, _ in self.chosen), next_proposal]
         for proposal in proposals:
@@ -275,7 +293,7 @@ class GreedyChoice:
 
 
 def _build_proposal_rank(proposal: Proposal, waiting: int) -> tuple[int, Price, float]:
-    """Return the sort key of a proposal: waiting pods afterwards, then price, then cost."""
+    """Return the sort key of a proposal, smallest for the best: how many pods wait afterwards, its price, its cost."""
     prices, cost = build_cost_key(proposal.fix.trial.changes)
     return waiting, prices[0], cost
 
@@ -285,7 +303,8 @@ def build_edits_for_all_pods(
 ) -> dict[ObjectKey, EditedObject]:
     """Return the proposal's edits, with the edit of its first pod made for all of its pods.
 
-    The edits come on top of the edits made `before`, but compare objects with the cluster.
+    The edits are applied to the objects as the edits in `before` left them, but each edit's own `before` is the object
+    in the cluster.
     """
     earlier_edits = before or {}
     read_from_cluster = build_object_reader(cluster)
@@ -294,11 +313,13 @@ def build_edits_for_all_pods(
         """Return the object as the earlier edits left it."""
         return earlier_edits[key].after if key in earlier_edits else read_from_cluster(key)
 
+    # Edit objects other than the pods.
     fixes = proposal.fix.trial.changes
     edits = apply_fixes(fixes, read)
     for key in edits.keys() & earlier_edits.keys():
         edits[key] = edits[key]._replace(before=earlier_edits[key].before)
 
+    # Edit all pods like the first one.
     if edits.pop(proposal.key, None) is not None:
         pod_changes = [edit.change for fix in fixes for edit in fix.edits if edit.key == proposal.key]
         for pod in proposal.pods:
@@ -320,10 +341,10 @@ def find_remedies_of_many(
     *,
     call_extender: CallExtender | None = None,
 ) -> RemediesOfMany:
-    """Return up to `wishes.max_changes` remedies for the pods with these keys (`namespace/name`).
+    """Find up to `wishes.max_changes` changes that clear most of the waiting pods with these keys (`namespace/name`).
 
-    `scope` describes the pods as text. `progress` is called for each group that is searched and each change that is
-    simulated.
+    `scope` describes the pods in words. `progress` is called for each group that is searched and each fix that is
+    simulated. The report says if the time did not suffice or the user interrupted.
     """
     initial = settle(cluster, call_extender=call_extender)
     scheduler = Scheduler(initial.cluster, call_extender)
@@ -366,21 +387,21 @@ def find_remedies_of_many(
 
 
 def _group_similar_pods(scheduler: Scheduler, keys: Iterable[str]) -> list[SimilarWaitingPods]:
-    """Group the pods by workload and requests, the largest groups first."""
+    """Group the pods with these keys by their workload and PodInfo, the largest groups first."""
     columns = scheduler.view.pods
     groups: dict[object, list[Pod]] = {}
     for key in keys:
         position = columns.index[key]
         pod = columns.objects[position]
-        name = find_owner(pod), int(columns.info[position])
-        groups.setdefault(name, []).append(pod)
+        workload_and_info = find_owner(pod), int(columns.info[position])
+        groups.setdefault(workload_and_info, []).append(pod)
     return [SimilarWaitingPods(tuple(pods)) for pods in sorted(groups.values(), key=len, reverse=True)]
 
 
 def _find_group_fixes(
     scheduler: Scheduler, group: SimilarWaitingPods, wishes: RemedyWishes, progress: Progress
 ) -> SimilarWaitingPods:
-    """Return the group with the fixes of its first pod, or as it is if no change can help that pod."""
+    """Search for fixes of the group's first pod, and return the group with them, or as it is if no change can help."""
     target = TargetPod(scheduler, scheduler.view.stored(group.pods[0]))
     if not should_search_fixes(explain_pod(scheduler, target.pod, nodes=False), target):
         return group
@@ -396,7 +417,10 @@ def _build_chosen_remedy(
     cluster: Cluster,
     rollout: RolloutResult | None,
 ) -> ChosenRemedy:
-    """Build the report about a chosen remedy, with the changes to all pods that it is for."""
+    """Build the report about a chosen remedy, with the changes of all pods that it changes.
+
+    `cleared` are the keys of the pods that get a node with it, of which those in `outside` are not pods to help.
+    """
     trial = proposal.fix.trial
     all_edits = build_edits_for_all_pods(cluster, proposal)
     remedy = build_remedy(proposal.fix, proposal.key, edits=all_edits, rollout=rollout)
@@ -408,7 +432,7 @@ def _build_chosen_remedy(
 
 
 def _iter_helpless_pods(groups: Iterable[SimilarWaitingPods], settled: SettledCluster) -> Iterable[HelplessPods]:
-    """Yield the groups' pods that still wait in the settled cluster, with the scheduler's message."""
+    """Yield the pods of each group that still wait in the settled cluster, with kube-scheduler's message."""
     for group in groups:
         waiting = tuple(pod.key for pod in group.pods if pod.key in settled.waiting)
         if waiting:

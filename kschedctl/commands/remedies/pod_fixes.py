@@ -35,7 +35,8 @@ def find_pod_remedies(
 ) -> Remedies:
     """Return the fixes of a pod, or of the pod that represents a workload.
 
-    `progress` is called for each set of changes that is tried.
+    If the API server denies the pod's creation, the fixes of the creation come before the scheduling fixes. `progress`
+    is called for each set of changes that is tried.
     """
     # The pod exists, or its creation failed only in the past.
     not_created = target.not_created
@@ -45,7 +46,7 @@ def find_pod_remedies(
             report = add_unplaced_replicas(report, target)
         return _build_remedies_document(target, report, wishes, progress)
 
-    # The creation fails, so scheduling fixes come after the fix of the creation.
+    # The creation fails, so that a fix of the creation is needed first.
     document = _build_remedies_document(target, explain_target(target), wishes, progress)
     if document.verdict == NOT_CREATED:
         return replace(document, remedies=tuple(build_creation_remedies(not_created, wishes)))
@@ -59,7 +60,10 @@ def find_pod_remedies(
 def _build_remedies_document(
     target: TargetPod, report: Explanation, wishes: RemedyWishes, progress: Callable[[int], None]
 ) -> Remedies:
-    """Build the remedies document of the pod from its explanation, with scheduling fixes if changes can help it."""
+    """Build the remedies document of the pod from its explanation, with scheduling fixes if changes can help the pod.
+
+    Fixes whose rollout would do harm are left out, and explained among the impossible ones.
+    """
     document = Remedies(
         pod=report.pod,
         verdict=report.verdict,
@@ -73,6 +77,8 @@ def _build_remedies_document(
     )
     if not should_search_fixes(report, target):
         return document
+
+    # Check the found fixes against rollouts and against the other waiting pods.
     search, ranking = search_fixes(target, wishes, progress)
     rollouts = Rollouts(target.workload)
     checked_fixes = check_fixes_in_queue(rollouts.iter_harmless(ranking), QueueChecks(search.trials))
@@ -97,18 +103,21 @@ def _build_remedies_document(
 
 
 def build_creation_remedies(not_created: NotCreated, wishes: RemedyWishes) -> list[Remedy]:
-    """Return the fixes after which one of the pods gets a node, starting with those that give up nothing."""
+    """Return the wished-for creation fixes after which one of the pods also gets a node.
+
+    Fixes that give up nothing come first.
+    """
     sufficient_fixes = [fix for fix in not_created.fixes if not fix.then and is_wished_for(fix, wishes)]
     return sorted(map(build_creation_remedy, sufficient_fixes), key=lambda remedy: bool(remedy.weakens))
 
 
 def is_wished_for(fix: CreationFix, wishes: RemedyWishes) -> bool:
-    """Return whether the fix has few enough changes, all of wished-for kinds."""
+    """Return whether the fix has at most the wished-for number of changes, all of wished-for kinds and persons."""
     return len(fix.kinds) <= wishes.max_changes and all(wishes.considers(kind, fix.by) for kind in fix.kinds)
 
 
 def build_creation_remedy(fix: CreationFix) -> Remedy:
-    """Return a fix of a failed creation in the form of a remedy."""
+    """Return a fix of a pod's failed creation in the form of a remedy, whose summary starts with a capital letter."""
     return Remedy(
         summary=fix.what[:1].upper() + fix.what[1:],
         by=fix.by,
@@ -125,22 +134,25 @@ def build_creation_remedy(fix: CreationFix) -> Remedy:
 
 
 def prepend_creation_fix(report: Remedies, not_created: NotCreated, wishes: RemedyWishes) -> Remedies:
-    """Return the report of a pod that is not created, with a creation fix put before each scheduling fix.
+    """Return the report of a pod that is not created, with each scheduling fix combined with a creation fix before it.
 
-    Fixes that change the pod itself are left out, as the API server might reject the changed pod. No fix remains
-    without a creation fix that gives up nothing.
+    Fixes that change the pod itself are left out, as the API server might reject the changed pod, and so are
+    combinations with too many changes. If no creation fix gives up nothing, no fixes remain. Creation fixes after which
+    the pod still waits are explained among the impossible fixes.
     """
     creation_fix = next((fix for fix in not_created.fixes if not fix.owner and not fix.weakens), None)
     combined_fixes: list[Remedy] = []
     if creation_fix is not None:
-        combined_fixes = [_combine_fixes(creation_fix, remedy) for remedy in report.remedies if not remedy.owner]
+        combined_fixes = [
+            _combine_creation_and_scheduling_fix(creation_fix, remedy) for remedy in report.remedies if not remedy.owner
+        ]
     small_fixes = tuple(remedy for remedy in combined_fixes if len(remedy.kinds) <= wishes.max_changes)
     impossible = (*_explain_insufficient_fixes(not_created.fixes), *report.impossible)
     return replace(report, remedies=small_fixes, impossible=impossible)
 
 
-def _combine_fixes(fix: CreationFix, remedy: Remedy) -> Remedy:
-    """Return a creation fix and a scheduling fix as one remedy."""
+def _combine_creation_and_scheduling_fix(fix: CreationFix, remedy: Remedy) -> Remedy:
+    """Return a remedy that first makes a creation fix and then a scheduling fix."""
     return replace(
         remedy,
         summary=f"{fix.what[:1].upper()}{fix.what[1:]}, and {remedy.summary[:1].lower()}{remedy.summary[1:]}",
@@ -152,7 +164,7 @@ def _combine_fixes(fix: CreationFix, remedy: Remedy) -> Remedy:
 
 
 def _explain_insufficient_fixes(fixes: Sequence[CreationFix]) -> Iterator[str]:
-    """Yield a line for each fix after which the pod is created but still waits."""
+    """Yield a line for each creation fix after which the pod is created but still waits, with the reason."""
     for fix in fixes:
         if fix.then:
             yield f"{fix.what}: the pod is then created but waits: {fix.then}"

@@ -57,14 +57,14 @@ class Remedies(Report, frozen=True):
     kind: str = "Remedies"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the pod, its verdict and the headline."""
+        """Return three texts: the pod, its verdict with doubts, and the headline with objects that wait elsewhere."""
         headline = self.headline
         if self.waiting_elsewhere:
             headline += f"; {describe_state_counts(self.waiting_elsewhere)}"
         return (self.pod, f"{self.verdict}{describe_doubt(self.unknown)}:", headline)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the verdict and the shortened fixes."""
+        """Return the summary with the pod, its verdict and the shortened fixes, including the plan of moves."""
         fixes = tuple(remedy.to_short_fix() for remedy in self.remedies)
         if self.make_room:
             fixes = (*fixes, self.make_room.to_short_fix())
@@ -123,7 +123,7 @@ class RemediesOfMany(Report, frozen=True):
     kind: str = "RemediesOfMany"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return how many of the pods get a node with the chosen changes."""
+        """Return how many of the waiting pods get a node with the chosen changes, or that no pod waits."""
         if not self.waiting:
             scope_text = self.scope + describe_doubt(self.unknown) + self._waiting_elsewhere_text
             if not self.elsewhere:
@@ -143,11 +143,11 @@ class RemediesOfMany(Report, frozen=True):
 
     @property
     def _waiting_elsewhere_text(self) -> str:
-        """The number of objects that wait elsewhere, as the end of a line."""
+        """The number of objects whose pods kube-scheduler does not see yet, as the end of a line."""
         return f"; {describe_state_counts(self.waiting_elsewhere)}" if self.waiting_elsewhere else ""
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the chosen changes and the pods that still wait."""
+        """Return the summary with the chosen fixes, the uncreated pods, the pods that still wait, and their numbers."""
         fixes = tuple(chosen.remedy.to_short_fix(len(chosen.clears)) for chosen in self.chosen)
         helpless = tuple(
             ShortPods(len(group.pods), group.pods[0], group.workload, group.message) for group in self.left

@@ -58,11 +58,22 @@ def size(
 
     If prices are unknown, find the fewest nodes. Every set of nodes is replayed with all pods.
 
-    `instance_types` is the catalogue in the format of kwok's instance_types.json. Its nodes get `node_labels`; if
-    the cluster has Karpenter NodePools, nodes are those that the pools would launch. Without a catalogue, nodes are
-    like those of the cluster's pools, which the label `pool_label` may name. With `pools`, the catalogue only gives
-    prices to the pools' nodes. `scenario` holds steps to take before; `read` and `where` are as for `whatif`,
-    `written` is as for `simulate`. `workers` run the search.
+    Arguments:
+        cluster: the cluster, whose nodes are replaced.
+        manifests: new workloads and pods to place as well.
+        wishes: the requirements for a set of nodes, and the time limit.
+        instance_types: the catalogue in the format of kwok's instance_types.json. If the cluster has Karpenter
+            NodePools, nodes are those that the pools would launch. Without a catalogue, nodes are like those of the
+            cluster's pools.
+        pool_label: the node label that names the cluster's pools.
+        pools: whether nodes are like those of the cluster's pools, and the catalogue only gives their prices.
+        node_labels: labels that nodes of the catalogue get.
+        written: the manifests of workloads as written, as for `simulate`.
+        scenario: steps to take before, as for `whatif`.
+        read: reads the files that the scenario names.
+        where: the name of the scenario in error messages.
+        workers: the processes that share the search.
+        progress: receives the progress of the search.
 
     Raises UsageError if there is nothing to buy, and InputError for invalid input.
 

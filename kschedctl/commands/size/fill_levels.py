@@ -41,7 +41,7 @@ class FillLevels(NamedTuple):
     shares: Table
     """The used share of the nodes of each shape, (S,); NaN for shapes without nodes."""
 
-    def build_basis(self, program: PackingProgram, crowded: Bools) -> SetBasis:
+    def build_set_basis(self, program: PackingProgram, crowded: Bools) -> SetBasis:
         """Build the basis of a set whose nodes get no fuller than these levels.
 
         Of the crowded shapes, a mask (S,), only the needed one is used. Shapes without a level are not used.
@@ -85,7 +85,7 @@ def _find_dependent_groups(program: PackingProgram, waiting: Iterable[str], crow
 
 
 def add_one_node_of_each_shape(program: PackingProgram, counts: Counts) -> dict[str, int]:
-    """Return the set `counts` with one more node of each undominated shape."""
+    """Return the set `counts` with one more node of each shape that no other shape dominates at the same price."""
     extended_counts = dict(counts)
     for shape in np.flatnonzero(program.find_undominated(program.takes)).tolist():
         name = program.names[shape]

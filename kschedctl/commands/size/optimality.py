@@ -71,15 +71,15 @@ class OptimalityCheck:
         """Whether no set that costs less than the best one takes all pods."""
         return self.first_open == self._end
 
-    def search(self) -> None:
+    def refute_cheaper_sets(self) -> None:
         """Replay cheaper sets until all are refuted, time is up, or too many are left and probes no longer help."""
-        self._probe()
+        self._probe_cheaper_sets()
         while not self.has_refuted_all and self._end - len(self.refuted) <= MAX_REPLAYS:
             open_positions = (index for index in range(self.first_open, self._end) if index not in self.refuted)
-            if not self._replay_positions(list(islice(open_positions, BATCH_SIZE))):
+            if not self._replay_sets_at(list(islice(open_positions, BATCH_SIZE))):
                 return
 
-    def _probe(self) -> None:
+    def _probe_cheaper_sets(self) -> None:
         """Replay a few cheaper sets, and again below the cheapest that takes all pods, until none of them does.
 
         Ends early if time is up.
@@ -88,18 +88,18 @@ class OptimalityCheck:
         while self._end and has_found_cheaper_set:
             previous_end = self._end
             probes = {int(self._end * share) for share in PROBES}
-            if not self._replay_positions(sorted(probes - self.refuted)):
+            if not self._replay_sets_at(sorted(probes - self.refuted)):
                 return
             has_found_cheaper_set = self._end < previous_end
 
-    def _replay_positions(self, positions: Sequence[int]) -> bool:
+    def _replay_sets_at(self, positions: Sequence[int]) -> bool:
         """Replay the sets at these positions, in ascending order, and record the results.
 
         Return whether all were replayed before time was up.
         """
         entries = [self.sets[index] for index in positions]
         results = list(self.replay_sets([counts for _, counts in entries]))
-        for index, result in zip(positions, results, strict=False):
+        for index, result in zip(positions, results, strict=False):  # results are missing after an interruption
             if result.takes_all and index < self._end:
                 self._end = index
                 self.best = result.counts

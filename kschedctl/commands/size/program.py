@@ -158,9 +158,10 @@ class PackingProgram:
 
     @cached_property
     def measures(self) -> list[Table]:
-        """The measures of how much of a node one pod fills, (G, S) each.
+        """The measures of how much of a node of each shape one pod of each group fills, (G, S) each.
 
-        The pods of a node fill at most 1 in every measure.
+        In every measure, pods that fit on a node together fill at most 1 of it. There is a measure for the requested
+        share of each resource, and measures for how many pods fit on a node.
         """
         measures = []
         for resource in np.flatnonzero(self.requested.any(axis=0)).tolist():
@@ -259,9 +260,10 @@ def _iter_exclusion_keys(view: Fork) -> Iterator[Hashable]:
 
 
 def _repels_own_workload(info: PodInfo, labels: Mapping[str, str], view: Fork) -> bool:
-    """Return whether the pod's anti-affinity keeps pods of its own workload off its node.
+    """Return whether the pod's required anti-affinity keeps other pods of its own workload off its node.
 
-    `labels` are the pod's labels that all pods of the workload share.
+    `labels` are the pod's labels that all pods of the workload share. Terms that match the pod only by its other labels
+    do not count.
     """
     hostname_terms = (term for term in info.required_anti_affinity if term.topology_key == HOSTNAME)
     namespace_labels = view.namespace_labels.get(info.namespace, {})
@@ -315,7 +317,11 @@ class PlainPacking:
         return {name: number for name, number in zip(program.names, node_counts.tolist(), strict=True) if number}
 
     def _compute_bound(self, program: PackingProgram) -> float:
-        """Return a lower bound on the cost of any set, from requests and from pods with only one possible shape."""
+        """Return a lower bound on the cost of any set that takes all placeable pods.
+
+        It is the larger of a bound from the total requests and of the cost of nodes for pods that fit on only one
+        shape.
+        """
         pods = np.where(program.takes.any(axis=1), program.pods, 0.0)
         usable_shapes = program.takes[pods > 0].any(axis=0)
         if not usable_shapes.any():
@@ -332,18 +338,19 @@ class PlainPacking:
 
 
 def compute_lower_bound(requested: Table, offered: Table, costs: Table) -> float:
-    """Return a lower bound on the cost of nodes that offer the requests, even if fractions of nodes could be bought.
+    """Return a lower bound on the cost of nodes that offer the total requests (R,), even with fractions of nodes.
 
-    `requested` has shape (R,), `offered` (S, R), `costs` (S,). By weak duality of linear programs every weighting of
-    the resources proves a bound: the weighted requests divided by the most that a unit of money buys.
+    `offered` (S, R) and `costs` (S,) are what a node of each shape offers and costs. By weak duality of linear
+    programs, every weighting of the resources proves a bound: the weighted requests divided by the most that a unit of
+    money buys. The best bound of several weightings is returned.
     """
     is_requested = requested > 0
-    requested = requested[is_requested]
-    offered = np.maximum(offered[:, is_requested], 0)
+    positive_requests = requested[is_requested]
+    offered_of_requested = np.maximum(offered[:, is_requested], 0)
     best_bound = 0.0
-    for weights in _iter_weights(len(requested)):
-        weight_per_unit = weights / requested  # all requests for a resource together have its weight
-        bought_per_cost = (offered @ weight_per_unit) / costs
+    for weights in _iter_weights(len(positive_requests)):
+        weight_per_unit = weights / positive_requests  # all requests for a resource together have its weight
+        bought_per_cost = (offered_of_requested @ weight_per_unit) / costs
         if bought_per_cost.max(initial=0) > 0:
             best_bound = max(best_bound, float(weights.sum() / bought_per_cost.max()))
     return best_bound

@@ -129,8 +129,10 @@ class NodeSets:
                 return False
         return True
 
-    def replay_in_order(self, counts: Counts) -> tuple[Simulation, list[Outcome], dict[str, npt.NDArray[np.int64]]]:
-        """Replay a set and return the simulation, the outcomes in order, and the rows of each shape's nodes.
+    def replay_with_outcomes(
+        self, counts: Counts
+    ) -> tuple[Simulation, list[Outcome], dict[str, npt.NDArray[np.int64]]]:
+        """Replay a set, and return the simulation, the outcomes in order, and the rows of the nodes of each used shape.
 
         Raises KeyboardInterrupt if the user interrupts.
         """
@@ -155,7 +157,10 @@ class NodeSets:
         return simulation, [outcome.position for outcome in get_waiting_outcomes(simulation, outcomes)]
 
     def _replay(self, counts: Counts, lost_zone: str) -> Replay:
-        """Replay a set, after the loss of a zone if one is named. Only the latest replay is cached."""
+        """Schedule all pods on the nodes of a set, without those in `lost_zone` unless it is empty.
+
+        Only the latest replay is cached. Raises KeyboardInterrupt if the user interrupts.
+        """
         key = (freeze_counts(counts), lost_zone)
         if self._latest is not None:
             latest_key, latest_replay = self._latest
@@ -240,7 +245,7 @@ class NodeSets:
 
 
 def compute_pools(view: Fork) -> dict[str, PoolState]:
-    """Return the state of each pool of the view. Nodes without a pool label are grouped by instance type."""
+    """Return the state of each node pool, by name. Nodes without a pool label are grouped by instance type."""
 
     def get_pool_name(node: Node) -> str:
         """Return the node's pool, or its instance type if no label names the pool."""

@@ -166,7 +166,10 @@ class NodeSizing(Report, frozen=True):
         return "each set was replayed once: if equally good nodes are chosen differently, a pod may get no node"
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the pods that got no node or were not created."""
+        """Return the summary with the numbers of nodes and pods, a warning, and the pods that got no node.
+
+        The warning says that each set was replayed only once. Pods that are not created count as pods without a node.
+        """
         homeless_pods = tuple(ShortPods(len(group.pods), group.pods[0], "", group.message) for group in self.never)
         uncreated_workloads = tuple(workload.short_form for workload in self.not_created)
         return replace(

@@ -102,7 +102,9 @@ class SetSearch:
 
             def compute_cost(levels: FillLevels) -> float:
                 """Return the cost of the cheapest set whose nodes get no fuller than the levels."""
-                return self.program.compute_cost(self.pack_with_slack(levels.build_basis(self.program, crowded), 0.0))
+                return self.program.compute_cost(
+                    self.pack_with_slack(levels.build_set_basis(self.program, crowded), 0.0)
+                )
 
             measured = self.measure_fill_levels(add_one_node_of_each_shape(self.program, counts), waiting)
             self._probed_levels = min(measured, key=compute_cost, default=None)
@@ -121,7 +123,7 @@ class SetSearch:
 
         Raises KeyboardInterrupt if the user interrupts.
         """
-        simulation, outcomes, nodes = self.sets.replay_in_order(counts)
+        simulation, outcomes, nodes = self.sets.replay_with_outcomes(counts)
         return measure_levels_when_full(self.program, nodes, simulation, outcomes, waiting)
 
 
@@ -209,7 +211,7 @@ class _Growth:
             return False
 
         slack = self._slack.upper + FINEST_SLACK if self._slack else 0.0
-        self._basis = self._filling.build_basis(search.program, crowded)
+        self._basis = self._filling.build_set_basis(search.program, crowded)
         self._slack = SlackRange(-FILL_TOLERANCE, slack)
         self.counts = self._pack_with_slack(slack)
         return True
@@ -226,7 +228,7 @@ class _Growth:
         self._fewest_waiting = min(self._fewest_waiting, waiting_count)
 
         # The first possibility: nodes for the waiting pods. The second: the smallest slack that makes the set larger.
-        with_more_nodes = self._add_for_waiting(takers_by_pod)
+        with_more_nodes = self._add_nodes_for_waiting_pods(takers_by_pod)
         cost_before = compute_cost(self.counts)
         larger_slacks = (share for share in SLACK if compute_cost(self._pack_with_slack(share)) > cost_before)
         slack = next(larger_slacks, None)
@@ -242,7 +244,7 @@ class _Growth:
             self.counts = self._pack_with_slack(slack)
             self._slack = SlackRange(lower, slack)
 
-    def _add_for_waiting(self, takers_by_pod: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
+    def _add_nodes_for_waiting_pods(self, takers_by_pod: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
         """Return the set with nodes added for the waiting pods.
 
         Of each needed shape, `_step` times as many nodes are added, but not more than the set has nodes unless more are
@@ -284,26 +286,35 @@ def improve_set(search: SetSearch, task: SearchTask) -> SearchedSet:
     Nodes that were added to the starting set are removed first, then the most expensive nodes. The search ends if no
     removal makes the set cheaper or the time is up. Each improvement is recorded in `search.best` at once.
     """
-    counts = dict(task.counts)
-    start = format_counts(task.counts)
+    best = dict(task.counts)
     has_improved = True
     while has_improved and not task.is_late:
-        has_improved = False
-        names = sorted(counts, key=lambda name: _build_removal_key(search, task, counts, name), reverse=True)
+        best_before = best
+        names = sorted(best, key=lambda name: _build_removal_key(search, task, best, name), reverse=True)
         for name in names:
-            # Remove many nodes at once, and half as many whenever that does not make the set cheaper.
-            step = max(min(counts.get(name, 0) // 2, _compute_max_removable(search, task, counts, name)), 1)
-            while step and counts.get(name) and not task.is_late:
-                fewer_nodes = {**counts, name: max(counts[name] - step, 0)}
-                cost_limit = search.program.compute_cost(counts)
-                cheaper_set = _replace_removed(search, fewer_nodes, cost_limit, task.homeless)
-                if cheaper_set is None:
-                    step //= 2
-                else:
-                    counts = cheaper_set
-                    has_improved = True
-                    search.best[start] = counts
-    return SearchedSet(counts, {}, not task.is_late, tuple(search.sets.unknown))
+            best = _remove_nodes_of_shape(search, task, best, name)
+        has_improved = best is not best_before
+    return SearchedSet(best, {}, not task.is_late, tuple(search.sets.unknown))
+
+
+def _remove_nodes_of_shape(search: SetSearch, task: SearchTask, counts: dict[str, int], name: str) -> dict[str, int]:
+    """Remove nodes of a shape from a set, replaced by other nodes if necessary, as long as the set gets cheaper.
+
+    Many nodes are removed at once, and half as many whenever this does not make the set cheaper. Return the cheapest
+    set, which may be `counts` itself. Each improvement is recorded in `search.best` at once.
+    """
+    cheapest = counts
+    step = max(min(counts.get(name, 0) // 2, _compute_max_removable(search, task, counts, name)), 1)
+    while step and cheapest.get(name) and not task.is_late:
+        fewer_nodes = {**cheapest, name: max(cheapest[name] - step, 0)}
+        cost_limit = search.program.compute_cost(cheapest)
+        cheaper_set = _replace_removed(search, fewer_nodes, cost_limit, task.homeless)
+        if cheaper_set is None:
+            step //= 2
+        else:
+            cheapest = cheaper_set
+            search.best[format_counts(task.counts)] = cheapest
+    return cheapest
 
 
 def _compute_max_removable(search: SetSearch, task: SearchTask, counts: Counts, name: str) -> int:

@@ -125,7 +125,7 @@ def build_pool_shapes(cluster: Cluster, label: str = "") -> list[NodeShape]:
     for pool, kinds in sorted(kinds_by_pool.items()):
         for number, nodes in enumerate(kinds.values(), 1):
             name = f"{pool}.{number}" if len(kinds) > 1 else pool
-            shapes.append(_build_shape(cluster, name, nodes))
+            shapes.append(_build_pool_shape(cluster, name, nodes))
     return shapes
 
 
@@ -150,7 +150,7 @@ def _find_individual_labels(nodes: Sequence[Node]) -> set[str]:
     return {HOSTNAME} | zone_labels | unique_labels
 
 
-def _build_shape(cluster: Cluster, name: str, nodes: Sequence[Node]) -> NodeShape:
+def _build_pool_shape(cluster: Cluster, name: str, nodes: Sequence[Node]) -> NodeShape:
     """Build the shape of a kind of nodes, with the first node of each zone as a model.
 
     The daemon pods and volume limits are those of the very first node. Prices are unknown.
@@ -223,14 +223,14 @@ Takers = dict[str, tuple[str, ...]]
 """The shapes that take each pod."""
 
 
-def find_places(view: Fork, shapes: Mapping[str, NodeShape]) -> Places:
+def find_places_of_pending_pods(view: Fork, shapes: Mapping[str, NodeShape]) -> Places:
     """Map the key of each pending pod to the shapes and zones where it can run, judged without other pods.
 
     `view` has an empty node of each shape in each zone. A pod gets all places if it fits nowhere now but would without
     its relations to other pods.
     """
     scheduler = Scheduler(view.cluster)
-    place_by_node = _index_places(shapes)
+    place_by_node = _map_nodes_to_places(shapes)
     places_by_info: dict[int, tuple[Place, ...]] = {}
     places: Places = {}
     for position in np.flatnonzero(view.node < 0).tolist():
@@ -241,7 +241,7 @@ def find_places(view: Fork, shapes: Mapping[str, NodeShape]) -> Places:
     return places
 
 
-def _index_places(shapes: Mapping[str, NodeShape]) -> dict[str, Place]:
+def _map_nodes_to_places(shapes: Mapping[str, NodeShape]) -> dict[str, Place]:
     """Map the name of the first node of each shape in each zone to this shape and zone."""
     return {
         shape.get_node_name(number): (name, zone)
@@ -293,7 +293,7 @@ def split_by_zone(shapes: Mapping[str, NodeShape], places: Places) -> dict[str, 
     return all_shapes
 
 
-def find_takers(places: Places, shapes: Mapping[str, NodeShape]) -> Takers:
+def find_taking_shapes(places: Places, shapes: Mapping[str, NodeShape]) -> Takers:
     """Map each pod to the names of the shapes with a node in one of its places, including parts in one zone."""
     shapes_by_place: dict[Place, list[str]] = {}
     for name, shape in shapes.items():

@@ -30,8 +30,8 @@ from kschedctl.commands.size.search import SearchedSet, SearchTask, SetSearch, g
 from kschedctl.commands.size.shapes import (
     ON_EVERY_NODE,
     NodeShape,
-    find_places,
-    find_takers,
+    find_places_of_pending_pods,
+    find_taking_shapes,
     has_claims,
     scale_workloads,
     split_by_zone,
@@ -197,9 +197,9 @@ class _Sizing:
         kube-scheduler's message. Raises KeyboardInterrupt if the user interrupts.
         """
         sets = NodeSets(self.cluster, self.shapes)
-        places = find_places(self.view, self.shapes)
+        places = find_places_of_pending_pods(self.view, self.shapes)
         self.shapes = split_by_zone(self.shapes, places)
-        self.takers = find_takers(places, self.shapes)
+        self.takers = find_taking_shapes(places, self.shapes)
         unplaceable = {key for key, takers in self.takers.items() if not takers}
         if unplaceable:
             unplaceable_pods = PodTable.from_pods(pod for pod in self.cluster.pods if pod.key in unplaceable)
@@ -292,7 +292,7 @@ class _Sizing:
 
         done = progress.begin("Cheaper sets of nodes", len(cheaper_sets))
         check = OptimalityCheck(cheaper_sets, lambda sets: self._replay_sets(search, sets, done))
-        check.search()
+        check.refute_cheaper_sets()
         self.is_optimal = check.has_refuted_all
         self.refuted = len(check.refuted)
         if check.best is not None:
@@ -354,9 +354,9 @@ class _Sizing:
             cheapest=self.is_optimal,
             refuted=self.refuted,
             shapes=tuple(self._iter_sized_shapes(best)),
-            alternatives=tuple(map(self._build_alternative, sets)),
+            alternatives=tuple(map(self._build_sizing_alternative, sets)),
             pools=self._compare_pools(before, best.counts),
-            never=tuple(_group_by_message(self.homeless)),
+            never=tuple(_group_pods_by_message(self.homeless)),
             tried=self.tried,
             candidates=self.starts,
             complete=self.tried == self.starts and not self.interrupted,
@@ -365,7 +365,7 @@ class _Sizing:
             scale=self.wishes.scale,
             doubts=doubts,
             interrupted=self.interrupted,
-            **self._build_basis(bool(doubts)),
+            **self._build_cluster_basis(bool(doubts)),
         )
 
     def _compare_pools(self, before: Mapping[str, PoolState], counts: Counts) -> tuple[PoolChange, ...]:
@@ -382,14 +382,14 @@ class _Sizing:
         return compare_pool_states(before, after)
 
     def _rank_sets(self) -> list[NodeSet]:
-        """Return the best set of each combination of shapes, best first."""
+        """Return the cheapest set of each combination of shapes, the cheapest first. Ties go to fewer nodes."""
         best_by_shapes: dict[frozenset[str], NodeSet] = {}
         for node_set in sorted(self.sets, key=lambda node_set: (node_set.cost, node_set.nodes)):
             shape_names = frozenset(_count_by_shape(node_set, self.shapes))
             best_by_shapes.setdefault(shape_names, node_set)
         return list(best_by_shapes.values())
 
-    def _build_basis(self, doubtful: bool) -> ClusterBasis:
+    def _build_cluster_basis(self, doubtful: bool) -> ClusterBasis:
         """Build the fields of the report on what the replays depend on. If `doubtful`, the answer is undecided."""
         basis = build_cluster_basis(merge_unknown_kinds(self.unknown), Scheduler(self.view.cluster))
         basis["undecided"] = basis["undecided"] or doubtful
@@ -411,7 +411,7 @@ class _Sizing:
             node_count = sum(parts.values())
             yield SizedShape(name, node_count, dict(sorted(zones.items())), total_price, self.shapes[name].like)
 
-    def _build_alternative(self, node_set: NodeSet) -> SizingAlternative:
+    def _build_sizing_alternative(self, node_set: NodeSet) -> SizingAlternative:
         """Build the report about one set, with the percentages of its cpu and memory that the pods request."""
         assert self.search is not None
         program = self.search.program
@@ -444,7 +444,7 @@ def _count_by_shape(node_set: NodeSet, shapes: Mapping[str, NodeShape]) -> dict[
     return counts_by_shape
 
 
-def _group_by_message(waiting: Mapping[str, str]) -> Iterator[HomelessPods]:
+def _group_pods_by_message(waiting: Mapping[str, str]) -> Iterator[HomelessPods]:
     """Yield the pods without a node, grouped by kube-scheduler's message."""
     pods_by_message: dict[str, list[str]] = {}
     for key, message in waiting.items():

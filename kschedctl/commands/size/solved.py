@@ -170,10 +170,11 @@ class SolvedPacking:
     """The time limit for one program."""
 
     def propose_starts(self, program: PackingProgram) -> StartingSets:
-        """Propose sets with few shapes and with any number of shapes, mixed with sets that need no solver.
+        """Propose sets with few shapes and with any number of shapes, mixed with sets of the greedy packing.
 
-        With one main shape every pod finds its place even though kube-scheduler does not put each pod where the program
-        would. With several, pods that fit anywhere fill nodes meant for pods that are bound to one shape.
+        With one main shape, every pod finds its place even though kube-scheduler does not put each pod where the
+        program would. With several shapes, pods that fit anywhere fill nodes meant for pods that are bound to one
+        shape. If the solver finds no set in time, only sets of the greedy packing are proposed.
         """
         plain_starts = PlainPacking().propose_starts(program)
         cuts = find_cuts(program, self.seconds)
@@ -245,9 +246,10 @@ class _MixedProgram:
         self.sparse: Any = import_module("scipy.sparse")
 
     def solve(self, seconds: float, max_shapes: int, cuts: Sequence[Cut]) -> Solution | None:
-        """Return a solution, or None if none exists or none was found in time.
+        """Solve the program, and return the number of nodes of each shape and a lower bound on the cost.
 
-        `max_shapes` limits the number of shapes, 0 is no limit.
+        `max_shapes` limits the number of different shapes, where 0 is no limit. The result is None if no solution
+        exists or none was found within `seconds`.
         """
         # The variables in order: pods of pairs, nodes of shapes, and whether each shape is used.
         pairs, shapes = len(self.group), len(self.shapes)
@@ -274,12 +276,13 @@ class _MixedProgram:
     def _iter_constraints(self, max_shapes: int, cuts: Sequence[Cut]) -> Any:
         """Yield all constraints: each pod has a node, no node is overfull, and the cuts and limits are satisfied."""
         pods = self.program.pods[self.groups]
-        pods_of_groups = self._build_rows(self.group, len(self.groups), np.ones(len(self.group)), node_coefficient=0)
-        yield self._build_constraint(pods_of_groups, pods, pods)
+        placed_pods = self._build_rows(self.group, len(self.groups), np.ones(len(self.group)), node_coefficient=0)
+        yield self._build_constraint(placed_pods, pods, pods)
         for measure in self.program.measures:
+            # What the pods on each shape fill, minus the number of its nodes, is at most 0.
             shares = measure[np.ix_(self.groups, self.shapes)][self.group, self.shape]
-            overfull = self._build_rows(self.shape, len(self.shapes), shares, node_coefficient=-1)
-            yield self._build_constraint(overfull, -np.inf, 0)
+            filled_minus_nodes = self._build_rows(self.shape, len(self.shapes), shares, node_coefficient=-1)
+            yield self._build_constraint(filled_minus_nodes, -np.inf, 0)
         yield from self._iter_exclusion_constraints()
         yield from self._iter_cut_constraints(cuts)
         if max_shapes:

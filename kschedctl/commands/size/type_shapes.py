@@ -68,7 +68,7 @@ def build_type_shapes(
                 )
             )
     zone_keys = _find_zone_labels(cluster)
-    shapes = [_build_shape(cluster, launchable, node_labels, zone_keys) for launchable in launchable_types]
+    shapes = [_build_type_shape(cluster, launchable, node_labels, zone_keys) for launchable in launchable_types]
     return [shape for shape in shapes if shape is not None]
 
 
@@ -123,7 +123,7 @@ def _iter_launchable_types(template: ClaimTemplate) -> Iterator[_LaunchableType]
         )
 
 
-def _build_shape(
+def _build_type_shape(
     cluster: Cluster, launched: _LaunchableType, node_labels: Mapping[str, str], zone_keys: Iterable[str]
 ) -> NodeShape | None:
     """Build the shape of a launchable type, with a model node and a price per zone.
@@ -133,10 +133,13 @@ def _build_shape(
     offerings = launched.list_offerings_on_sale()
     if not offerings:
         return None
-    # The cheapest offering comes last, so that its price remains for the zone.
-    price_by_zone = {offering.zone if ZONE in offering.requirements else "": offering.price for offering in offerings}
+    price_by_zone: dict[str, float] = {}
+    for offering in offerings:  # the cheapest comes last, so that its price remains
+        zone = offering.zone if ZONE in offering.requirements else ""
+        price_by_zone[zone] = offering.price
     prices: dict[str, float | None] = dict(sorted(price_by_zone.items()))
 
+    # Build a model node for each zone, with the labels that the requirements fix to a single value.
     fixed_labels = {
         key: requirement.choose_value()
         for key, requirement in launched.requirements.items()

@@ -402,7 +402,7 @@ def whatif(
         call_extender=call_extender,
         in_full={seed: in_full},
     )
-    report = _answer_for_seeds(question, seed, runs, workers, progress)
+    report = _answer_question_for_seeds(question, seed, runs, workers, progress)
     if not question.compares_versions or report.interrupted:
         return report
 
@@ -415,15 +415,17 @@ def whatif(
     )
 
 
-def _answer_for_seeds(question: Question, seed: int, runs: int, workers: Workers, progress: Progress) -> WhatIf:
+def _answer_question_for_seeds(
+    question: Question, seed: int, runs: int, workers: Workers, progress: Progress
+) -> WhatIf:
     """Answer the question once per seed, beginning with `seed`, and return the first seed's report.
 
     With several runs, the report also has the smallest and largest numbers of changes over all seeds. Raises
     KeyboardInterrupt if the user interrupts before any run has finished.
     """
     if runs == 1:
-        return answer_seed(question, seed, progress)
-    results = run_seeds(answer_seed, question, range(seed, seed + runs), workers, progress)
+        return answer_question_for_seed(question, seed, progress)
+    results = run_seeds(answer_question_for_seed, question, range(seed, seed + runs), workers, progress)
     reports = results.completed
     if not reports:
         raise KeyboardInterrupt
@@ -438,7 +440,7 @@ def _answer_for_seeds(question: Question, seed: int, runs: int, workers: Workers
     )
 
 
-def answer_seed(question: Question, seed: int, progress: Progress = NO_PROGRESS) -> WhatIf:
+def answer_question_for_seed(question: Question, seed: int, progress: Progress = NO_PROGRESS) -> WhatIf:
     """Answer the question for one seed.
 
     Without scheduler settings, the report compares the cluster before and after the scenario. With two settings, it

@@ -54,12 +54,12 @@ class CauseSearch:
 
         The set is empty if even all changes together do not explain the pod.
         """
-        sufficient_sets = (names for names in self._iter_candidate_sets(pod) if self._explains(names, pod))
+        sufficient_sets = (names for names in self._iter_candidate_sets(pod) if self._explains_fate(names, pod))
         sufficient_set = next(sufficient_sets, None)
         if not sufficient_set:
             return frozenset()
         candidates = [name for name in self.changes if name in sufficient_set]
-        minimal_set = frozenset(self._minimize(pod, frozenset(), candidates, check_fixed=False))
+        minimal_set = frozenset(self._minimize_changes(pod, frozenset(), candidates, check_fixed=False))
         if minimal_set not in self.known_sets:
             self.known_sets.append(minimal_set)
         return minimal_set
@@ -72,24 +72,24 @@ class CauseSearch:
             yield guess
         yield frozenset(self.changes)
 
-    def _minimize(self, pod: str, fixed: Names, names: Sequence[str], *, check_fixed: bool) -> list[str]:
+    def _minimize_changes(self, pod: str, fixed: Names, names: Sequence[str], *, check_fixed: bool) -> list[str]:
         """Return the fewest of `names` that explain the pod's fate together with `fixed`, by the QuickXplain algorithm.
 
         All of `names` together with `fixed` have to explain the fate. If `check_fixed` is set, it is first checked
         whether `fixed` explains it alone, and then no names are returned.
         """
-        if check_fixed and self._explains(fixed, pod):
+        if check_fixed and self._explains_fate(fixed, pod):
             return []
         if len(names) == 1:
             return list(names)
         # Find what is needed of the second half with all of the first half, and then what is needed of the first half.
         half = len(names) // 2
         first, second = names[:half], names[half:]
-        from_second = self._minimize(pod, fixed.union(first), second, check_fixed=True)
-        from_first = self._minimize(pod, fixed.union(from_second), first, check_fixed=bool(from_second))
+        from_second = self._minimize_changes(pod, fixed.union(first), second, check_fixed=True)
+        from_first = self._minimize_changes(pod, fixed.union(from_second), first, check_fixed=bool(from_second))
         return from_first + from_second
 
-    def _explains(self, names: Names, pod: str) -> bool:
+    def _explains_fate(self, names: Names, pod: str) -> bool:
         """Return whether the pod fares as under the first version if these changes are reverted.
 
         Each set of changes is replayed once. Raises _TooManyReplaysError after MAX_REPLAYS replays.
@@ -143,7 +143,7 @@ def _build_mix_name(change: VersionChange) -> str:
 
 
 def _describe_change(change: VersionChange) -> str:
-    """Describe a change, such as "StorageCapacityScoring" or "TaintToleration: its message (#135023)"."""
+    """Describe a version change, such as "StorageCapacityScoring" or "TaintToleration: its message (#135023)"."""
     if change.sort == "gate":
         return change.where
     upstream = f" ({change.upstream})" if change.upstream else ""

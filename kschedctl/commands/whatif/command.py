@@ -96,7 +96,7 @@ def whatif(
 
 
 def _validate_usage(scenario: str | None, comparison: ComparisonOptions) -> None:
-    """Raise UsageError if there is nothing to do or the options do not go together."""
+    """Raise UsageError if there is neither a scenario nor a comparison, or if the comparison options conflict."""
     files, versions = comparison.compare_config, comparison.compare_version
     if not (scenario or files or versions):
         raise UsageError("nothing to try", hint="give a SCENARIO, --compare-config or --compare-version")

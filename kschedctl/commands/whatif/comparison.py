@@ -22,7 +22,10 @@ CausesByPod = Mapping[str, tuple[str, ...]]
 
 
 def iter_pod_changes(before: SettledCluster, after: SettledCluster) -> Iterator[PodChange]:
-    """Yield a change for each pod that is on another node than before, was created or is gone, sorted by name."""
+    """Yield a change for each pod that is on another node than before, was created, waits now or is gone.
+
+    The changes are sorted by the pods' keys.
+    """
     old_nodes, new_nodes = _map_pods_to_nodes(before.cluster), _map_pods_to_nodes(after.cluster)
     for key in sorted(old_nodes.keys() | new_nodes.keys()):
         source, target = old_nodes.get(key), new_nodes.get(key)

@@ -37,7 +37,7 @@ def find_sufficient_nodes(
     unplaced: Sequence[UnplacedPods],
     options: SearchOptions,
     *,
-    gone: bool,
+    deletes_nodes: bool,
 ) -> JsonObject | None:
     """Find how many new nodes the step needs to leave no pod pending, and return a scenario that adds them first.
 
@@ -50,10 +50,10 @@ def find_sufficient_nodes(
         taken_nodes: the names of the nodes that the step takes away.
         unplaced: the pods that the step leaves without a node.
         options: options for the replay.
-        gone: whether the step deletes the nodes, so that new nodes cannot be modelled on them.
+        deletes_nodes: whether the step deletes the nodes, so that new nodes cannot be modelled on them.
     """
     try:
-        candidates = _choose_model_nodes(cluster, taken_nodes, gone)
+        candidates = _choose_model_nodes(cluster, taken_nodes, deletes_nodes)
         model_nodes = [node for node in candidates if _accepts_all_groups(cluster, node, unplaced)]
         counts = dict.fromkeys((1, len(taken_nodes), len(taken_nodes) + 1))  # without duplicates
         for count, like in islice(product(counts, model_nodes), MAX_TRIES):
@@ -82,17 +82,17 @@ def leaves_no_pod_pending(report: WhatIf) -> bool:
     return not (newly_pending and newly_pending.most)
 
 
-def _choose_model_nodes(cluster: Cluster, taken_nodes: Sequence[str], gone: bool) -> list[str]:
+def _choose_model_nodes(cluster: Cluster, taken_nodes: Sequence[str], deletes_nodes: bool) -> list[str]:
     """Return the names of nodes to model new nodes on: a schedulable node of each pool that loses nodes.
 
-    At most MAX_MODELS pools are considered. With `gone`, the nodes that are taken away are no models.
+    At most MAX_MODELS pools are considered. With `deletes_nodes`, the nodes that are taken away are no models.
     """
     taken_names = frozenset(taken_nodes)
     pools = {find_pool(node) for node in cluster.nodes if node.metadata.name in taken_names}
     models: dict[str, str] = {}
     for node in cluster.nodes:
         name, pool = node.metadata.name, find_pool(node)
-        if pool in pools and not node.spec.unschedulable and not (gone and name in taken_names):
+        if pool in pools and not node.spec.unschedulable and not (deletes_nodes and name in taken_names):
             models.setdefault(pool, name)
     return list(models.values())[:MAX_MODELS]
 

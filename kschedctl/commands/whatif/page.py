@@ -56,11 +56,14 @@ def build_page(report: WhatIf, style: Style) -> Page:
 
 
 def _iter_summary_lines(report: WhatIf) -> Iterator[Paragraph]:
-    """Yield the lines of the summary: the verdict, the pending pods and the compared schedulers."""
+    """Yield the lines of the summary: the verdict, the number of pending pods, and the compared schedulers, if any."""
     verdict, *sentences = report.build_first_line()
-    fine = Tone.WARNING if report.undecided else Tone.GOOD
-    newly_pending = any(change.change == "NewlyPending" for change in report.changes)
-    tone = Tone.BAD if newly_pending or report.not_created else fine
+    if report.not_created or any(change.change == "NewlyPending" for change in report.changes):
+        tone = Tone.BAD
+    elif report.undecided:
+        tone = Tone.WARNING
+    else:
+        tone = Tone.GOOD
     yield paragraph(Marked(verdict, tone), *sentences)
     pending_before, pending_after = report.pending
     yield paragraph(f"{count(pending_before, 'pod')} pending before, {pending_after:,} after")
@@ -131,7 +134,7 @@ def _build_replacement_section(replacement: Replacement | None, style: Style) ->
 
 
 def _iter_rescored_lines(replacement: Replacement) -> Iterator[Paragraph]:
-    """Yield a line per cause with the number of pods whose scores differ but whose best nodes stay the same."""
+    """Yield a line for each combination of causes: how many pods have other scores but the same best nodes."""
     numbers: Counter[tuple[str, ...]] = Counter()
     for group in replacement.rescored:
         numbers[group.because] += len(group.pods)

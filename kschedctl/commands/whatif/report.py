@@ -161,7 +161,7 @@ class WhatIf(Report, frozen=True):
         return ("Pods are affected:", f"{counts}{doubt}")
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the newly pending pods."""
+        """Return the summary with the newly pending pods, the numbers of pending pods and changes, and preemptions."""
         newly_pending = (change for change in self.changes if change.change == "NewlyPending")
         before, after = self.pending
         evictions = sum(step.evicted for step in self.steps)

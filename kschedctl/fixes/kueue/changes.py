@@ -33,7 +33,7 @@ class ObjectPatch(NamedTuple):
 
     @property
     def command(self) -> str:
-        """The command that applies the patch.
+        """The kubectl command that applies the patch, or recreates the object with it if `anew` is True.
 
         Labels and annotations are set by a merge patch, because a JSON patch fails if the object has none yet.
         """
@@ -41,7 +41,7 @@ class ObjectPatch(NamedTuple):
         scope = ("-n", namespace) if namespace else ()
         words = ("patch", _RESOURCES.get(kind, kind.lower()), *scope, name)
         if all(str(operation["path"]).startswith("/metadata/") for operation in self.operations):
-            return render_command(*words, "--type=merge", "-p", json.dumps(_set_fields({}, self.operations)))
+            return render_command(*words, "--type=merge", "-p", json.dumps(_set_document_fields({}, self.operations)))
         words = (*words, "--type=json", "-p", json.dumps(self.operations))
         if not self.anew:
             return render_command(*words)
@@ -75,10 +75,10 @@ class AdmissionProposal(NamedTuple):
 
 def apply_operations(obj: ObjectT, operations: Iterable[Operation]) -> ObjectT:
     """Return the object with the operations ``add`` and ``replace`` of a JSON patch applied."""
-    return convert_builtins(_set_fields(to_document(obj), operations), type(obj))
+    return convert_builtins(_set_document_fields(to_document(obj), operations), type(obj))
 
 
-def _set_fields(document: Any, operations: Iterable[Operation]) -> Any:
+def _set_document_fields(document: Any, operations: Iterable[Operation]) -> Any:
     """Set the fields of a document that the operations name, in place, and return the document.
 
     Missing objects on the way to a field are created.

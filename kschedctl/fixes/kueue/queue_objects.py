@@ -42,7 +42,7 @@ def search_queue_corrections(trials: AdmissionTrials) -> Iterator[tuple[Admissio
     local_queues: list[LocalQueue] = list(cluster.in_namespace("local_queues", namespace))
     local_queue = next((queue for queue in local_queues if queue.metadata.name == name), None)
     if local_queue is None:
-        proposals: Iterable[AdmissionProposal] = _propose_local_queues(
+        proposals: Iterable[AdmissionProposal] = _propose_local_queue_correction(
             trials, name, [queue.metadata.name for queue in local_queues]
         )
     else:
@@ -50,20 +50,25 @@ def search_queue_corrections(trials: AdmissionTrials) -> Iterator[tuple[Admissio
             (q for q in cluster.cluster_queues if q.metadata.name == local_queue.spec.cluster_queue), None
         )
         if cluster_queue is None:
-            proposals = _propose_cluster_queues(local_queue, [q.metadata.name for q in cluster.cluster_queues])
+            proposals = _propose_cluster_queue_correction(
+                local_queue, [q.metadata.name for q in cluster.cluster_queues]
+            )
         else:
             flavors = [flavor.metadata.name for flavor in cluster.resource_flavors]
-            proposals = [*_propose_resuming(local_queue, cluster_queue), *_propose_flavors(cluster_queue, flavors)]
+            proposals = [
+                *_propose_queue_resumption(local_queue, cluster_queue),
+                *_propose_flavor_corrections(cluster_queue, flavors),
+            ]
     for proposal in proposals:
         if proposal.needs_values:
             yield proposal, None
             continue
-        trial = trials.run(proposal)
+        trial = trials.replay_proposal(proposal)
         if trial is not None and trials.is_admitted(trial):
             yield proposal, trial
 
 
-def _propose_resuming(local_queue: LocalQueue, cluster_queue: ClusterQueue) -> Iterator[AdmissionProposal]:
+def _propose_queue_resumption(local_queue: LocalQueue, cluster_queue: ClusterQueue) -> Iterator[AdmissionProposal]:
     """Yield the proposal that resumes the Workload's LocalQueue, its ClusterQueue, or both, if they are stopped."""
     stopped: dict[Owner, ClusterQueue | LocalQueue] = {}
     if is_stopped(cluster_queue.spec.stop_policy):
@@ -96,7 +101,9 @@ def _find_near_name(name: str, existing: Iterable[str]) -> str | None:
     return next(iter(get_close_matches(name, list(existing), 1, _NEARNESS)), None)
 
 
-def _propose_local_queues(trials: AdmissionTrials, name: str, existing: Iterable[str]) -> Iterator[AdmissionProposal]:
+def _propose_local_queue_correction(
+    trials: AdmissionTrials, name: str, existing: Iterable[str]
+) -> Iterator[AdmissionProposal]:
     """Yield the proposal that the Workload names an existing LocalQueue with a similar name.
 
     If there is no such queue, yield the advice to create the LocalQueue that it names.
@@ -125,7 +132,7 @@ def _propose_local_queues(trials: AdmissionTrials, name: str, existing: Iterable
     yield AdmissionProposal(summary, "queue-name", Price.CORRECTION, "author", (patch,), ((WORKLOAD, edited),))
 
 
-def _propose_cluster_queues(local_queue: LocalQueue, existing: Iterable[str]) -> Iterator[AdmissionProposal]:
+def _propose_cluster_queue_correction(local_queue: LocalQueue, existing: Iterable[str]) -> Iterator[AdmissionProposal]:
     """Yield the proposal that the LocalQueue names an existing ClusterQueue with a similar name.
 
     The field clusterQueue is immutable, so the LocalQueue is created again. If there is no such ClusterQueue, yield the
@@ -154,7 +161,7 @@ def _propose_cluster_queues(local_queue: LocalQueue, existing: Iterable[str]) ->
     yield AdmissionProposal(summary, "queue-name", Price.CORRECTION, "operator", (patch,), edits)
 
 
-def _propose_flavors(queue: ClusterQueue, existing: list[str]) -> Iterator[AdmissionProposal]:
+def _propose_flavor_corrections(queue: ClusterQueue, existing: list[str]) -> Iterator[AdmissionProposal]:
     """Yield the proposal that the ClusterQueue names existing flavors with similar names instead of missing ones.
 
     If one of the missing flavors has no similar name, yield the advice to create these flavors instead. Nothing is

@@ -38,20 +38,17 @@ def search_quota_raises(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProp
     quota. Flavors with a larger shortage are tried only if neither helps.
     """
     for rank in range(_MOST_FLAVORS):
-        shortages = _find_shortages(trials, trials.baseline, rank)
+        shortages = _find_flavor_shortages(trials, trials.baseline, rank)
         if not shortages:
             return
-        has_raise = False
-        for field in (_BORROWING, _NOMINAL):
-            result = _raise_until_admitted(trials, field, shortages)
-            if result is not None:
-                has_raise = True
-                yield result
-        if has_raise:
+        results = [_raise_quotas_until_admitted(trials, field, shortages) for field in (_BORROWING, _NOMINAL)]
+        working_raises = [result for result in results if result is not None]
+        if working_raises:
+            yield from working_raises
             return
 
 
-def _raise_until_admitted(
+def _raise_quotas_until_admitted(
     trials: AdmissionTrials, field: _QuotaField, shortages: Usage
 ) -> tuple[AdmissionProposal, AdmissionTrial] | None:
     """Raise the quotas by the shortages, and further if other Workloads take the quota before the Workload.
@@ -62,7 +59,7 @@ def _raise_until_admitted(
     raises = dict(shortages)
     for _ in range(_MOST_RAISES):
         proposal = _build_quota_raise_proposal(trials, field, raises)
-        trial = trials.run(proposal) if proposal is not None else None
+        trial = trials.replay_proposal(proposal) if proposal is not None else None
         if proposal is None or trial is None:
             return None
         if trials.is_admitted(trial):
@@ -75,7 +72,7 @@ def _raise_until_admitted(
     return None
 
 
-def _find_cached_queue(trials: AdmissionTrials, trial: AdmissionTrial) -> tuple[CachedQueue, WorkloadInfo] | None:
+def _find_queue_and_requests(trials: AdmissionTrials, trial: AdmissionTrial) -> tuple[CachedQueue, WorkloadInfo] | None:
     """Return the Workload's ClusterQueue as it is after the trial's last cycle, and the Workload's requests.
 
     The result is None if the Workload's queue does not exist.
@@ -88,13 +85,13 @@ def _find_cached_queue(trials: AdmissionTrials, trial: AdmissionTrial) -> tuple[
     return trial.replay.cache.queues[name], queues.get_workload_info(workload)
 
 
-def _find_shortages(trials: AdmissionTrials, trial: AdmissionTrial, rank: int) -> Usage:
+def _find_flavor_shortages(trials: AdmissionTrials, trial: AdmissionTrial, rank: int) -> Usage:
     """Return the shortages of one flavor of each resource group: the flavor of this rank by the size of its shortage.
 
     Rank 0 is the flavor with the smallest shortage. A group with fewer flavors contributes its last. The result is
     empty if nothing is short, if no group has so many flavors, or if no group covers a requested resource.
     """
-    queue_and_info = _find_cached_queue(trials, trial)
+    queue_and_info = _find_queue_and_requests(trials, trial)
     if queue_and_info is None:
         return {}
     queue, info = queue_and_info
@@ -105,7 +102,7 @@ def _find_shortages(trials: AdmissionTrials, trial: AdmissionTrial, rank: int) -
     shortages: Usage = {}
     has_rank = False
     for group in queue.settings.groups:
-        requests = _sum_requests(info, group)
+        requests = _sum_group_requests(info, group)
         shortages_of_flavors = [_compute_shortages(queue, flavor, requests) for flavor in group.flavors]
         if not shortages_of_flavors or not requests:
             continue
@@ -118,20 +115,20 @@ def _find_shortages(trials: AdmissionTrials, trial: AdmissionTrial, rank: int) -
 
 def _find_shortages_in_flavors(trials: AdmissionTrials, trial: AdmissionTrial, flavors: set[str]) -> Usage:
     """Return the Workload's shortages in these flavors after the last cycle of a trial, or {} without a queue."""
-    queue_and_info = _find_cached_queue(trials, trial)
+    queue_and_info = _find_queue_and_requests(trials, trial)
     if queue_and_info is None:
         return {}
     queue, info = queue_and_info
     shortages: Usage = {}
     for group in queue.settings.groups:
-        requests = _sum_requests(info, group)
+        requests = _sum_group_requests(info, group)
         for flavor in group.flavors:
             if flavor in flavors:
                 shortages |= _compute_shortages(queue, flavor, requests)
     return shortages
 
 
-def _sum_requests(info: WorkloadInfo, group: ResourceGroup) -> dict[str, int]:
+def _sum_group_requests(info: WorkloadInfo, group: ResourceGroup) -> dict[str, int]:
     """Return how much all pod sets together request of each resource of a group. Pods count as the resource "pods"."""
     total: dict[str, int] = {}
     for pod_set in info.pod_sets:
@@ -161,7 +158,7 @@ def _build_quota_raise_proposal(trials: AdmissionTrials, field: _QuotaField, rai
     The result is None if the queue does not exist, one of the quotas does not have the field, or the field is the
     borrowing limit and there is no cohort to borrow from.
     """
-    queue_and_info = _find_cached_queue(trials, trials.baseline)
+    queue_and_info = _find_queue_and_requests(trials, trials.baseline)
     if queue_and_info is None:
         return None
     cached, _ = queue_and_info

@@ -31,10 +31,10 @@ MOST_FIXES, MOST_WORKLOADS = 3, 3
 def add_admission_fixes(
     cluster: Cluster, entries: Sequence[WaitingElsewhere], now: str, manifests: Iterable[Struct] = ()
 ) -> tuple[WaitingElsewhere, ...]:
-    """Return the entries, the first of which have fixes if they are about Workloads that Kueue does not admit.
+    """Return the entries with fixes added to the first `MOST_WORKLOADS` about a Workload that Kueue does not admit.
 
-    Up to `MOST_WORKLOADS` entries get fixes. ``manifests`` are the jobs that the cluster does not have, for which Kueue
-    would make new Workloads. ``now`` is the RFC 3339 time of the replays, or empty.
+    ``manifests`` are the jobs that the cluster does not have, for which Kueue would make new Workloads. ``now`` is the
+    RFC 3339 time of the replays, or empty.
     """
     # Find the Workload of each entry by the resource that it names, a Workload or a new job.
     workloads = {f"Workload {w.metadata.namespace}/{w.metadata.name}": w for w in cluster.kueue_workloads}
@@ -80,11 +80,9 @@ def _iter_working_proposals(trials: AdmissionTrials) -> Iterator[tuple[Admission
     If a queue or flavor has to be corrected, only these corrections are yielded.
     """
     # While a queue is stopped or missing, no other change can help.
-    has_correction = False
-    for result in search_queue_corrections(trials):
-        has_correction = True
-        yield result
-    if has_correction:
+    corrections = list(search_queue_corrections(trials))
+    if corrections:
+        yield from corrections
         return
 
     yield from search_quota_raises(trials)

@@ -52,7 +52,7 @@ class AdmissionTrials:
     def __init__(self, cluster: Cluster, workload: KueueWorkload, now: int) -> None:
         """Replay the unchanged cluster. ``now`` is in microseconds since 1970. Raises InputError."""
         if len(cluster.kueue_workloads) > _MOST_OF_ALL_TREES:
-            cluster = _limit_to_tree(cluster, workload)
+            cluster = _limit_cluster_to_cohort_tree(cluster, workload)
         self.cluster = cluster
         self.workload = workload
         self.key = f"{workload.metadata.namespace}/{workload.metadata.name}"
@@ -83,7 +83,7 @@ class AdmissionTrials:
         replay = start_replay(cluster, self._now, self._installation)
         return AdmissionTrial(cluster, foresee(replay), replay)
 
-    def run(self, proposal: AdmissionProposal) -> AdmissionTrial | None:
+    def replay_proposal(self, proposal: AdmissionProposal) -> AdmissionTrial | None:
         """Replay Kueue with a proposed change, and return the trial, or None if there were too many replays.
 
         Raises InputError.
@@ -133,7 +133,7 @@ def _collect_preempted(outlooks: Mapping[str, WorkloadOutlook]) -> set[str]:
     return {victim for outlook in outlooks.values() for victim in outlook.victims}
 
 
-def _limit_to_tree(cluster: Cluster, workload: KueueWorkload) -> Cluster:
+def _limit_cluster_to_cohort_tree(cluster: Cluster, workload: KueueWorkload) -> Cluster:
     """Return the cluster with only the queues and Workloads of the cohort tree to which the Workload belongs.
 
     These are all that share quota with the Workload. Pods of waiting Workloads in other trees then take no nodes. The

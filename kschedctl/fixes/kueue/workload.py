@@ -47,14 +47,14 @@ def search_fewer_pods(trials: AdmissionTrials) -> Iterator[tuple[AdmissionPropos
             continue
 
         # Find out how many pods Kueue would admit.
-        single_pod_trial = trials.run(_build_fewer_pods_proposal(workload, job, index, 1))
+        single_pod_trial = trials.replay_proposal(_build_fewer_pods_proposal(workload, job, index, 1))
         outlook = trials.get_outlook(single_pod_trial) if single_pod_trial is not None else None
         if outlook is None or outlook.admission is None:
             continue
         admitted_counts = {admitted.name: admitted.count for admitted in outlook.admission.pod_sets}
 
         proposal = _build_fewer_pods_proposal(workload, job, index, admitted_counts.get(pod_set.name, pod_set.count))
-        trial = trials.run(proposal)
+        trial = trials.replay_proposal(proposal)
         if trial is not None and trials.is_admitted(trial):
             yield proposal, trial
             return
@@ -109,7 +109,7 @@ def search_higher_priorities(trials: AdmissionTrials) -> Iterator[tuple[Admissio
         higher_classes = [*higher_classes[: _MOST_CLASSES - 1], higher_classes[-1]]
     for priority_class in higher_classes:
         proposal = _build_priority_proposal(trials.workload, job, priority_class)
-        trial = trials.run(proposal)
+        trial = trials.replay_proposal(proposal)
         if trial is not None and trials.is_admitted(trial):
             yield proposal, trial
             return

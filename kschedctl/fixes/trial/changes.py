@@ -169,7 +169,7 @@ def _is_pod_update_valid(before: Pod, after: Pod) -> bool:
 
 
 def _restore_resources(before: Pod, after: Pod) -> Pod:
-    """Return the changed pod with the resources that the pod and its containers had before."""
+    """Return the changed pod `after`, but with the resources that the pod and its containers had in `before`."""
     resources = {c.name: c.resources for c in (*before.spec.containers, *before.spec.init_containers)}
 
     def restore(containers: tuple[Container, ...]) -> tuple[Container, ...]:
@@ -193,7 +193,10 @@ def _is_claim_update_valid(before: PersistentVolumeClaim, after: PersistentVolum
 
 
 def _is_volume_update_valid(before: PersistentVolume, after: PersistentVolume) -> bool:
-    """Return whether the update changes no immutable field of the volume. Node affinity may be set once."""
+    """Return whether the update changes no immutable field of the volume's spec.
+
+    The node affinity is immutable once it is set.
+    """
     old, new = asdict(before.spec), asdict(after.spec)
     immutable_fields = old.keys() - MUTABLE_VOLUME_FIELDS
     if before.spec.node_affinity is None:

@@ -81,8 +81,8 @@ class RemedyTrial:
         return self.fits or bool(self.nominated)
 
     @cached_property
-    def opens(self) -> tuple[str, ...]:
-        """The feasible nodes in alphabetical order or, if there are none, the nominated node."""
+    def opened_nodes(self) -> tuple[str, ...]:
+        """The names of the feasible nodes, sorted, or the nominated node if no node is feasible; may be empty."""
         if self.cycle is None or not self.fits:
             return (self.nominated,) if self.nominated else ()
         names = self.cycle.view.nodes.names
@@ -103,7 +103,7 @@ class Trials:
         self.base = self.replay(())
 
     def replay(self, changes: Iterable[Fix]) -> RemedyTrial:
-        """Return the trial of these changes, applied in this order. Equal sets are replayed once."""
+        """Return the trial of these changes, applied in this order. Equal sets of changes are replayed once."""
         ordered_changes = tuple(changes)
         change_set = frozenset(ordered_changes)
         if change_set not in self._trials_by_changes:
@@ -129,7 +129,11 @@ class Trials:
         return self._as_read if key == self.key else self._read(key)
 
     def _run_cycle(self, changes: tuple[Fix, ...]) -> RemedyTrial:
-        """Apply the changes and replay the pod's scheduling cycle, with preemption if they raise its priority."""
+        """Apply the changes, admit the changed pod, and replay its scheduling cycle.
+
+        Preemption is replayed only if the changes raise the pod's priority and it fits nowhere. The trial has no cycle
+        if admission denies the pod or no profile serves it.
+        """
         self.replayed += 1
         edits = apply_fixes(changes, self.read)
         view = fork_with_edits(self.scheduler.view, {key: edit for key, edit in edits.items() if key != self.key})
@@ -140,27 +144,26 @@ class Trials:
         readmitted_pod: Pod | None = target_pod
         if is_stored(target_pod, view.cluster):
             readmitted_pod = readmit_pod(self._as_read, target_pod, view.cluster)
+        trial_without_cycle = RemedyTrial(
+            self.scheduler, changes, edits, own=target_pod, pod=target_pod, framework=None, cycle=None
+        )
         if readmitted_pod is None:
-            return RemedyTrial(
-                self.scheduler, changes, edits, own=target_pod, pod=target_pod, framework=None, cycle=None
-            )
+            return trial_without_cycle
         pod = build_stored_pod(readmitted_pod, view)
         info = PodInfo(pod, view.settings.requests)
         framework, unknown = self.scheduler.find_framework_for(info, view)
         if framework is None:
-            return RemedyTrial(self.scheduler, changes, edits, own=target_pod, pod=pod, framework=None, cycle=None)
+            return replace(trial_without_cycle, pod=pod)
 
+        # Run the cycle, and note the extenders that were not asked but might reject the pod.
         cycle = run_cycle(framework, info, view)
-        unconsulted = (*unknown, *cycle.consultation.unknown)
-        trial = RemedyTrial(
-            self.scheduler,
-            changes,
-            edits,
-            own=target_pod,
-            pod=pod,
-            framework=framework,
-            cycle=cycle,
-            unheard=tuple(extender for extender in unconsulted if extender.dependency.effect is Effect.NARROWS),
+        unasked_extenders = [
+            extender
+            for extender in (*unknown, *cycle.consultation.unknown)
+            if extender.dependency.effect is Effect.NARROWS
+        ]
+        trial = replace(
+            trial_without_cycle, pod=pod, framework=framework, cycle=cycle, unheard=tuple(unasked_extenders)
         )
         if trial.fits or not trial.raises_priority:
             return trial
@@ -181,15 +184,15 @@ def add_preemption(trial: RemedyTrial, cycle: Cycle) -> RemedyTrial:
 
 
 def _add_victims(trial: RemedyTrial, view: Fork, node: str, preemption: Preemption) -> RemedyTrial:
-    """Return the trial with the nominated node and the victims that preemption chose there."""
+    """Return the trial with the nominated node, the victims that preemption chose there, and what is lost with them."""
     best_candidates = preemption.allowed.tied if preemption.allowed else NO_CANDIDATES
     (chosen,) = best_candidates.take(np.flatnonzero(best_candidates.row == view.nodes.index[node]))
     victims = [view.pods.objects[position] for position in chosen.victims]
     keys = tuple(victim.key for victim in victims)
-    return replace(trial, nominated=node, victims=keys, harm=_describe_harm(victims, chosen.pdb_violations))
+    return replace(trial, nominated=node, victims=keys, harm=_describe_eviction_harm(victims, chosen.pdb_violations))
 
 
-def _describe_harm(victims: Iterable[Pod], violations: int) -> str:
+def _describe_eviction_harm(victims: Iterable[Pod], violations: int) -> str:
     """Describe what is lost with the victims: pods without a controller and violations of PDBs.
 
     The text is empty if nothing is lost. Pods that are already being deleted are not counted as lost.
@@ -211,7 +214,7 @@ def is_stored(pod: Pod, cluster: Cluster) -> bool:
 
 
 def build_stored_pod(pod: Pod, view: Fork) -> Pod:
-    """Return the pod as the API server stores it or, if it does not exist yet, would store it."""
+    """Return the pod as the API server stores it or, if the pod does not exist yet, as it would after admission."""
     stored = view.stored(pod)
     if is_stored(pod, view.cluster):
         return stored
@@ -242,7 +245,7 @@ def fork_with_edits(view: Fork, edits: Mapping[ObjectKey, EditedObject]) -> Fork
 
 
 def is_resized(edit: EditedObject) -> bool:
-    """Return whether the edit changes the spec of a pod that stays on its node."""
+    """Return whether the edit changes the spec of a pod that stays on its node, so that it resizes the pod in place."""
     before, after = edit.before, edit.after
     if not isinstance(before, Pod) or not isinstance(after, Pod) or not before.spec.node_name:
         return False

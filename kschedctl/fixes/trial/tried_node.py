@@ -62,6 +62,8 @@ class TriedNode:
             return [NodeRejection(outcome.plugin, reason, to_fact(result.fact)) for reason in outcome.status.reasons]
         if self.row is None:
             return []
+
+        # Filter's rejections of the node, and plugins whose PreFilter left it out without another rejection.
         node_rejections = [
             NodeRejection(plugin, rejection.reason, _build_fact(rejection, self.row))
             for plugin, verdict in self._get_verdicts(self.row).items()

@@ -97,7 +97,7 @@ def with_size(claim: PersistentVolumeClaim, size: str) -> PersistentVolumeClaim:
     return replace(claim, spec=replace(claim.spec, resources=resources))
 
 
-def adapt_to_volume(
+def adapt_claim_to_volume(
     claim: PersistentVolumeClaim, volume: PersistentVolume
 ) -> tuple[PersistentVolumeClaim, tuple[str, ...]]:
     """Return the claim changed so that the volume satisfies it, and a description of each change."""
@@ -123,7 +123,7 @@ def adapt_to_volume(
     if (spec.volume_mode or "Filesystem") != (volume.spec.volume_mode or "Filesystem"):
         spec = replace(spec, volume_mode=volume.spec.volume_mode)
         differences.append(f"volumeMode {volume.spec.volume_mode or 'Filesystem'}")
-    if not _matches_selector(claim, volume):
+    if not _matches_claim_selector(claim, volume):
         spec = replace(spec, selector=None)
         differences.append("no selector")
     if (spec.volume_attributes_class_name or "") != (volume.spec.volume_attributes_class_name or ""):
@@ -132,7 +132,7 @@ def adapt_to_volume(
     return replace(adapted, spec=spec), tuple(differences)
 
 
-def _matches_selector(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
+def _matches_claim_selector(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
     """Return whether the volume matches the claim's selector, if any. An invalid selector matches no volume."""
     if claim.spec.selector is None:
         return True
@@ -143,7 +143,7 @@ def _matches_selector(claim: PersistentVolumeClaim, volume: PersistentVolume) ->
     return selector.matches(volume.metadata.labels)
 
 
-def build_binding(
+def build_claim_binding(
     claim: PersistentVolumeClaim, volume: PersistentVolume, storage: Listers
 ) -> tuple[ClaimChange | None, ObjectEdit]:
     """Return the change of the claim and the edit of the volume that bind them to each other.
@@ -171,7 +171,7 @@ def build_binding(
     return bind_to_volume, ObjectEdit(key, bind_to_claim)
 
 
-def iter_claim_recreation_fixes(
+def iter_claim_recreation_fix(
     tried: TriedNode,
     kind: FixKind,
     claim: PersistentVolumeClaim,
@@ -191,7 +191,7 @@ def iter_claim_recreation_fixes(
     """
     pod = tried.trial.pod
     new_claim = change(claim)
-    deletion = plan_deletion(tried, claim)
+    deletion = plan_claim_deletion(tried, claim)
     is_ephemeral = find_controller(claim.metadata) is not None
     is_in_stateful_set = is_from_claim_template(pod, claim)
     keeps_spec = reset_claim(new_claim).spec == reset_claim(claim).spec
@@ -207,7 +207,7 @@ def iter_claim_recreation_fixes(
     elif is_ephemeral or is_in_stateful_set:
         commands = deletion.commands  # a controller creates the claim again
     else:
-        commands = (*deletion.preparation, render_recreation(claim, build_claim_to_apply(new_claim)))
+        commands = (*deletion.preparation, render_volume_claim_recreation(claim, build_claim_to_apply(new_claim)))
 
     name = format_claim_key(claim)
     yield Fix(
@@ -225,7 +225,7 @@ def iter_claim_recreation_fixes(
     )
 
 
-def render_recreation(claim: PersistentVolumeClaim, new_claim: PersistentVolumeClaim) -> str:
+def render_volume_claim_recreation(claim: PersistentVolumeClaim, new_claim: PersistentVolumeClaim) -> str:
     """Return the command that deletes the claim and creates it as `new_claim`.
 
     The command patches the claim as it reads it from the cluster, which keeps fields that kschedctl does not know, such
@@ -237,7 +237,7 @@ def render_recreation(claim: PersistentVolumeClaim, new_claim: PersistentVolumeC
     return kubectl.render_recreate(key, claim, new_claim)
 
 
-def iter_deleted_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim, cost: int) -> Iterator[Fix]:
+def iter_deleted_claim_fix(tried: TriedNode, claim: PersistentVolumeClaim, cost: int) -> Iterator[Fix]:
     """Yield the fix that recreates a claim that is being deleted, bound to the same volume.
 
     The volume is retained, and then its reference to the old claim's UID is cleared. There is no fix if the volume is
@@ -246,7 +246,7 @@ def iter_deleted_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim, cos
     """
     name = claim.spec.volume_name
     volume = get_listers(tried.cycle.view).volumes.get(name)
-    deletion = plan_deletion(tried, claim)
+    deletion = plan_claim_deletion(tried, claim)
     if volume is None or deletion is None:
         return
     if find_controller(claim.metadata) or is_from_claim_template(tried.trial.pod, claim):
@@ -284,7 +284,7 @@ def _build_ephemeral_spec_change(claim_name: str, claim: PersistentVolumeClaim) 
     def change(pod: Pod) -> Pod:
         """Return the pod with the changed volume."""
         volumes = tuple(
-            replace(volume, ephemeral=_with_claim_spec(volume.ephemeral, claim))
+            replace(volume, ephemeral=_replace_claim_template_spec(volume.ephemeral, claim))
             if volume.ephemeral and f"{pod.metadata.name}-{volume.name}" == claim_name
             else volume
             for volume in pod.spec.volumes
@@ -294,7 +294,7 @@ def _build_ephemeral_spec_change(claim_name: str, claim: PersistentVolumeClaim) 
     return change
 
 
-def _with_claim_spec(source: EphemeralVolumeSource, claim: PersistentVolumeClaim) -> EphemeralVolumeSource:
+def _replace_claim_template_spec(source: EphemeralVolumeSource, claim: PersistentVolumeClaim) -> EphemeralVolumeSource:
     """Return the ephemeral volume source with the claim's spec in its template, or as it is if it has no template."""
     template = source.volume_claim_template
     if template is None:
@@ -328,12 +328,12 @@ class Deletion(NamedTuple):
         return self.commands[:-1]
 
 
-def plan_deletion(tried: TriedNode, claim: PersistentVolumeClaim) -> Deletion | None:
+def plan_claim_deletion(tried: TriedNode, claim: PersistentVolumeClaim) -> Deletion | None:
     """Return the steps that delete the claim but keep its data, or None if a running pod uses the claim.
 
     A bound volume is set to reclaim policy Retain first. The loss says on which volume the data stay.
     """
-    if is_in_use(tried, claim):
+    if is_claim_in_use(tried, claim):
         return None
     delete_command = kubectl.render_delete(ObjectKey.of(claim))
     name = claim.spec.volume_name
@@ -343,7 +343,7 @@ def plan_deletion(tried: TriedNode, claim: PersistentVolumeClaim) -> Deletion | 
     if volume is None:
         loss = f"no record remains that the data of claim {format_claim_key(claim)} are on volume {name}"
         return Deletion((delete_command,), (), loss, Price.LOSS)
-    commands, edits = retain_volume(volume)
+    commands, edits = plan_volume_retention(volume)
     loss = f"it starts without the data of claim {format_claim_key(claim)}, which stay on volume {name}"
     policy = volume.spec.persistent_volume_reclaim_policy
     if policy == RETAIN:
@@ -353,7 +353,7 @@ def plan_deletion(tried: TriedNode, claim: PersistentVolumeClaim) -> Deletion | 
     return Deletion((*commands, delete_command), edits, f"{loss} ({policy_text})", Price.LOSS)
 
 
-def retain_volume(volume: PersistentVolume) -> tuple[tuple[str, ...], tuple[ObjectEdit, ...]]:
+def plan_volume_retention(volume: PersistentVolume) -> tuple[tuple[str, ...], tuple[ObjectEdit, ...]]:
     """Return the commands and edits that set a volume's reclaim policy to Retain, so that its data outlive its claim.
 
     Both are empty if the policy is Retain already.
@@ -370,7 +370,7 @@ def _with_retain_policy(volume: PersistentVolume) -> PersistentVolume:
     return replace(volume, spec=replace(volume.spec, persistent_volume_reclaim_policy=RETAIN))
 
 
-def is_in_use(tried: TriedNode, claim: PersistentVolumeClaim) -> bool:
+def is_claim_in_use(tried: TriedNode, claim: PersistentVolumeClaim) -> bool:
     """Return whether a pod on a node uses the claim, which protects the claim from deletion.
 
     Pods that the trial deletes do not count.

@@ -65,21 +65,23 @@ def _iter_reference_fixes(tried: TriedNode, reference: PodResourceClaim) -> Iter
     if name is None:
         # The controller may have recorded in the pod's status that the reference needs no claim.
         if template_name is not None and not _is_recorded_in_status(pod, reference):
-            yield from _iter_generation_fixes(tried, reference, template_name)
+            yield from _iter_claim_generation_fixes(tried, reference, template_name)
         return
 
     claim = find_resource_claim(tried, name)
     if claim is None and template_name is not None:
-        yield from _iter_generation_fixes(tried, reference, template_name)
+        yield from _iter_claim_generation_fixes(tried, reference, template_name)
     elif claim is None:
         yield from _iter_missing_claim_fixes(tried, reference, name)
     elif claim.metadata.deletion_timestamp is not None:
         text = f"recreate ResourceClaim {_format_claim_key(claim)}, which is being deleted"
-        yield from _iter_recreation_fixes(tried, claim, text, _reset_claim)
+        yield from _iter_resource_claim_recreation_fix(tried, claim, text, _reset_claim)
     elif reference.resource_claim_name is None and not _is_owned_by(pod, claim):
         name_text = f"ResourceClaim {_format_claim_key(claim)}"
         text = f"delete {name_text}, which the pod does not own, so that the pod's own claim is created"
-        yield from _iter_recreation_fixes(tried, claim, text, lambda known: _reset_claim(known, pod), Price.LOSS)
+        yield from _iter_resource_claim_recreation_fix(
+            tried, claim, text, lambda known: _reset_claim(known, pod), Price.LOSS
+        )
 
 
 def find_claim_name(pod: Pod, reference: PodResourceClaim) -> str | None:
@@ -126,13 +128,13 @@ def _iter_missing_claim_fixes(tried: TriedNode, reference: PodResourceClaim, nam
     names = [claim.metadata.name for claim in cluster.in_namespace("resource_claims", namespace)]
     for similar_name in get_close_matches(name, names, n=2, cutoff=NAME_CUTOFF):
         text = f"use ResourceClaim {similar_name} instead of {name}, which does not exist"
-        edits = build_pod_edits(pod, _build_reference_change(reference.name, similar_name))
+        edits = build_pod_edits(pod, _build_claim_reference_change(reference.name, similar_name))
         yield Fix(FixKind.CORRECT_CLAIM, (name, similar_name), text, by="author", edits=edits, cost=CORRECT)
     for rank, class_ in enumerate(cluster.device_classes[:MOST_CLASSES]):
         new_claim = ResourceClaim(ObjectMeta(name, namespace), _build_single_device_spec(class_.metadata.name))
         key = ObjectKey.of(new_claim)
         edits = (ObjectEdit(key, _build_creation_change(new_claim)),)
-        yield _build_creation_fix(key, new_claim, class_.metadata.name, edits, cost=CREATE + rank)
+        yield _build_claim_creation_fix(key, new_claim, class_.metadata.name, edits, cost=CREATE + rank)
 
 
 def _build_creation_change(new_object: Struct) -> Callable[[object], Struct]:
@@ -140,7 +142,7 @@ def _build_creation_change(new_object: Struct) -> Callable[[object], Struct]:
     return lambda _: new_object
 
 
-def _build_creation_fix(
+def _build_claim_creation_fix(
     key: ObjectKey, new_object: Struct, device_class: str, edits: tuple[ObjectEdit, ...], cost: int
 ) -> Fix:
     """Build the fix that creates a ResourceClaim or ResourceClaimTemplate for one device of the class."""
@@ -167,7 +169,7 @@ def _build_single_device_spec(device_class: str) -> ResourceClaimSpec:
     return ResourceClaimSpec(DeviceClaim((DeviceRequest(REQUEST, exactly),)))
 
 
-def _build_reference_change(reference: str, claim_name: str) -> Callable[[Pod], Pod]:
+def _build_claim_reference_change(reference: str, claim_name: str) -> Callable[[Pod], Pod]:
     """Return a function that makes the pod's reference of this name refer to another claim."""
 
     def change(pod: Pod) -> Pod:
@@ -181,7 +183,7 @@ def _build_reference_change(reference: str, claim_name: str) -> Callable[[Pod], 
     return change
 
 
-def _iter_generation_fixes(tried: TriedNode, reference: PodResourceClaim, template_name: str) -> Iterator[Fix]:
+def _iter_claim_generation_fixes(tried: TriedNode, reference: PodResourceClaim, template_name: str) -> Iterator[Fix]:
     """Yield the fix that lets the controller generate the claim from its template, or fixes for a missing template.
 
     A missing template is replaced by a template with a similar name, or created with a request for one device.
@@ -213,15 +215,15 @@ def _iter_generation_fixes(tried: TriedNode, reference: PodResourceClaim, templa
         key = ObjectKey.of(new_template)
         template_edit = ObjectEdit(key, _build_creation_change(new_template))
         edits = (template_edit, *_build_claim_creation_edits(pod, reference, spec))
-        yield _build_creation_fix(key, new_template, class_.metadata.name, edits, CREATE + rank)
+        yield _build_claim_creation_fix(key, new_template, class_.metadata.name, edits, CREATE + rank)
 
 
 def _build_claim_creation_edits(
     pod: Pod, reference: PodResourceClaim, spec: ResourceClaimSpec, template: str | None = None
 ) -> tuple[ObjectEdit, ...]:
-    """Return the edits that create the pod's claim from a spec and record its name in the pod's status.
+    """Return the edits that create the pod's claim with a spec and record its name in the pod's status.
 
-    If `template` is given, the pod's reference names that template from then on.
+    If `template` is given, the pod's reference is also changed to name this template.
     """
     name = f"{pod.metadata.name}-{reference.name}"
     claim = ResourceClaim(
@@ -259,7 +261,7 @@ def is_used_by_others(tried: TriedNode, claim: ResourceClaim) -> bool:
     return any(user.uid != tried.trial.pod.metadata.uid for user in claim.status.reserved_for)
 
 
-def _iter_recreation_fixes(
+def _iter_resource_claim_recreation_fix(
     tried: TriedNode,
     claim: ResourceClaim,
     text: str,
@@ -323,8 +325,8 @@ def build_spec_change_fix(
 
     new_claim = recreate_with_change(claim)
     edits: tuple[ObjectEdit, ...] = (ObjectEdit(key, recreate_with_change),)
-    template_name = _find_template_name(tried.trial.pod, claim)
-    template = _find_template(tried, template_name) if template_name is not None else None
+    template_name = _find_claim_template_name(tried.trial.pod, claim)
+    template = _find_claim_template(tried, template_name) if template_name is not None else None
     commands: tuple[str, ...]
     if template_name is None:
         commands = (kubectl.render_recreate(key, claim, new_claim),)
@@ -367,7 +369,7 @@ def render_claim_recreation(claim: ResourceClaim) -> str:
     return kubectl.render_recreate_with_patch(key, {})
 
 
-def _find_template_name(pod: Pod, claim: ResourceClaim) -> str | None:
+def _find_claim_template_name(pod: Pod, claim: ResourceClaim) -> str | None:
     """Return the name of the template from which the pod's claim was generated, or None if it was not generated."""
     names = (
         reference.resource_claim_template_name
@@ -377,7 +379,7 @@ def _find_template_name(pod: Pod, claim: ResourceClaim) -> str | None:
     return next(names, None)
 
 
-def _find_template(tried: TriedNode, name: str) -> ResourceClaimTemplate | None:
+def _find_claim_template(tried: TriedNode, name: str) -> ResourceClaimTemplate | None:
     """Return the ResourceClaimTemplate of this name in the pod's namespace, or None."""
     templates = tried.cycle.view.cluster.in_namespace("resource_claim_templates", tried.trial.pod.metadata.namespace)
     return next((template for template in templates if template.metadata.name == name), None)

@@ -58,11 +58,11 @@ def iter_device_request_fixes(tried: TriedNode, fact: DevicesUnfit) -> Iterator[
             continue  # the request is for the pod's extended resources
         if any(device_request.device_class_name for device_request in claim.spec.devices.requests):
             continue  # the claim is of resource.k8s.io/v1beta1, where the fields differ
-        yield from _iter_fewer_devices_fixes(tried, claim, request, fact.together)
+        yield from _iter_fewer_devices_fix(tried, claim, request, fact.together)
         for fault in request.faults:
             yield from _iter_device_fault_fixes(tried, claim, request, fault)
-        yield from _iter_other_class_fixes(tried, claim, request.request)
-        yield from _iter_request_removal_fixes(tried, claim, request.request)
+        yield from _iter_other_device_class_fixes(tried, claim, request.request)
+        yield from _iter_request_removal_fix(tried, claim, request.request)
         if fact.together:
             yield from _iter_constraint_removal_fixes(tried, claim)
 
@@ -77,7 +77,7 @@ def _find_claim_of_request(tried: TriedNode, request: RequestedDevices) -> Resou
 # -- how many --------------------------------------------------------------------------------------------------------
 
 
-def _iter_fewer_devices_fixes(
+def _iter_fewer_devices_fix(
     tried: TriedNode, claim: ResourceClaim, request: RequestedDevices, conflicting: bool
 ) -> Iterator[Fix]:
     """Yield the fix that requests as many devices as are free.
@@ -98,7 +98,7 @@ def _iter_fewer_devices_fixes(
     yield build_spec_change_fix(
         tried,
         claim,
-        _build_request_change(request.request, change),
+        _build_device_request_change(request.request, change),
         kind=FixKind.FEWER_DEVICES,
         target=(request.request, count),
         text_end=f", requesting {counted(count, 'device')} instead of {old_text} (request {request.request})",
@@ -124,7 +124,7 @@ def _iter_device_fault_fixes(
             yield _build_toleration_fix(tried, claim, name, fault.what)
         case "WithoutCapacity":
             text_end = f", without the capacity that request {name} requires"
-            change = _build_request_change(name, lambda device_request: replace(device_request, capacity=None))
+            change = _build_device_request_change(name, lambda device_request: replace(device_request, capacity=None))
             yield build_spec_change_fix(
                 tried, claim, change, kind=FixKind.DROP_DEVICE_CAPACITY, target=name, text_end=text_end, cost=DROP
             )
@@ -147,7 +147,7 @@ def _build_selector_removal_fix(tried: TriedNode, claim: ResourceClaim, request_
     return build_spec_change_fix(
         tried,
         claim,
-        _build_request_change(request_name, change),
+        _build_device_request_change(request_name, change),
         kind=FixKind.DROP_DEVICE_SELECTOR,
         target=target,
         text_end=text_end,
@@ -167,7 +167,7 @@ def _build_toleration_fix(tried: TriedNode, claim: ResourceClaim, request_name: 
     return build_spec_change_fix(
         tried,
         claim,
-        _build_request_change(request_name, change),
+        _build_device_request_change(request_name, change),
         kind=FixKind.TOLERATE_DEVICE_TAINT,
         target=(request_name, key),
         text_end=f", tolerating the taint {taint} of devices (request {request_name})",
@@ -176,7 +176,7 @@ def _build_toleration_fix(tried: TriedNode, claim: ResourceClaim, request_name: 
     )
 
 
-def _iter_request_removal_fixes(tried: TriedNode, claim: ResourceClaim, request_name: str) -> Iterator[Fix]:
+def _iter_request_removal_fix(tried: TriedNode, claim: ResourceClaim, request_name: str) -> Iterator[Fix]:
     """Yield the fix that drops the request, unless it is the claim's only request or a constraint names it.
 
     If `request_name` names an alternative, as REQUEST/ALTERNATIVE, the request with all its alternatives is dropped.
@@ -230,16 +230,16 @@ def _build_constraint_removal(constraint: DeviceConstraint) -> SpecChange:
     return lambda known: replace(known, constraints=tuple(other for other in known.constraints if other != constraint))
 
 
-def _iter_other_class_fixes(tried: TriedNode, claim: ResourceClaim, request: str) -> Iterator[Fix]:
+def _iter_other_device_class_fixes(tried: TriedNode, claim: ResourceClaim, request: str) -> Iterator[Fix]:
     """Yield fixes that each make the request ask for another existing DeviceClass, at most `MOST_CLASSES` of them."""
-    current_name = _find_class_name(claim, request)
+    current_name = _find_device_class_name(claim, request)
     names = [class_.metadata.name for class_ in tried.cycle.view.cluster.device_classes]
     other_names = [name for name in names if name != current_name]
     for name in other_names[:MOST_CLASSES]:
-        yield _build_class_fix(tried, claim, request, name, cost=OTHER_CLASS)
+        yield _build_device_class_fix(tried, claim, request, name, cost=OTHER_CLASS)
 
 
-def _build_class_fix(
+def _build_device_class_fix(
     tried: TriedNode,
     claim: ResourceClaim,
     request: str,
@@ -250,8 +250,10 @@ def _build_class_fix(
     price: Price | None = None,
 ) -> Fix:
     """Build the fix that makes the request of this name ask for devices of another DeviceClass."""
-    text_end = f" with device class {class_name} instead of {_find_class_name(claim, request)} (request {request})"
-    change = _build_request_change(request, lambda known: replace(known, device_class_name=class_name))
+    text_end = (
+        f" with device class {class_name} instead of {_find_device_class_name(claim, request)} (request {request})"
+    )
+    change = _build_device_request_change(request, lambda known: replace(known, device_class_name=class_name))
     where = f"class {class_name}"
     return build_spec_change_fix(
         tried,
@@ -266,15 +268,15 @@ def _build_class_fix(
     )
 
 
-def _find_class_name(claim: ResourceClaim, request_name: str) -> str:
+def _find_device_class_name(claim: ResourceClaim, request_name: str) -> str:
     """Return the name of the DeviceClass that the claim's request asks for, or "" if there is no such request."""
-    for full_name, request in _iter_requests(claim):
+    for full_name, request in _iter_device_requests(claim):
         if full_name == request_name:
             return request.device_class_name
     return ""
 
 
-def _iter_requests(claim: ResourceClaim) -> Iterator[tuple[str, AnyDeviceRequest]]:
+def _iter_device_requests(claim: ResourceClaim) -> Iterator[tuple[str, AnyDeviceRequest]]:
     """Yield the full name and the content of each request or, for a request with alternatives, of each alternative."""
     for request in claim.spec.devices.requests:
         if request.exactly is not None:
@@ -283,7 +285,7 @@ def _iter_requests(claim: ResourceClaim) -> Iterator[tuple[str, AnyDeviceRequest
             yield f"{request.name}/{alternative.name}", alternative
 
 
-def _build_request_change(name: str, change: DeviceRequestChange) -> SpecChange:
+def _build_device_request_change(name: str, change: DeviceRequestChange) -> SpecChange:
     """Return a function that applies `change` to the request or alternative of this name in a claim's spec."""
 
     def change_if_named(request: DeviceRequest) -> DeviceRequest:
@@ -311,13 +313,15 @@ def iter_missing_device_class_fixes(tried: TriedNode) -> Iterator[Fix]:
         claim = find_resource_claim(tried, claim_name) if claim_name else None
         if claim is None or claim.status.allocation is not None:
             continue
-        for request_name, request in _iter_requests(claim):
+        for request_name, request in _iter_device_requests(claim):
             if request.device_class_name not in known_classes:
-                yield from _iter_class_replacement_fixes(tried, claim, request_name, request.device_class_name)
+                yield from _iter_device_class_replacement_fixes(tried, claim, request_name, request.device_class_name)
                 return
 
 
-def _iter_class_replacement_fixes(tried: TriedNode, claim: ResourceClaim, request: str, missing: str) -> Iterator[Fix]:
+def _iter_device_class_replacement_fixes(
+    tried: TriedNode, claim: ResourceClaim, request: str, missing: str
+) -> Iterator[Fix]:
     """Yield fixes that request an existing DeviceClass instead of the missing one, or create it for a driver's devices.
 
     Classes with a similar name come first, then other classes, then a new class for each of the first few drivers.
@@ -325,10 +329,12 @@ def _iter_class_replacement_fixes(tried: TriedNode, claim: ResourceClaim, reques
     names = [class_.metadata.name for class_ in tried.cycle.view.cluster.device_classes]
     similar_names = get_close_matches(missing, names, n=2, cutoff=NAME_CUTOFF)
     for similar_name in similar_names:
-        yield _build_class_fix(tried, claim, request, similar_name, cost=CORRECT, kind=FixKind.CORRECT_DEVICE_CLASS)
+        yield _build_device_class_fix(
+            tried, claim, request, similar_name, cost=CORRECT, kind=FixKind.CORRECT_DEVICE_CLASS
+        )
     other_names = [name for name in names if name not in similar_names]
     for other_name in other_names[:MOST_CLASSES]:
-        yield _build_class_fix(tried, claim, request, other_name, cost=OTHER_CLASS, price=Price.CORRECTION)
+        yield _build_device_class_fix(tried, claim, request, other_name, cost=OTHER_CLASS, price=Price.CORRECTION)
 
     drivers = dict.fromkeys(slice_.spec.driver for slice_ in tried.cycle.view.cluster.resource_slices)
     for rank, driver in enumerate(list(drivers)[:MOST_CLASSES]):

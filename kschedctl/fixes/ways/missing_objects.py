@@ -23,17 +23,17 @@ from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.fixes.ways.claims import (
     PodClaim,
-    adapt_to_volume,
-    build_binding,
+    adapt_claim_to_volume,
+    build_claim_binding,
     has_delayed_binding,
-    iter_claim_recreation_fixes,
-    iter_deleted_claim_fixes,
+    iter_claim_recreation_fix,
+    iter_deleted_claim_fix,
     iter_pod_claims,
-    plan_deletion,
+    plan_claim_deletion,
     reset_claim,
     with_class,
 )
-from kschedctl.fixes.ways.new_volumes import LOST, iter_volume_creation_fixes
+from kschedctl.fixes.ways.new_volumes import LOST, iter_volume_creation_fix
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.framework import PluginError
@@ -59,7 +59,10 @@ NAME_CUTOFF = 0.75
 
 
 def iter_missing_or_lost_claim_fixes(tried: TriedNode) -> Iterator[Fix]:
-    """Yield fixes for the pod's first claim that is missing, being deleted, lost, or owned by another pod."""
+    """Yield fixes for the pod's first volume claim that is missing, being deleted, lost, or owned by another pod.
+
+    Nothing is yielded if all claims are fine.
+    """
     for pod_claim in iter_pod_claims(tried):
         claim = pod_claim.claim
         if claim is None:
@@ -68,8 +71,8 @@ def iter_missing_or_lost_claim_fixes(tried: TriedNode) -> Iterator[Fix]:
         if claim.metadata.deletion_timestamp is not None or claim.status.phase == LOST:
             yield from _iter_lost_or_deleted_claim_fixes(tried, claim)
             return
-        if pod_claim.ephemeral and not _is_owned_by(tried.trial.pod, claim):
-            yield from _iter_foreign_claim_fixes(tried, claim, pod_claim)
+        if pod_claim.ephemeral and not _is_claim_owned_by(tried.trial.pod, claim):
+            yield from _iter_foreign_claim_fix(tried, claim, pod_claim)
             return
 
 
@@ -83,7 +86,7 @@ def _iter_missing_claim_fixes(tried: TriedNode, pod_claim: PodClaim) -> Iterator
     similar name, or the claim is created for an available volume or with a StorageClass.
     """
     if pod_claim.ephemeral:
-        yield from _iter_ephemeral_claim_fixes(tried, pod_claim)
+        yield from _iter_ephemeral_claim_fix(tried, pod_claim)
         return
     names = [claim.metadata.name for claim in _list_claims_in_namespace(tried)]
     for similar_name in get_close_matches(pod_claim.claim_name, names, n=2, cutoff=NAME_CUTOFF):
@@ -183,8 +186,8 @@ def _iter_claim_creation_fixes_by_volume(tried: TriedNode, claim: PersistentVolu
         name = volume.metadata.name
         size = str(volume.spec.capacity.get("storage", "0"))
         sized_claim = replace(claim, spec=replace(claim.spec, resources=_build_storage_request(size)))
-        new_claim, _ = adapt_to_volume(sized_claim, volume)
-        bind, volume_edit = build_binding(new_claim, volume, storage)
+        new_claim, _ = adapt_claim_to_volume(sized_claim, volume)
+        bind, volume_edit = build_claim_binding(new_claim, volume, storage)
         key = ObjectKey.of(new_claim)
         class_name = get_claim_class(new_claim) or "none"
         text = f"create claim {format_claim_key(new_claim)} of {size}, class {class_name}, for volume {name}"
@@ -222,10 +225,10 @@ def _iter_lost_or_deleted_claim_fixes(tried: TriedNode, claim: PersistentVolumeC
     """Yield fixes that recreate a claim that is lost or being deleted, or that recreate a lost claim's volume."""
     lost = claim.status.phase == LOST
     if lost:
-        yield from iter_volume_creation_fixes(tried, claim)
-    yield from iter_deleted_claim_fixes(tried, claim, REMAKE)
+        yield from iter_volume_creation_fix(tried, claim)
+    yield from iter_deleted_claim_fix(tried, claim, REMAKE)
     reason = "whose volume is gone" if lost else "which is being deleted"
-    yield from iter_claim_recreation_fixes(
+    yield from iter_claim_recreation_fix(
         tried, FixKind.REMAKE_CLAIM, claim, reset_claim, text=f", {reason}", cost=REMAKE
     )
 
@@ -233,7 +236,7 @@ def _iter_lost_or_deleted_claim_fixes(tried: TriedNode, claim: PersistentVolumeC
 # -- claims of ephemeral volumes -------------------------------------------------------------------------------------
 
 
-def _is_owned_by(pod: Pod, claim: PersistentVolumeClaim) -> bool:
+def _is_claim_owned_by(pod: Pod, claim: PersistentVolumeClaim) -> bool:
     """Return whether the ephemeral volume's claim belongs to the pod."""
     try:
         require_owner(pod, claim)
@@ -242,12 +245,12 @@ def _is_owned_by(pod: Pod, claim: PersistentVolumeClaim) -> bool:
     return True
 
 
-def _iter_ephemeral_claim_fixes(tried: TriedNode, pod_claim: PodClaim) -> Iterator[Fix]:
+def _iter_ephemeral_claim_fix(tried: TriedNode, pod_claim: PodClaim) -> Iterator[Fix]:
     """Yield the fix that lets the ephemeral volume controller create the claim of an ephemeral volume.
 
     Nothing is yielded if the volume has no claim template.
     """
-    spec = _find_ephemeral_spec(tried, pod_claim)
+    spec = _find_ephemeral_claim_spec(tried, pod_claim)
     if spec is None:
         return
     pod = tried.trial.pod
@@ -267,12 +270,12 @@ def _iter_ephemeral_claim_fixes(tried: TriedNode, pod_claim: PodClaim) -> Iterat
     )
 
 
-def _iter_foreign_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim, pod_claim: PodClaim) -> Iterator[Fix]:
+def _iter_foreign_claim_fix(tried: TriedNode, claim: PersistentVolumeClaim, pod_claim: PodClaim) -> Iterator[Fix]:
     """Yield the fix that deletes a claim that another object owns, so that the pod gets its own claim of that name.
 
     There is no fix if a running pod uses the claim.
     """
-    spec = _find_ephemeral_spec(tried, pod_claim) or claim.spec
+    spec = _find_ephemeral_claim_spec(tried, pod_claim) or claim.spec
     pod = tried.trial.pod
 
     def change(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
@@ -282,7 +285,7 @@ def _iter_foreign_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim, po
         return replace(new, metadata=meta, spec=replace(spec, volume_name=""))
 
     key = ObjectKey.of(claim)
-    deletion = plan_deletion(tried, claim)
+    deletion = plan_claim_deletion(tried, claim)
     if deletion is None:
         return
     text = f"delete claim {format_claim_key(claim)}, which the pod does not own, so that the pod's own claim is created"
@@ -301,7 +304,7 @@ def _iter_foreign_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim, po
     )
 
 
-def _find_ephemeral_spec(tried: TriedNode, pod_claim: PodClaim) -> PersistentVolumeClaimSpec | None:
+def _find_ephemeral_claim_spec(tried: TriedNode, pod_claim: PodClaim) -> PersistentVolumeClaimSpec | None:
     """Return the claim spec in the template of the pod's ephemeral volume, or None if the volume has no template."""
     volumes = tried.trial.pod.spec.volumes
     source = next(volume.ephemeral for volume in volumes if volume.name == pod_claim.volume_name)
@@ -329,7 +332,7 @@ def iter_missing_storage_class_fixes(tried: TriedNode, claim: PersistentVolumeCl
     for similar_name in get_close_matches(name, classes, n=2, cutoff=NAME_CUTOFF):
         text = f" with class {similar_name} instead of {name}, which does not exist"
         change = build_class_change(similar_name)
-        yield from iter_claim_recreation_fixes(
+        yield from iter_claim_recreation_fix(
             tried, FixKind.CORRECT_STORAGE_CLASS, claim, change, text=text, cost=CORRECT, target=similar_name
         )
     if not name:

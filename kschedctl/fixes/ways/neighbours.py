@@ -51,11 +51,11 @@ def iter_neighbour_removal_fixes(tried: TriedNode, rejection: NodeRejection) -> 
     allowed_nodes = _find_conflict_free_nodes(tried, rejection.fact)
     for position in _find_removable_pods(tried, rejection)[:MOST_TRIED]:
         if moved_count < MOST_MOVED:
-            for fix in _iter_move_fixes(tried, position, allowed_nodes):
+            for fix in _iter_move_fix(tried, position, allowed_nodes):
                 moved_count += 1
                 yield fix
         if scaled_count < MOST_MOVED:
-            for fix in iter_scale_down_fixes(tried, position):
+            for fix in iter_scale_down_fix(tried, position):
                 scaled_count += 1
                 yield fix
 
@@ -77,13 +77,13 @@ def _find_conflict_free_nodes(tried: TriedNode, fact: AnyFact | None) -> Bools:
 def _find_removable_pods(tried: TriedNode, rejection: NodeRejection) -> list[Position]:
     """Return the movable pods whose removal may resolve the rejection, in the order in which to try them.
 
-    The list is empty if the rejection has no figures or too many pods cause it.
+    The list is empty if the rejection's fact names no pods or resources, or if too many pods cause the rejection.
     """
     view = tried.cycle.view
     positions: list[Position] = []
     match rejection.fact:
         case Insufficient(resource=resource):
-            positions = _find_freeing_pods(tried, resource)
+            positions = _find_pods_freeing_resources(tried, resource)
         case TooManyPods():
             positions = view.pods_on(tried.known_row)
         case HostPortHeld(holder=pod) | DiskMounted(pod=pod) if pod:
@@ -91,7 +91,7 @@ def _find_removable_pods(tried: TriedNode, rejection: NodeRejection) -> list[Pos
         case PodInTheWay(pod=pod, others=others) if pod and others < MOST_CONFLICTING:
             positions = _list_pod(tried, pod)
         case TooSkewed(key=key):
-            positions = _find_crowding_pods(tried, key)
+            positions = _find_pods_crowding_domain(tried, key)
         case TooManyVolumes(drivers=(first, *_)):
             positions = find_driver_users(view, tried.known_row, first.driver)
     return [position for position in positions if _is_movable(tried, position)]
@@ -103,7 +103,7 @@ def _list_pod(tried: TriedNode, key: str) -> list[Position]:
     return [] if position is None else [position]
 
 
-def _find_freeing_pods(tried: TriedNode, resource: str) -> list[Position]:
+def _find_pods_freeing_resources(tried: TriedNode, resource: str) -> list[Position]:
     """Return the node's movable pods in the order in which to try to free resources that the node lacks.
 
     Pods that free enough of all lacking resources by themselves come first, the pod that frees least of `resource`
@@ -137,7 +137,7 @@ def _find_freeing_pods(tried: TriedNode, resource: str) -> list[Position]:
     return [*smallest_sufficient[:half], *insufficient_pods, *smallest_sufficient[half:]]
 
 
-def _find_crowding_pods(tried: TriedNode, key: str) -> list[Position]:
+def _find_pods_crowding_domain(tried: TriedNode, key: str) -> list[Position]:
     """Return the pods in the node's domain that the target pod's hard spread constraints on this topology key count.
 
     Pods of the target pod's own workload come first.
@@ -195,7 +195,7 @@ def _count_evictions(tried: TriedNode) -> Counter[str]:
     return counts
 
 
-def _iter_move_fixes(tried: TriedNode, position: Position, allowed_nodes: Bools) -> Iterator[Fix]:
+def _iter_move_fix(tried: TriedNode, position: Position, allowed_nodes: Bools) -> Iterator[Fix]:
     """Yield the fix that moves the pod to the best of the allowed nodes, a mask (N,), if the pod fits on one of them.
 
     It has to fit there although the target pod then has its place on the tried node.
@@ -274,7 +274,7 @@ def _find_best_node(tried: TriedNode, position: Position, pod: Pod, allowed_node
     return after.nodes.names[Row(best_row)]
 
 
-def iter_scale_down_fixes(tried: TriedNode, position: Position) -> Iterator[Fix]:
+def iter_scale_down_fix(tried: TriedNode, position: Position) -> Iterator[Fix]:
     """Yield the fix that removes the pod by scaling its workload down, if the controller would choose this pod.
 
     There is no fix for pods of the target pod's own workload, whose controller would remove the target pod instead.

@@ -45,7 +45,7 @@ def iter_added_node_fixes(tried: TriedNode) -> Iterator[Fix]:
     if is_no_node_initialized(view.nodes):
         return
     in_failed_zones = _find_nodes_in_failed_zones(view.nodes)
-    models = [node for node in _find_models(tried) if not in_failed_zones[view.nodes.index[node.metadata.name]]]
+    models = [node for node in _find_model_nodes(tried) if not in_failed_zones[view.nodes.index[node.metadata.name]]]
 
     # Add a node like an existing one, first like nodes that only lack room. If all nodes lack more, all are tried.
     accepting_models = [node for node in models if _accepts_pod_if_empty(tried, node)] or models
@@ -53,7 +53,7 @@ def iter_added_node_fixes(tried: TriedNode) -> Iterator[Fix]:
         yield build_added_nodes_fix(view, node, has_rare_devices=_has_rare_devices(tried, node))
 
     # Add a larger node if all of these are too small.
-    larger_amounts = {node.metadata.name: _find_larger_amounts(tried, node) for node in accepting_models}
+    larger_amounts = {node.metadata.name: _find_amounts_of_larger_node(tried, node) for node in accepting_models}
     if not all(larger_amounts.values()):
         return
     for node in accepting_models[:MOST_MODELS]:
@@ -80,8 +80,8 @@ def _find_nodes_in_failed_zones(nodes: NodeColumns) -> Bools:
 
     No node is marked unless another zone has a node without a fault, since then the zones are not the reason.
     """
-    taint_sets, taint_set = nodes.taint_sets
-    is_faulty = np.array([any(map(reports_fault, taints)) for taints in taint_sets], np.bool_)[taint_set]
+    taint_sets, set_numbers = nodes.taint_sets
+    is_faulty = np.array([any(map(reports_fault, taints)) for taints in taint_sets], np.bool_)[set_numbers]
     zones = nodes.label(ZONE)
     is_working_in_zone = (zones.codes >= 0) & ~is_faulty
     is_zone_failed = np.ones(len(zones.values) + 1, np.bool_)
@@ -91,12 +91,15 @@ def _find_nodes_in_failed_zones(nodes: NodeColumns) -> Bools:
 
 
 def _has_rare_devices(tried: TriedNode, model: Node) -> bool:
-    """Return whether the pod requests devices that this node has but most nodes of its pool do not have."""
+    """Return whether the pod requests devices that this node has but most nodes of its pool do not have.
+
+    The result is False for a node without a pool.
+    """
     view = tried.cycle.view
     pool = find_pool(model)
     if not pool:
         return False
-    pools = view.memo("nodes of pools", lambda: _group_by_pool(view.nodes.objects))
+    pools = view.memo("nodes of pools", lambda: _group_nodes_by_pool(view.nodes.objects))
     nodes_with_slices = view.memo(
         "nodes with devices", lambda: {resource_slice.spec.node_name for resource_slice in view.cluster.resource_slices}
     )
@@ -113,7 +116,7 @@ def _has_rare_devices(tried: TriedNode, model: Node) -> bool:
     return has_devices(model) and 2 * sum(map(has_devices, members)) < len(members)
 
 
-def _group_by_pool(nodes: Sequence[Node]) -> dict[str, list[Node]]:
+def _group_nodes_by_pool(nodes: Sequence[Node]) -> dict[str, list[Node]]:
     """Return the nodes of each pool, by the pool's name and in the given order."""
     pools: dict[str, list[Node]] = {}
     for node in nodes:
@@ -121,14 +124,16 @@ def _group_by_pool(nodes: Sequence[Node]) -> dict[str, list[Node]]:
     return pools
 
 
-def _find_models(tried: TriedNode) -> list[Node]:
-    """Return the first node of each shape that matters to the pod, cached by the labels that the pod names."""
+def _find_model_nodes(tried: TriedNode) -> list[Node]:
+    """Return one node of each shape, to model new nodes on. Nodes of one shape are alike for the pod."""
     keys = tuple(sorted(collect_label_keys(tried.cycle) - {HOSTNAME}))
     view = tried.cycle.view
-    return view.memo((_find_models, keys), lambda: list(_find_first_of_shapes(view.nodes.objects, keys).values()))
+    return view.memo(
+        (_find_model_nodes, keys), lambda: list(_find_first_node_of_each_shape(view.nodes.objects, keys).values())
+    )
 
 
-def _find_first_of_shapes(nodes: Sequence[Node], keys: Sequence[str]) -> dict[object, Node]:
+def _find_first_node_of_each_shape(nodes: Sequence[Node], keys: Sequence[str]) -> dict[object, Node]:
     """Return the first node of each shape, by shape. Nodes that are not cordoned come before cordoned ones.
 
     A shape consists of the node's pool, zone, size, lasting taints, and values of the labels `keys`.
@@ -155,7 +160,7 @@ def _find_rejections(tried: TriedNode, plugin: str) -> Sequence[Rejection]:
     return verdict.rejections if verdict else ()
 
 
-def _find_larger_amounts(tried: TriedNode, node: Node) -> Amounts:
+def _find_amounts_of_larger_node(tried: TriedNode, node: Node) -> Amounts:
     """Return the amounts that a larger node must offer, for each resource of which this node has too little.
 
     An amount covers the pod and the node's DaemonSet pods. The result is empty if the node is large enough.
@@ -194,12 +199,14 @@ def build_added_nodes_fix(
     and `has_rare_devices` says that most nodes of the model's pool do not have the model's devices.
     """
     name = model.metadata.name
-    sizes: Resources = {resource: _format_amount(resource, amount) for resource, amount in (larger or {}).items()}
+    sizes: Resources = {
+        resource: _format_amount_rounded_up(resource, amount) for resource, amount in (larger or {}).items()
+    }
     candidate_names = (f"{name}-more-{number}" for number in range(len(view.nodes) + count))
     free_names = (candidate for candidate in candidate_names if candidate not in view.nodes.index)
     edits: list[ObjectEdit] = []
     for new_name in islice(free_names, count):
-        edits += _iter_node_edits(view, model, new_name, sizes)
+        edits += _iter_node_creation_edits(view, model, new_name, sizes)
 
     # Describe the new nodes.
     nodes_text = "a node" if count == 1 else f"{count} nodes"
@@ -250,7 +257,7 @@ def _describe_size(resource: str, size: object) -> str:
     return f"{size} {resource}" if is_extended(resource) else f"{size} of {resource}"
 
 
-def _format_amount(resource: str, amount: int) -> str:
+def _format_amount_rounded_up(resource: str, amount: int) -> str:
     """Format an amount as a quantity in whole CPUs, Gi or Mi, rounded up. Other resources stay exact."""
     if resource == CPU:
         return str(-(-amount // 1000))
@@ -259,7 +266,7 @@ def _format_amount(resource: str, amount: int) -> str:
     return str(amount)
 
 
-def _iter_node_edits(view: Fork, model: Node, new_name: str, sizes: Resources) -> Iterator[ObjectEdit]:
+def _iter_node_creation_edits(view: Fork, model: Node, new_name: str, sizes: Resources) -> Iterator[ObjectEdit]:
     """Yield the edits that add one node like the model, with its own CSINode, ResourceSlices and DaemonSet pods.
 
     `sizes` are the quantities that the new node offers of some resources instead of the model's.

@@ -28,9 +28,9 @@ from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.fixes.ways.claims import (
     ClaimChange,
     Deletion,
-    build_binding,
-    plan_deletion,
-    render_recreation,
+    build_claim_binding,
+    plan_claim_deletion,
+    render_volume_claim_recreation,
     reset_claim,
 )
 from kschedctl.replay import kubectl
@@ -59,7 +59,7 @@ ANY_SOURCE = "the volume source (spec.csi, spec.nfs, …)"
 """The missing part of a volume if nothing in the cluster reveals the kind of its storage."""
 
 
-def iter_volume_creation_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+def iter_volume_creation_fix(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield the fix that creates a volume for the claim within the node's reach. The user completes the manifest.
 
     The volume has the name that the claim requests, if any. If a volume of that name exists, a volume of another name
@@ -76,16 +76,16 @@ def iter_volume_creation_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -
         return
 
     name = _find_free_volume_name(f"{claim.metadata.name}-volume", storage)
-    volume = _build_volume(tried, claim, name, storage)
-    bind, volume_edit = build_binding(claim, volume, storage)
+    volume = _build_volume_for_claim(tried, claim, name, storage)
+    bind, volume_edit = build_claim_binding(claim, volume, storage)
     if not requested_name:
         edits = (volume_edit,) if bind is None else (ObjectEdit(key, bind), volume_edit)
-        yield _build_creation_fix(tried, claim, volume, edits)
+        yield _build_volume_creation_fix(tried, claim, volume, edits)
     elif not _has_provisioner(claim, storage):
-        deletion = plan_deletion(tried, claim)
+        deletion = plan_claim_deletion(tried, claim)
         if deletion is not None:
             claim_edit = ObjectEdit(key, _build_reset_and_bind_change(bind))
-            yield _build_creation_fix(tried, claim, volume, (*deletion.edits, claim_edit, volume_edit), deletion)
+            yield _build_volume_creation_fix(tried, claim, volume, (*deletion.edits, claim_edit, volume_edit), deletion)
 
 
 def _build_named_volume_fix(tried: TriedNode, claim: PersistentVolumeClaim, storage: Listers) -> Fix:
@@ -95,7 +95,7 @@ def _build_named_volume_fix(tried: TriedNode, claim: PersistentVolumeClaim, stor
     """
     key = ObjectKey.of(claim)
     name = claim.spec.volume_name
-    volume = _build_volume(tried, claim, name, storage)
+    volume = _build_volume_for_claim(tried, claim, name, storage)
     bound_volume = bind_volume(volume, claim)
     claim_edits: tuple[ObjectEdit, ...] = ()
     if claim.status.phase == LOST:
@@ -103,17 +103,19 @@ def _build_named_volume_fix(tried: TriedNode, claim: PersistentVolumeClaim, stor
     elif BIND_COMPLETED not in claim.metadata.annotations:
         claim_edits = (ObjectEdit(key, lambda known: bind_claim(known, name)),)
     volume_edit = ObjectEdit(ObjectKey.of(bound_volume), lambda _: bound_volume)
-    return _build_creation_fix(tried, claim, volume, (*claim_edits, volume_edit))
+    return _build_volume_creation_fix(tried, claim, volume, (*claim_edits, volume_edit))
 
 
 def build_provisioner_wait_fix(tried: TriedNode, claim: PersistentVolumeClaim) -> Fix:
     """Build the fix that waits until the provisioner of the claim's class has made a volume near the tried node."""
     storage = get_listers(tried.cycle.view)
     provisioner = storage.classes[get_claim_class(claim)].provisioner
-    volume = _build_volume(tried, claim, _find_free_volume_name(f"{claim.metadata.name}-volume", storage), storage)
+    volume = _build_volume_for_claim(
+        tried, claim, _find_free_volume_name(f"{claim.metadata.name}-volume", storage), storage
+    )
     source = volume.spec.csi or CSIPersistentVolumeSource(provisioner, volume.metadata.name)
     volume = replace(volume, spec=replace(volume.spec, csi=source, local=None, host_path=None))
-    bind, volume_edit = build_binding(claim, volume, storage)
+    bind, volume_edit = build_claim_binding(claim, volume, storage)
     key = ObjectKey.of(claim)
     edits = (ObjectEdit(key, bind), volume_edit) if bind else (volume_edit,)
     text = f"wait until {provisioner} has provisioned a volume for claim {format_claim_key(claim)} (see its events)"
@@ -131,7 +133,7 @@ def _build_reset_and_bind_change(bind: ClaimChange | None) -> ClaimChange:
     return lambda known: bind(reset_claim(known)) if bind else reset_claim(known)
 
 
-def _build_creation_fix(
+def _build_volume_creation_fix(
     tried: TriedNode,
     claim: PersistentVolumeClaim,
     volume: PersistentVolume,
@@ -145,13 +147,13 @@ def _build_creation_fix(
     name = volume.metadata.name
     key_text = format_claim_key(claim)
     size = str(claim.spec.resources.requests.get("storage", "any size"))
-    where = _describe_reach(volume)
+    where = _describe_volume_reach(volume)
     reach = f" reachable from {where}" if where else ""
     text = f"create PersistentVolume {name} of {size}{reach} for claim {key_text}"
 
     # The manifest reserves the volume for the claim and leaves its source to the user.
     claim_ref = {"claimRef": {"namespace": claim.metadata.namespace, "name": claim.metadata.name}}
-    source, missing_field = _build_source(volume)
+    source, missing_field = _build_volume_source(volume)
     base_manifest = kubectl.build_manifest(ObjectKey.of(volume), replace(volume, spec=replace(volume.spec, csi=None)))
     manifest = {**base_manifest, "spec": {**object_at(base_manifest, "spec"), **claim_ref, **source}}
 
@@ -160,7 +162,7 @@ def _build_creation_fix(
     price = None
     if deletion is not None:
         text += ", and recreate the claim"
-        commands += [*deletion.preparation, render_recreation(claim, reset_claim(claim))]
+        commands += [*deletion.preparation, render_volume_claim_recreation(claim, reset_claim(claim))]
         weakens = deletion.weakens
         price = deletion.price
     cost = NEW_VOLUME
@@ -189,7 +191,9 @@ def _has_provisioner(claim: PersistentVolumeClaim, storage: Listers) -> bool:
     return storage_class is not None and storage_class.provisioner not in ("", NO_PROVISIONER)
 
 
-def _build_volume(tried: TriedNode, claim: PersistentVolumeClaim, name: str, storage: Listers) -> PersistentVolume:
+def _build_volume_for_claim(
+    tried: TriedNode, claim: PersistentVolumeClaim, name: str, storage: Listers
+) -> PersistentVolume:
     """Build a volume of this name for the claim, with the driver and node affinity of the other volumes of its class.
 
     The first volume of the class is the model. Without one, the class's provisioner is the driver.
@@ -207,7 +211,7 @@ def _build_volume(tried: TriedNode, claim: PersistentVolumeClaim, name: str, sto
             access_modes=spec.access_modes,
             storage_class_name=class_name,
             volume_mode=spec.volume_mode,
-            node_affinity=_build_affinity(tried, model_volume, topology_keys),
+            node_affinity=_build_volume_node_affinity(tried, model_volume, topology_keys),
             volume_attributes_class_name=spec.volume_attributes_class_name,
             csi=CSIPersistentVolumeSource(driver, name) if driver else None,
             local=model_volume.spec.local if model_volume else None,
@@ -230,7 +234,7 @@ def _find_csi_driver(tried: TriedNode, claim: PersistentVolumeClaim, model_volum
     return class_.provisioner if class_ is not None and class_.provisioner in drivers else ""
 
 
-def _build_affinity(
+def _build_volume_node_affinity(
     tried: TriedNode, model_volume: PersistentVolume | None, topology_keys: tuple[str, ...]
 ) -> VolumeNodeAffinity | None:
     """Build the node affinity of a new volume that the tried node can reach.
@@ -240,17 +244,18 @@ def _build_affinity(
     """
     if tried.row is None:
         return None
-    keys = set(topology_keys) if model_volume is None else set()
-    affinity = model_volume.spec.node_affinity if model_volume else None
-    if affinity is not None and affinity.required is not None:
-        terms = affinity.required.node_selector_terms
+    if model_volume is None:
+        keys = set(topology_keys)
+    else:
+        affinity = model_volume.spec.node_affinity
+        terms = affinity.required.node_selector_terms if affinity and affinity.required else ()
         keys = {expression.key for term in terms for expression in term.match_expressions}
     labels = tried.cycle.view.nodes.objects[tried.row].metadata.labels
     requirements = tuple(SelectorRequirement(key, "In", (labels[key],)) for key in sorted(keys & labels.keys()))
     return VolumeNodeAffinity(NodeSelector((NodeSelectorTerm(requirements),))) if requirements else None
 
 
-def _describe_reach(volume: PersistentVolume) -> str:
+def _describe_volume_reach(volume: PersistentVolume) -> str:
     """Describe the labels that the new volume's node affinity requires, or return "" if it has no affinity."""
     affinity = volume.spec.node_affinity
     terms = affinity.required.node_selector_terms if affinity and affinity.required else ()
@@ -262,7 +267,7 @@ def _describe_reach(volume: PersistentVolume) -> str:
     return ", ".join(labels)
 
 
-def _build_source(volume: PersistentVolume) -> tuple[JsonObject, str]:
+def _build_volume_source(volume: PersistentVolume) -> tuple[JsonObject, str]:
     """Return the volume's source with its unknown field left empty, and the path of this field.
 
     The API server rejects a volume without a source or with an empty required field, so the volume cannot be created
@@ -292,7 +297,7 @@ unknown.
 """
 
 
-def build_storage_fix(tried: TriedNode, claim: PersistentVolumeClaim, fact: NotEnoughStorage) -> Fix:
+def build_storage_capacity_fix(tried: TriedNode, claim: PersistentVolumeClaim, fact: NotEnoughStorage) -> Fix:
     """Build the fix that enlarges the largest storage pool in the node's reach, or adds a pool if the node has none.
 
     The fix has no commands, since storage is added outside of Kubernetes and its driver then publishes the capacity.
@@ -303,10 +308,10 @@ def build_storage_fix(tried: TriedNode, claim: PersistentVolumeClaim, fact: NotE
     if not reachable_pools:
         return _build_new_pool_fix(tried, claim, pools, fact.size)
     largest = max(reachable_pools, key=lambda pool: pool.limit or 0)
-    return _build_enlargement_fix(name, largest, fact.size, driver=fact.driver if fact.largest == 0 else "")
+    return _build_pool_enlargement_fix(name, largest, fact.size, driver=fact.driver if fact.largest == 0 else "")
 
 
-def iter_ignored_capacity_fixes(tried: TriedNode, fact: NotEnoughStorage) -> Iterator[Fix]:
+def iter_ignored_capacity_fix(tried: TriedNode, fact: NotEnoughStorage) -> Iterator[Fix]:
     """Yield the fix that stops kube-scheduler from checking a driver's capacity, if that is 0 or unpublished.
 
     A driver that publishes capacity only for other nodes may not run on this node, so there is no fix then. A capacity
@@ -350,7 +355,7 @@ def _has_local_volumes(tried: TriedNode, driver: str) -> bool:
     return False
 
 
-def _build_enlargement_fix(class_name: str, pool: StoragePool, size: str, driver: str) -> Fix:
+def _build_pool_enlargement_fix(class_name: str, pool: StoragePool, size: str, driver: str) -> Fix:
     """Build the fix that raises the capacity of a storage pool to `size`.
 
     `driver` is the name of the pool's driver if it publishes a capacity of 0, which may be wrong, and otherwise empty.

@@ -85,7 +85,7 @@ def iter_node_affinity_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
             yield from iter_runtime_class_fixes(tried, wanted)
             yield from iter_selector_fixes(tried, wanted)
         if not fact.selector and _may_drop_terms(tried.trial):
-            yield from _iter_term_fixes(tried, fact)
+            yield from _iter_affinity_term_fixes(tried, fact)
             yield _build_preferred_terms_fix(tried)
     elif tried.row is None and find_required_terms(tried.trial.pod) and _may_drop_terms(tried.trial):
         yield from _iter_field_removal_fixes(tried)
@@ -118,7 +118,7 @@ def _iter_field_removal_fixes(tried: TriedNode) -> Iterator[Fix]:
             yield _build_requirement_removal_fix(tried, LocatedRequirement(number, True, requirement))
 
 
-def _iter_term_fixes(tried: TriedNode, fact: NodeAffinityUnmet) -> Iterator[Fix]:
+def _iter_affinity_term_fixes(tried: TriedNode, fact: NodeAffinityUnmet) -> Iterator[Fix]:
     """Yield fixes for the first requirement in each term that the node does not meet.
 
     They correct the label or add it to the node, allow the node's value, or drop the requirement.
@@ -129,13 +129,13 @@ def _iter_term_fixes(tried: TriedNode, fact: NodeAffinityUnmet) -> Iterator[Fix]
             written = SelectorRequirement(unmet.key, unmet.operator, unmet.values or None)
             located = LocatedRequirement(number, unmet.field, written)
             if not unmet.field:
-                yield from _iter_label_fixes(tried, located, unmet)
+                yield from _iter_requirement_label_fixes(tried, located, unmet)
             if unmet.found is not None:
-                yield from _iter_allowed_value_fixes(tried, located, unmet, unmet.found)
+                yield from _iter_allowed_value_fix(tried, located, unmet, unmet.found)
             yield _build_requirement_removal_fix(tried, located)
 
 
-def _iter_label_fixes(tried: TriedNode, located: LocatedRequirement, unmet: Wanted) -> Iterator[Fix]:
+def _iter_requirement_label_fixes(tried: TriedNode, located: LocatedRequirement, unmet: Wanted) -> Iterator[Fix]:
     """Yield fixes that correct the key of the requirement's label, or that add the label to the node or remove it.
 
     The node's labels are changed only for the operators In, Exists and DoesNotExist.
@@ -163,7 +163,7 @@ def _iter_label_fixes(tried: TriedNode, located: LocatedRequirement, unmet: Want
             yield from iter_role_label_removal_fix(tried, unmet.key)
 
 
-def _iter_allowed_value_fixes(
+def _iter_allowed_value_fix(
     tried: TriedNode, located: LocatedRequirement, unmet: Wanted, node_value: str
 ) -> Iterator[Fix]:
     """Yield the fix that allows the node's value, instead of a misspelt value or in addition to the other values.
@@ -205,7 +205,7 @@ def _iter_allowed_value_fixes(
 
 
 def _find_misspelt_value(tried: TriedNode, unmet: Wanted, node_value: str) -> str:
-    """Return the value of an In requirement that probably means the node's value, or an empty string."""
+    """Return the value of an In requirement that is probably a misspelling of the node's value, or an empty string."""
     if unmet.operator != "In":
         return ""
     nodes = tried.cycle.view.nodes
@@ -214,9 +214,9 @@ def _find_misspelt_value(tried: TriedNode, unmet: Wanted, node_value: str) -> st
 
 
 def _compute_allowed_values(unmet: Wanted, node_value: str, misspelt_value: str) -> tuple[str, ...]:
-    """Return the values with which the requirement accepts the node, or () if no values do.
+    """Return the requirement's values changed so that it accepts the node, or () if this is impossible.
 
-    `misspelt_value`, unless empty, is replaced by the node's value.
+    `node_value` is the node's value. It replaces the misspelt value, if there is one, or is added or removed.
     """
     values = unmet.values
     is_number = node_value.lstrip("-").isdigit()
@@ -276,7 +276,7 @@ def _build_preferred_terms_fix(tried: TriedNode) -> Fix:
         preferred_terms = [
             PreferredSchedulingTerm(100, term) for term in find_required_terms(pod) if not term.match_fields
         ]
-        return _set_terms(pod, (), preferred_terms)
+        return _set_affinity_terms(pod, (), preferred_terms)
 
     # The first requirement whose loss has a price of its own decides the price.
     weakens: str = ANYWHERE
@@ -308,7 +308,9 @@ def _build_requirement_change(
         if located.term >= len(terms):
             return pod
         requirements = list(getattr(terms[located.term], field_name))
-        index = next((i for i, own in enumerate(requirements) if _are_equal(own, located.requirement)), None)
+        index = next(
+            (i for i, own in enumerate(requirements) if _are_requirements_equal(own, located.requirement)), None
+        )
         if index is None:
             return pod
         if new_requirement is None:
@@ -318,14 +320,14 @@ def _build_requirement_change(
 
         changed_term = replace(terms[located.term], **{field_name: tuple(requirements)})
         if not changed_term.match_expressions and not changed_term.match_fields:
-            return _set_terms(pod, ())
+            return _set_affinity_terms(pod, ())
         terms[located.term] = changed_term
-        return _set_terms(pod, tuple(terms))
+        return _set_affinity_terms(pod, tuple(terms))
 
     return change
 
 
-def _are_equal(first: SelectorRequirement, second: SelectorRequirement) -> bool:
+def _are_requirements_equal(first: SelectorRequirement, second: SelectorRequirement) -> bool:
     """Return whether the requirements are equal. Missing values (None) equal an empty list of values."""
     return (first.key, first.operator, first.values or ()) == (second.key, second.operator, second.values or ())
 
@@ -337,7 +339,7 @@ def find_required_terms(pod: Pod) -> Terms:
     return selector.node_selector_terms if selector else ()
 
 
-def _set_terms(pod: Pod, terms: Terms, preferred: Sequence[PreferredSchedulingTerm] = ()) -> Pod:
+def _set_affinity_terms(pod: Pod, terms: Terms, preferred: Sequence[PreferredSchedulingTerm] = ()) -> Pod:
     """Return the pod with its required node affinity terms replaced and preferred terms added.
 
     Parts of the affinity that become empty are removed. The pod stays as it is if it has no node affinity.

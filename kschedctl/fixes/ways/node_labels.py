@@ -65,7 +65,7 @@ def iter_selector_fixes(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
     if find_missing_host_with_data(tried.trial, key, unmet.values):
         return  # the pod's files were on that host
     if unmet.found is not None:
-        yield _build_other_value_fix(tried, key, value, unmet.found)
+        yield _build_other_label_value_fix(tried, key, value, unmet.found)
     yield from iter_role_label_fix(tried, key, value)
 
     weakens, price = describe_label_loss(key, value)
@@ -83,7 +83,7 @@ def iter_selector_fixes(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
     )
 
 
-def _build_other_value_fix(tried: TriedNode, key: str, value: str, node_value: str) -> Fix:
+def _build_other_label_value_fix(tried: TriedNode, key: str, value: str, node_value: str) -> Fix:
     """Build the fix that selects nodes by the node's value of the label instead of the pod's.
 
     The fix is a correction, which gives up nothing, if the pod's value is misspelt.
@@ -411,7 +411,7 @@ def _merge_labels(selector: dict[str, str], labels: dict[str, str | None]) -> di
 
 
 def _build_merged_selector_change(labels: dict[str, str | None]) -> Callable[[Pod], Pod]:
-    """Return a pod change that sets or removes these labels in the nodeSelector."""
+    """Return a function that sets these labels in a pod's nodeSelector. A value of None removes the label."""
 
     def change(pod: Pod) -> Pod:
         """Return the pod with the changed nodeSelector."""

@@ -27,7 +27,7 @@ MOST_CLASSES = 4
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
 
-def iter_device_plugin_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
+def iter_device_plugin_fix(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield the fix that repairs the device plugin of a node that a label or taint marks as having the devices.
 
     There is no fix unless the node publishes no devices of the requested kind. The node is assumed to have as many
@@ -158,7 +158,7 @@ RAISE = 60
 """The cost of a higher pod limit."""
 
 
-def iter_max_pods_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
+def iter_max_pods_fix(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield the fix that lets the kubelet accept one more pod, if its limit is the only obstacle.
 
     The kubelet publishes the limit in the node's status when it starts. Reference: Kubelet Configuration, maxPods.
@@ -244,7 +244,10 @@ def _build_container_patch(container: Container) -> Json:
 
 
 def _build_resources_patch(resources: ResourceRequirements) -> Json:
-    """Return the requests and limits of CPU and memory, which are the resources that can be resized in place."""
+    """Build the patch with the requests and limits of CPU and memory, the resources that can be resized in place.
+
+    Empty requests or limits are left out.
+    """
     amounts = {"requests": resources.requests, "limits": resources.limits}
     resizable = (resource_names.CPU, resource_names.MEMORY)
     return {

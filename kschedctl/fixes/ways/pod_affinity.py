@@ -57,10 +57,10 @@ def iter_affinity_term_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
         if lacks_label or not nodes.label(term.topology_key).present.any():
             yield from _iter_topology_key_fixes(tried, field, index, term)
         if field == "pod_affinity":
-            yield from _iter_selection_fixes(tried, index, term)
+            yield from _iter_term_selection_fixes(tried, index, term)
         else:
-            yield from _iter_own_revision_fixes(tried, index, term)
-        yield _build_softening_fix(tried.trial.own, field, index, term)
+            yield from _iter_own_revision_fix(tried, index, term)
+        yield _build_term_softening_fix(tried.trial.own, field, index, term)
     if isinstance(rejection.fact, TopologyLabelMissing):
         for value in nodes.label(rejection.fact.key).values[:MOST_DOMAINS]:
             yield from iter_role_label_fix(tried, rejection.fact.key, value)
@@ -73,7 +73,10 @@ def get_required_terms(pod: Pod, field: str) -> tuple[PodAffinityTerm, ...]:
 
 
 def _iter_topology_key_fixes(tried: TriedNode, field: str, index: int, term: PodAffinityTerm) -> Iterator[Fix]:
-    """Yield fixes that replace a term's topology key, which no node has, with a similar or common one."""
+    """Yield fixes that replace a term's topology key, which no node has, by a similar or a usual key.
+
+    `field` and `index` locate the term in the pod's spec.
+    """
     for new_key, price in iter_other_topologies(term.topology_key, tried):
         text = f"use the topology {new_key} instead of {term.topology_key} in its {field.replace('_', ' ')}"
         edits = build_pod_edits(tried.trial.pod, _build_term_change(field, index, replace(term, topology_key=new_key)))
@@ -88,7 +91,7 @@ def _iter_topology_key_fixes(tried: TriedNode, field: str, index: int, term: Pod
         )
 
 
-def _iter_selection_fixes(tried: TriedNode, index: int, term: PodAffinityTerm) -> Iterator[Fix]:
+def _iter_term_selection_fixes(tried: TriedNode, index: int, term: PodAffinityTerm) -> Iterator[Fix]:
     """Yield fixes that correct the selector or namespaces of the affinity term at this index, if it selects no pod."""
     pod = tried.trial.own
     for correction in iter_term_corrections(tried, index, term):
@@ -97,7 +100,7 @@ def _iter_selection_fixes(tried: TriedNode, index: int, term: PodAffinityTerm) -
         yield Fix(correction.kind, target, correction.text, by="author", edits=edits, cost=correction.cost)
 
 
-def _build_softening_fix(pod: Pod, field: str, index: int, term: PodAffinityTerm) -> Fix:
+def _build_term_softening_fix(pod: Pod, field: str, index: int, term: PodAffinityTerm) -> Fix:
     """Build the fix that turns the required term at this index into a preference."""
     kind, verb, weakens = SOFTENING_TEXTS[field]
     text = f"prefer to {verb} pods instead of requiring it (term {index + 1}, {term.topology_key})"
@@ -105,7 +108,7 @@ def _build_softening_fix(pod: Pod, field: str, index: int, term: PodAffinityTerm
     return Fix(kind, (field, str(term)), text, by="author", edits=edits, cost=SOFTEN, weakens=weakens)
 
 
-def _iter_own_revision_fixes(tried: TriedNode, index: int, term: PodAffinityTerm) -> Iterator[Fix]:
+def _iter_own_revision_fix(tried: TriedNode, index: int, term: PodAffinityTerm) -> Iterator[Fix]:
     """Yield the fix that limits an anti-affinity term to pods of the same revision, by matchLabelKeys.
 
     Otherwise, old replicas would keep new ones away during a rolling update. Nothing is yielded for pods without a
@@ -175,7 +178,7 @@ def _set_affinity_fields(pod: Pod, field: str, **fields: object) -> Pod:
 REMEDIES = {
     InterPodAffinity: PluginRemedies(
         (
-            waiting.iter_termination_wait_fixes,
+            waiting.iter_termination_wait_fix,
             iter_affinity_term_fixes,
             iter_namespace_label_fixes,
             neighbours.iter_neighbour_removal_fixes,

@@ -55,9 +55,9 @@ def iter_request_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[F
     pod_requests = _list_pod_requests(tried, fact.resource)
     if fact.free > 0:
         for request in pod_requests:
-            new_amount = _find_largest_amount(tried, request, fact)
+            new_amount = _find_largest_fitting_amount(tried, request, fact)
             if new_amount:
-                yield _build_lowering_fix(tried, request, fact.resource, new_amount)
+                yield _build_request_lowering_fix(tried, request, fact.resource, new_amount)
     if pod_requests and is_scalar(fact.resource):
         yield _build_request_removal_fix(tried, fact)
 
@@ -72,7 +72,7 @@ def iter_cpu_unit_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[
     for request in _list_pod_requests(tried, CPU):
         old_amount = str(request.resources.requests[CPU])
         if old_amount.isdecimal() and not is_plausible_machine_size(CPU, request.amount, fact.largest):
-            yield _build_lowering_fix(tried, request, CPU, f"{old_amount}m")
+            yield _build_request_lowering_fix(tried, request, CPU, f"{old_amount}m")
 
 
 def _list_pod_requests(tried: TriedNode, resource: str) -> list[PodRequest]:
@@ -100,7 +100,7 @@ def _parse_amount(quantity_text: str | float, resource: str) -> int:
     return quantity.milli_value() if resource == CPU else quantity.value()
 
 
-def _find_largest_amount(tried: TriedNode, request: PodRequest, fact: Insufficient) -> str:
+def _find_largest_fitting_amount(tried: TriedNode, request: PodRequest, fact: Insufficient) -> str:
     """Return the largest amount for the request with which the pod fits, or an empty string if no amount is valid.
 
     Only containers that run at the same time are considered. If the other containers alone request too much, the amount
@@ -113,7 +113,7 @@ def _find_largest_amount(tried: TriedNode, request: PodRequest, fact: Insufficie
         total = _sum_requests(tried, pod, request, fact.resource)
         largest = request.amount * fact.free // max(total, 1)
 
-    smallest = _find_smallest_amount(tried, request, fact.resource)
+    smallest = _find_smallest_valid_amount(tried, request, fact.resource)
     if largest <= 0 or not smallest <= largest < request.amount:
         return ""
     return format_resource_amount(largest, fact.resource, str(request.resources.requests[fact.resource]))
@@ -140,11 +140,11 @@ def _keep_concurrent_containers(pod: Pod, request: PodRequest) -> Pod:
 
 def _sum_requests(tried: TriedNode, pod: Pod, request: PodRequest, resource: str, new_amount: str = "") -> int:
     """Return the pod's total request for the resource. If `new_amount` is given, `request` first gets this amount."""
-    changed = _set_request(pod, request, resource, new_amount) if new_amount else pod
+    changed = _set_request_amount(pod, request, resource, new_amount) if new_amount else pod
     return PodInfo(changed, tried.cycle.view.settings.requests).incoming_requests.get(resource, 0)
 
 
-def _find_smallest_amount(tried: TriedNode, request: PodRequest, resource: str) -> int:
+def _find_smallest_valid_amount(tried: TriedNode, request: PodRequest, resource: str) -> int:
     """Return the smallest valid amount for the request: 0, or the containers' total for a pod-level request."""
     if request.field:
         return 0
@@ -155,8 +155,8 @@ def _find_smallest_amount(tried: TriedNode, request: PodRequest, resource: str) 
 def format_resource_amount(amount: int, resource: str, old_text: str) -> str:
     """Format an amount as a Kubernetes quantity, rounded down to a readable unit.
 
-    CPU and counts stay exact, and so do amounts whose `old_text` is a plain integer. For memory and similar resources
-    the unit is at most a thousandth of the amount.
+    CPU and counts stay exact, and so do amounts that replace a plain integer, given as `old_text`. For memory and
+    similar resources, the amount is rounded to a unit of at most a thousandth of the amount.
 
     >>> format_resource_amount(1500, "cpu", "2"), format_resource_amount(2000, "cpu", "3")
     ('1500m', '2')
@@ -178,7 +178,7 @@ def format_resource_amount(amount: int, resource: str, old_text: str) -> str:
     return f"{amount // size}{suffix}"
 
 
-def _set_request(pod: Pod, request: PodRequest, resource: str, new_amount: str) -> Pod:
+def _set_request_amount(pod: Pod, request: PodRequest, resource: str, new_amount: str) -> Pod:
     """Return the pod with a new amount for the request.
 
     The limit gets the same amount if limits of this resource must equal requests, or if it lacks the same unit.
@@ -208,7 +208,7 @@ def _can_overcommit(resource: str) -> bool:
     return not is_scalar(resource)
 
 
-def _build_lowering_fix(tried: TriedNode, request: PodRequest, resource: str, new_amount: str) -> Fix:
+def _build_request_lowering_fix(tried: TriedNode, request: PodRequest, resource: str, new_amount: str) -> Fix:
     """Build the fix that lowers one request to a new amount.
 
     A larger reduction costs more, and may have a higher price. Adding the forgotten unit "m" is a mere correction.
@@ -216,7 +216,7 @@ def _build_lowering_fix(tried: TriedNode, request: PodRequest, resource: str, ne
     old_amount = request.resources.requests[resource]
     remaining_share = _parse_amount(new_amount, resource) / request.amount
     place_text = f" in container {request.container_name}" if request.field else " for the pod as a whole"
-    edits = build_pod_edits(tried.trial.pod, lambda pod: _set_request(pod, request, resource, new_amount))
+    edits = build_pod_edits(tried.trial.pod, lambda pod: _set_request_amount(pod, request, resource, new_amount))
     target = (request.field, request.position, resource, new_amount)
     cost = LOWER + WHOLE * (1 - remaining_share)
     is_unit_added = new_amount == f"{old_amount}m"
@@ -257,7 +257,7 @@ def get_price_of_reduction(share: float) -> Price | None:
 
 
 def _build_request_removal_fix(tried: TriedNode, fact: Insufficient) -> Fix:
-    """Build the fix that removes the resource from the requests and limits of all containers."""
+    """Build the fix that removes the insufficient resource from the requests and limits of all containers."""
     resource = fact.resource
 
     def remove_resource(own: Resources) -> Resources:
@@ -295,14 +295,14 @@ def _build_request_removal_fix(tried: TriedNode, fact: Insufficient) -> Fix:
 REMEDIES = {
     NodeResourcesFit: PluginRemedies(
         (
-            waiting.iter_termination_wait_fixes,
-            node_resources.iter_device_plugin_fixes,
+            waiting.iter_termination_wait_fix,
+            node_resources.iter_device_plugin_fix,
             iter_cpu_unit_fixes,
             node_resources.iter_resize_revert_fixes,
             iter_request_fixes,
             node_resources.iter_device_class_fixes,
             neighbours.iter_neighbour_removal_fixes,
-            node_resources.iter_max_pods_fixes,
+            node_resources.iter_max_pods_fix,
         ),
         facts_tell_all=True,
     )

@@ -126,7 +126,7 @@ def _collect_pod_labels(view: Fork, namespaces: frozenset[str]) -> LabelValues:
 
 
 def _collect_label_values(all_labels: Iterable[Mapping[str, str]]) -> dict[str, set[str]]:
-    """Map each label to the set of its values."""
+    """Map each label key to the set of its values in these labels."""
     values: dict[str, set[str]] = {}
     for labels in all_labels:
         for key, value in labels.items():

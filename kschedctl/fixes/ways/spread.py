@@ -44,7 +44,7 @@ def iter_spread_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fi
             for index, constraint in _find_hard_constraints(tried.trial.pod, key):
                 yield from _iter_topology_key_fixes(tried, index, constraint)
                 yield _build_soft_constraint_fix(tried, index, constraint)
-            for value in _find_label_values(tried, key):
+            for value in _find_values_of_emptiest_domains(tried, key):
                 yield from iter_role_label_fix(tried, key, value)
 
 
@@ -57,7 +57,7 @@ def _find_hard_constraints(pod: Pod, key: str) -> list[tuple[int, TopologySpread
     ]
 
 
-def _find_label_values(tried: TriedNode, key: str) -> list[str]:
+def _find_values_of_emptiest_domains(tried: TriedNode, key: str) -> list[str]:
     """Return a few values of the label that other nodes have, the values of the least crowded domains first.
 
     The values are in no particular order if no pods were counted by this label.
@@ -94,7 +94,7 @@ def _iter_relaxation_fixes(
         skew = max(skew, fact.skew)  # the skew of the fact includes nominated pods
     if skew <= constraint.max_skew:
         return
-    yield from _iter_recount_fixes(tried, index, constraint, counts)
+    yield from _iter_narrower_counting_fixes(tried, index, constraint, counts)
 
     key = constraint.topology_key
     loss_text = UNEVEN_TEXT.format(key=key)
@@ -109,7 +109,7 @@ def _iter_relaxation_fixes(
     yield _build_soft_constraint_fix(tried, index, constraint)
 
 
-def _iter_recount_fixes(
+def _iter_narrower_counting_fixes(
     tried: TriedNode, index: int, constraint: TopologySpreadConstraint, counts: DomainCounts
 ) -> Iterator[Fix]:
     """Yield fixes after which the constraint counts only pods of the same revision, or only nodes that the pod can use.
@@ -139,11 +139,11 @@ def _is_emptiest_domain_tainted(tried: TriedNode, counts: DomainCounts) -> bool:
 
     Such domains should not count. A cordon or a fault is temporary, so that domains with these count again later.
     """
-    taint_sets, taint_set = tried.cycle.view.nodes.taint_sets
+    taint_sets, set_numbers = tried.cycle.view.nodes.taint_sets
     tolerations = tried.cycle.info.spec.tolerations
     lasting_sets = [[taint for taint in taints if not _is_temporary(taint)] for taints in taint_sets]
     is_set_untolerated = [find_untolerated(taints, tolerations, HARD_EFFECTS) is not None for taints in lasting_sets]
-    is_untolerated = np.array(is_set_untolerated, np.bool_)[taint_set]  # by node
+    is_untolerated = np.array(is_set_untolerated, np.bool_)[set_numbers]  # by node
 
     is_domain_emptiest = counts.exists & (counts.counts == counts.counts[counts.exists].min(initial=0))
     codes = counts.column.codes

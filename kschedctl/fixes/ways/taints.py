@@ -36,7 +36,7 @@ STARTS, INITIALIZE, REPAIR = 10, 10, 15
 """The costs of waiting for a starting node, of initializing all nodes, and of repairing a node."""
 
 
-def iter_uncordon_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
+def iter_uncordon_fix(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield the fix that uncordons the node, with the advice to find out first why it was cordoned."""
     node = tried.cycle.view.nodes.objects[tried.known_row]
     name = node.metadata.name
@@ -72,7 +72,7 @@ def iter_taint_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix
     if taint is None:
         return
     if taint.key == UNSCHEDULABLE_TAINT.key:
-        yield from iter_uncordon_fixes(tried, rejection)
+        yield from iter_uncordon_fix(tried, rejection)
     elif taint.key == UNINITIALIZED and is_no_node_initialized(nodes):
         yield build_initialization_fix(nodes)
     elif reports_condition(taint):
@@ -95,7 +95,7 @@ def _iter_tolerable_taint_fixes(tried: TriedNode, node: Node, taint: Taint) -> I
     requests_devices = _requests_tainted_devices(tried, node, taint)  # None if the taint is not for devices
     selects_nodes = _selects_nodes(tried.trial.pod)
     if requests_devices is not False or selects_nodes:
-        yield _build_toleration_fix(tried, _generalize_effect(tried, taint), requests_devices)
+        yield _build_toleration_fix(tried, _drop_effect_if_repeated(tried, taint), requests_devices)
     if requests_devices is None and not corrections and not selects_nodes:
         yield _build_taint_removal_fix(node, taint)
 
@@ -104,12 +104,12 @@ def _may_run_on_control_planes(tried: TriedNode) -> bool:
     """Return whether the pod selects its nodes, or all nodes are control planes, as in small clusters."""
     if _selects_nodes(tried.trial.pod):
         return True
-    taint_sets, taint_set = tried.cycle.view.nodes.taint_sets
+    taint_sets, set_numbers = tried.cycle.view.nodes.taint_sets
     has_taint = [any(taint.key in CONTROL_PLANE_TAINTS for taint in taints) for taints in taint_sets]
-    return all(has_taint[number] for number in np.unique(taint_set).tolist())
+    return all(has_taint[number] for number in np.unique(set_numbers).tolist())
 
 
-def _is_pool_chosen(tried: TriedNode, taint: Taint) -> bool:
+def _selects_only_tainted_nodes(tried: TriedNode, taint: Taint) -> bool:
     """Return whether the pod selects nodes by a label other than the hostname, and all selected nodes have the taint.
 
     The toleration was probably forgotten then. The hostname does not count, since a single node may be tainted for
@@ -120,11 +120,11 @@ def _is_pool_chosen(tried: TriedNode, taint: Taint) -> bool:
     selected = match_required_affinity(view.nodes, compile_required_node_affinity(tried.cycle.info.spec))
     if not keys or not selected.any():
         return False
-    taint_sets, taint_set = view.nodes.taint_sets
+    taint_sets, set_numbers = view.nodes.taint_sets
     has_taint = np.array(
         [any(_has_same_key_and_value(own, taint) for own in taints) for taints in taint_sets], np.bool_
     )
-    return bool(has_taint[taint_set][selected].all())
+    return bool(has_taint[set_numbers][selected].all())
 
 
 def _has_same_key_and_value(first: Taint, second: Taint) -> bool:
@@ -153,7 +153,7 @@ def _selects_nodes(pod: Pod) -> bool:
     return node_affinity is not None and bool(node_affinity.required_during_scheduling_ignored_during_execution)
 
 
-def _generalize_effect(tried: TriedNode, taint: Taint) -> Taint:
+def _drop_effect_if_repeated(tried: TriedNode, taint: Taint) -> Taint:
     """Return the taint without its effect if the node has the same taint with another hard effect as well.
 
     A toleration of the result then covers both effects. Otherwise, the taint is returned as it is.
@@ -184,7 +184,7 @@ def _build_toleration_fix(tried: TriedNode, taint: Taint, requests_devices: bool
         weakens, price = "it takes room from pods that request the devices of these nodes", Price.LOSS
     elif taint.key in CONTROL_PLANE_TAINTS:
         weakens, price = "the pod may run on control-plane nodes", Price.LOSS
-    elif requests_devices or _is_pool_chosen(tried, taint):
+    elif requests_devices or _selects_only_tainted_nodes(tried, taint):
         price = Price.CORRECTION
     else:
         price = None  # the usual price of a toleration
@@ -212,12 +212,12 @@ def _iter_toleration_corrections(tried: TriedNode, taint: Taint) -> Iterator[Fix
     for index, toleration in enumerate(pod_tolerations):
         if toleration.operator in ("Gt", "Lt") or any(tolerates(toleration, other) for other in known_taints):
             continue
-        likeness = _judge_likeness(toleration, taint, known_taints)
-        if likeness is None or (likeness is Likeness.OTHER_VALUE and not _is_pool_chosen(tried, taint)):
+        likeness = _compare_toleration_with_taint(toleration, taint, known_taints)
+        if likeness is None or (likeness is Likeness.OTHER_VALUE and not _selects_only_tainted_nodes(tried, taint)):
             continue
 
         # Build the toleration that was probably meant.
-        effect = _generalize_effect(tried, taint).effect if toleration.effect else ""
+        effect = _drop_effect_if_repeated(tried, taint).effect if toleration.effect else ""
         has_value = bool(taint.value) and (toleration.operator != "Exists" or likeness is Likeness.IN_KEY)
         if has_value:
             corrected = Toleration(taint.key, "Equal", taint.value, effect)
@@ -251,14 +251,16 @@ class Likeness(Enum):
     """It has the taint's key, but a value that may mean another taint."""
 
 
-def _judge_likeness(toleration: Toleration, taint: Taint, known_taints: Collection[Taint]) -> Likeness | None:
+def _compare_toleration_with_taint(
+    toleration: Toleration, taint: Taint, known_taints: Collection[Taint]
+) -> Likeness | None:
     """Return how the toleration resembles the taint, or None if it does not.
 
     >>> platform = Taint("applications", "platform-amd64", "NoSchedule")
-    >>> _judge_likeness(Toleration("applications/platform-amd64", "Exists"), platform, [platform]).name
+    >>> _compare_toleration_with_taint(Toleration("applications/platform-amd64", "Exists"), platform, [platform]).name
     'IN_KEY'
     >>> pools = [Taint("dedicated", value, "NoSchedule") for value in ("web", "db")]
-    >>> _judge_likeness(Toleration("dedicated", "Equal", "cache"), pools[0], pools).name
+    >>> _compare_toleration_with_taint(Toleration("dedicated", "Equal", "cache"), pools[0], pools).name
     'OTHER_VALUE'
     """
     if not toleration.key:
@@ -373,9 +375,9 @@ def build_node_repair_fix(tried: TriedNode, node: Node) -> Fix:
 
 def is_no_node_initialized(nodes: NodeColumns) -> bool:
     """Return whether there are nodes and all still have the taint that the cloud controller manager removes."""
-    taint_sets, taint_set = nodes.taint_sets
+    taint_sets, set_numbers = nodes.taint_sets
     has_taint = [any(taint.key == UNINITIALIZED for taint in taints) for taints in taint_sets]
-    return bool(len(taint_set)) and bool(np.array(has_taint, np.bool_)[taint_set].all())
+    return bool(len(set_numbers)) and bool(np.array(has_taint, np.bool_)[set_numbers].all())
 
 
 def build_initialization_fix(nodes: NodeColumns) -> Fix:
@@ -400,6 +402,6 @@ def build_initialization_fix(nodes: NodeColumns) -> Fix:
 
 
 REMEDIES = {
-    NodeUnschedulable: PluginRemedies((iter_uncordon_fixes,), clears_with="taint", facts_tell_all=True),
+    NodeUnschedulable: PluginRemedies((iter_uncordon_fix,), clears_with="taint", facts_tell_all=True),
     TaintToleration: PluginRemedies((iter_taint_fixes,), clears_with="taint", facts_tell_all=True),
 }

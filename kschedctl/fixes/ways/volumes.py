@@ -23,14 +23,14 @@ from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, Trie
 from kschedctl.fixes.ways import missing_objects, new_volumes
 from kschedctl.fixes.ways.claims import (
     ClaimChange,
-    adapt_to_volume,
-    build_binding,
+    adapt_claim_to_volume,
+    build_claim_binding,
     find_claim,
     has_delayed_binding,
-    iter_claim_recreation_fixes,
+    iter_claim_recreation_fix,
     iter_pod_claims,
+    plan_volume_retention,
     reset_claim,
-    retain_volume,
     with_class,
     with_size,
 )
@@ -103,12 +103,12 @@ def iter_other_storage_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> 
     """
     if claim.spec.volume_name and has_delayed_binding(get_claim_class(claim), get_listers(tried.cycle.view)):
         text = ", so that its volume is found or provisioned where the pod can run"
-        yield from iter_claim_recreation_fixes(
+        yield from iter_claim_recreation_fix(
             tried, FixKind.REMAKE_CLAIM, claim, reset_claim, text=text, cost=OTHER_VOLUME
         )
     yield from _iter_other_volume_fixes(tried, claim)
     yield from _iter_other_class_fixes(tried, claim)
-    yield from new_volumes.iter_volume_creation_fixes(tried, claim)
+    yield from new_volumes.iter_volume_creation_fix(tried, claim)
 
 
 def _find_claims_without_volume(tried: TriedNode) -> list[PersistentVolumeClaim]:
@@ -132,7 +132,7 @@ def _iter_other_volume_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> 
     """
     for volume in _rank_volumes(tried, claim):
         if volume.spec.claim_ref is None:
-            yield from _iter_volume_use_fixes(tried, claim, volume)
+            yield from _iter_volume_use_fix(tried, claim, volume)
         elif get_volume_class(volume) == get_claim_class(claim):
             yield _build_volume_reservation_fix(tried, claim, volume)
 
@@ -148,7 +148,7 @@ def _rank_volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> list[Persis
         """Return the sort key of the volume, smallest for the most suitable."""
         rows = storage.topology.find_reachable_rows(volume.spec.node_affinity)
         is_reachable = tried.row is None or tried.row in rows
-        _, differences = adapt_to_volume(claim, volume)
+        _, differences = adapt_claim_to_volume(claim, volume)
         must_be_released = volume.spec.claim_ref is not None
         size = to_billionths(parse_volume_storage(volume))
         return not is_reachable, len(differences) + must_be_released, size, volume.metadata.name
@@ -156,12 +156,12 @@ def _rank_volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> list[Persis
     available_volumes = [
         volume
         for volume in storage.volumes.values()
-        if volume.metadata.deletion_timestamp is None and _is_available(tried, volume)
+        if volume.metadata.deletion_timestamp is None and _is_volume_available(tried, volume)
     ]
     return sorted(available_volumes, key=build_rank_key)[:MOST_VOLUMES]
 
 
-def _is_available(tried: TriedNode, volume: PersistentVolume) -> bool:
+def _is_volume_available(tried: TriedNode, volume: PersistentVolume) -> bool:
     """Return whether no claim uses the volume: it is free, or the claim that it was bound to is gone or recreated."""
     claim_ref = volume.spec.claim_ref
     if claim_ref is None:
@@ -171,23 +171,23 @@ def _is_available(tried: TriedNode, volume: PersistentVolume) -> bool:
     return is_claim_gone or volume.status.phase in ("Released", "Failed")
 
 
-def _iter_volume_use_fixes(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Iterator[Fix]:
+def _iter_volume_use_fix(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Iterator[Fix]:
     """Yield the fix that binds a free volume to the claim.
 
     The claim is recreated if it does not match the volume or already names another one. No fix is needed for a matching
     volume if the claim's class delays binding, since the scheduler then finds the volume.
     """
-    adapted_claim, differences = adapt_to_volume(claim, volume)
+    adapted_claim, differences = adapt_claim_to_volume(claim, volume)
     # `bind` is None if the class delays binding, so that the scheduler binds the claim.
-    bind, volume_edit = build_binding(adapted_claim, volume, get_listers(tried.cycle.view))
+    bind, volume_edit = build_claim_binding(adapted_claim, volume, get_listers(tried.cycle.view))
     if not differences and not claim.spec.volume_name:
         if bind is not None:
-            yield _build_binding_fix(claim, volume, _build_binding_edits(claim, volume))
+            yield _build_volume_binding_fix(claim, volume, _build_binding_edits(claim, volume))
         return
 
     def change(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
         """Return the claim reset and adapted to the volume."""
-        new_claim, _ = adapt_to_volume(reset_claim(known), volume)
+        new_claim, _ = adapt_claim_to_volume(reset_claim(known), volume)
         return bind(new_claim) if bind else new_claim
 
     name = volume.metadata.name
@@ -198,7 +198,7 @@ def _iter_volume_use_fixes(tried: TriedNode, claim: PersistentVolumeClaim, volum
     if get_volume_class(volume) != get_claim_class(claim):
         cost += OTHER_CLASS_SURCHARGE
     extra_edits = (volume_edit,) if bind else ()
-    yield from iter_claim_recreation_fixes(
+    yield from iter_claim_recreation_fix(
         tried,
         FixKind.OTHER_VOLUME,
         claim,
@@ -212,7 +212,7 @@ def _iter_volume_use_fixes(tried: TriedNode, claim: PersistentVolumeClaim, volum
 
 
 def _build_binding_edits(claim: PersistentVolumeClaim, volume: PersistentVolume) -> tuple[ObjectEdit, ...]:
-    """Return the edits that bind the claim and the volume to each other."""
+    """Return the edits that bind the claim to the volume and the volume to the claim."""
     name = volume.metadata.name
     return (
         ObjectEdit(ObjectKey.of(claim), lambda known: bind_claim(known, name)),
@@ -220,7 +220,9 @@ def _build_binding_edits(claim: PersistentVolumeClaim, volume: PersistentVolume)
     )
 
 
-def _build_binding_fix(claim: PersistentVolumeClaim, volume: PersistentVolume, edits: tuple[ObjectEdit, ...]) -> Fix:
+def _build_volume_binding_fix(
+    claim: PersistentVolumeClaim, volume: PersistentVolume, edits: tuple[ObjectEdit, ...]
+) -> Fix:
     """Build the fix that reserves a suitable free volume for the claim."""
     name, meta = volume.metadata.name, claim.metadata
     reference = {"spec": {"claimRef": {"namespace": meta.namespace, "name": meta.name}}}
@@ -252,8 +254,8 @@ def _build_volume_reservation_fix(tried: TriedNode, claim: PersistentVolumeClaim
     old_claim_key = f"{claim_ref.namespace}/{claim_ref.name}" if claim_ref else ""
 
     # If the class delays binding, `bind` is None: the volume is only reserved, and the scheduler binds the claim.
-    bind, volume_edit = build_binding(claim, volume, get_listers(tried.cycle.view))
-    retain_commands, retain_edits = retain_volume(volume)
+    bind, volume_edit = build_claim_binding(claim, volume, get_listers(tried.cycle.view))
+    retain_commands, retain_edits = plan_volume_retention(volume)
     if bind is None:
         edits = (*retain_edits, ObjectEdit(key, _build_reservation_change(claim)))
     else:
@@ -323,7 +325,7 @@ def _iter_other_class_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> I
         text = f" with class {name} instead of {own_class or 'none'}"
         if is_missing:
             text += ", which does not exist"
-        for fix in iter_claim_recreation_fixes(
+        for fix in iter_claim_recreation_fix(
             tried,
             FixKind.OTHER_STORAGE_CLASS,
             claim,
@@ -357,7 +359,7 @@ def _iter_immediate_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim) 
     volume = get_listers(tried.cycle.view).volumes.get(claim.spec.volume_name)
     class_ = get_listers(tried.cycle.view).classes.get(name)
     if volume is not None and (volume.spec.claim_ref is None or is_reserved_for(volume, claim)):
-        yield _build_binding_fix(claim, volume, _build_binding_edits(claim, volume))
+        yield _build_volume_binding_fix(claim, volume, _build_binding_edits(claim, volume))
     elif class_ is None:
         yield from missing_objects.iter_missing_storage_class_fixes(tried, claim)
     elif _provisions(class_) and class_.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
@@ -403,14 +405,14 @@ def _iter_provisioning_fixes(tried: TriedNode, claim: PersistentVolumeClaim, rej
         case NoVolume(provisions=True):
             class_ = get_listers(tried.cycle.view).classes.get(get_claim_class(claim))
             if class_ is not None:
-                yield _build_topology_fix(tried, class_)
+                yield _build_allowed_topology_fix(tried, class_)
         case NotEnoughStorage() as fact:
-            yield from new_volumes.iter_ignored_capacity_fixes(tried, fact)
-            yield new_volumes.build_storage_fix(tried, claim, fact)
+            yield from new_volumes.iter_ignored_capacity_fix(tried, fact)
+            yield new_volumes.build_storage_capacity_fix(tried, claim, fact)
             if fact.largest:
                 size = fact.largest_size
                 text = f" with {size} instead of {fact.size}"
-                yield from iter_claim_recreation_fixes(
+                yield from iter_claim_recreation_fix(
                     tried,
                     FixKind.SMALLER_CLAIM,
                     claim,
@@ -448,7 +450,7 @@ def _build_selected_node_removal_fix(claim: PersistentVolumeClaim, node: str) ->
     )
 
 
-def _build_topology_fix(tried: TriedNode, class_: StorageClass) -> Fix:
+def _build_allowed_topology_fix(tried: TriedNode, class_: StorageClass) -> Fix:
     """Build the fix that adds the node's topology to the topologies that the class allows.
 
     If the node lacks one of the labels by which the class restricts topologies, the class allows all nodes instead.

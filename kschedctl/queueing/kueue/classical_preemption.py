@@ -193,7 +193,8 @@ class _CandidateList:
         if queue.node.parent is None or queue.settings.preemption.reclaim_within_cohort == NEVER:
             return hierarchical, by_priority
 
-        # From the lowest cohort up, leaving out the subtree that was searched before
+        # From the lowest cohort up, leaving out the subtree that was searched before. Once the quota of a subtree
+        # covers the request, the queue has an advantage over all queues outside of the subtree
         has_advantage, remaining = queue.node.fit_requests(self._request.usage.quota)
         previous: CohortNode | None = None
         for cohort in queue.node.iter_ancestors():

@@ -78,20 +78,20 @@ def read_queue_settings(queue: ClusterQueue) -> ClusterQueueSettings:
     )
     fungibility = spec.flavor_fungibility or FlavorFungibility()
     return ClusterQueueSettings(
-        queue.metadata.name,
-        groups,
-        parse_quotas(spec.resource_groups),
-        selector_from_api(spec.namespace_selector),
-        spec.preemption or _NO_PREEMPTION,
-        FlavorFungibility(
+        name=queue.metadata.name,
+        groups=groups,
+        quotas=parse_quotas(spec.resource_groups),
+        namespace_selector=selector_from_api(spec.namespace_selector),
+        preemption=spec.preemption or _NO_PREEMPTION,
+        fungibility=FlavorFungibility(
             fungibility.when_can_borrow or _MAY_STOP_SEARCH,
             fungibility.when_can_preempt or _TRY_NEXT_FLAVOR,
             fungibility.preference,
         ),
-        _read_admission_checks(spec, frozenset(flavor for group in groups for flavor in group.flavors)),
-        spec.stop_policy not in (None, "", "None"),
-        spec.queueing_strategy == "StrictFIFO",
-        parse_weight(spec.fair_sharing),
+        checks=_read_admission_checks(spec, frozenset(flavor for group in groups for flavor in group.flavors)),
+        is_stopped=spec.stop_policy not in (None, "", "None"),
+        is_strict=spec.queueing_strategy == "StrictFIFO",
+        weight=parse_weight(spec.fair_sharing),
     )
 
 

@@ -140,6 +140,8 @@ class QuotaNode:
             used = node.usage.get(key, 0)
             limits = node.quotas.get(key)
             lends_all = limits is None or limits.lending_limit is None
+
+            # The usage that was carried to the parent, of which the amount is removed as well
             carried = used if lends_all else subtract_amounts(used, node.compute_local_quota(key))
             node.usage[key] = subtract_amounts(used, amount)
             if carried <= 0:

@@ -256,7 +256,7 @@ def launch_nodes(part: parts.InstanceTypes, cluster: Cluster, read: FileReader) 
     if not types:
         raise UsageError("instance types are needed", hint="name files with them, or list them under types")
     now = cluster.provenance.read_at if cluster.provenance else datetime.now(UTC).isoformat(timespec="seconds")
-    launched = LaunchingPools(cluster, types, part.settings, now).grow(cluster)
+    launched = LaunchingPools(cluster, types, part.settings, now).grow_for_pending_pods(cluster)
 
     new_nodes = [node for nodes in launched.nodes.values() for node in nodes]
     edit = StepResult(cluster.with_objects({"Node": new_nodes}))

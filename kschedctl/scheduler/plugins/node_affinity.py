@@ -262,7 +262,7 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
-        demands = _describe_demands(info, self.added_required is not None)
+        demands = _describe_node_demands(info, self.added_required is not None)
         if treats_updated_nodes_as_new(gates):
             yield WakeTrigger(NODE, ADD | UPDATE, f"a node with {demands} is added or changes")
             return
@@ -377,7 +377,7 @@ def _canonicalize_requirements(requirements: Iterable[SelectorRequirement]) -> l
     return sorted(encoded_requirements)
 
 
-def _describe_demands(info: PodInfo, has_added_affinity: bool) -> str:
+def _describe_node_demands(info: PodInfo, has_added_affinity: bool) -> str:
     """Describe the labels and terms that the pod demands of its node, in words that follow "a node with".
 
     At most MAX_TERMS_SHOWN required terms are described. With `has_added_affinity`, the profile's addedAffinity is

@@ -46,7 +46,7 @@ def cluster_of(source: str) -> Cluster:
 @pytest.fixture(autouse=True)
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give the search enough time to try all fixes on a busy machine."""
-    monkeypatch.setattr(RemedySearch, "_stop_at_limit", lambda search: search.trials.replayed > MOST_TRIALS)
+    monkeypatch.setattr(RemedySearch, "_has_reached_limit", lambda search: search.trials.replayed > MOST_TRIALS)
 
 
 def question(source: str, name: str) -> tuple[Cluster, str, UserGroups]:

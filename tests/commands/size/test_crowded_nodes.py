@@ -13,7 +13,7 @@ from kschedctl.commands.size import search
 from kschedctl.commands.size.fill_levels import find_crowded_shapes, measure_levels_when_full
 from kschedctl.commands.size.program import PackingProgram, build_program
 from kschedctl.commands.size.replays import NodeSets
-from kschedctl.commands.size.shapes import find_places, find_takers
+from kschedctl.commands.size.shapes import find_places_of_pending_pods, find_taking_shapes
 from kschedctl.commands.size.sizing import SizingWishes
 from kschedctl.commands.size.type_shapes import build_type_shapes
 from kschedctl.scheduler.scheduler import Scheduler
@@ -72,7 +72,9 @@ def seen(pods: list[Json]) -> tuple[PackingProgram, NodeSets]:
     view = Scheduler(sets.build_cluster(dict.fromkeys(shapes, 1))).view
     rows = {name: view.nodes.index[shape.get_first_node_name("a")] for name, shape in shapes.items()}
     prices = {sold["name"]: sold["offerings"][0]["Price"] for sold in TYPES}
-    return build_program(view, rows, prices, find_takers(find_places(view, shapes), shapes)), sets
+    return build_program(
+        view, rows, prices, find_taking_shapes(find_places_of_pending_pods(view, shapes), shapes)
+    ), sets
 
 
 def waiting(pods: list[Json], counts: dict[str, int]) -> list[str]:
@@ -105,7 +107,7 @@ def test_how_full_others_were_when_devices_had_no_room_left(seed: int) -> None:
     program, sets = seen(pods)
     late = list(sets.find_pods_without_node(counts))
     assert any(key.startswith("default/train") for key in late)
-    simulation, outcomes, nodes = sets.replay_in_order(counts)
+    simulation, outcomes, nodes = sets.replay_with_outcomes(counts)
     free = {
         name: np.array([[8000, size << 30]] * counts[name]) for name, size in (("lean", 16), ("even", 32), ("gpu", 64))
     }

@@ -90,7 +90,7 @@ def test_the_cheapest_set_that_takes_all_is_found_among_those_between(seed: int)
     sets: list[tuple[float, Counts]] = [(float(cost), {"s": cost}) for cost in range(random.randint(0, 120))]
     do = [random.random() < 0.05 for _ in sets]
     closing = OptimalityCheck(sets, lambda some: [TriedSet(counts, do[counts["s"]]) for counts in some])
-    closing.search()
+    closing.refute_cheaper_sets()
     first = next((at for at, does in enumerate(do) if does), None)
     assert closing.has_refuted_all
     assert closing.best == (None if first is None else {"s": first})
@@ -101,7 +101,7 @@ def test_too_many_sets_are_only_probed() -> None:
     """Of a thousand none does: the probes, at a half and so on, and no more."""
     sets: list[tuple[float, Counts]] = [(float(cost), {"s": cost}) for cost in range(1000)]
     closing = OptimalityCheck(sets, lambda some: [TriedSet(counts, False) for counts in some])
-    closing.search()
+    closing.refute_cheaper_sets()
     assert (closing.has_refuted_all, closing.refuted, closing.first_open) == (False, {500, 750, 875, 937}, 0)
 
 
@@ -115,7 +115,7 @@ def test_without_time_nothing_is_claimed() -> None:
         return [TriedSet(counts, False if tries.index(counts) < 2 else None) for counts in some]
 
     closing = OptimalityCheck(sets, run)
-    closing.search()
+    closing.refute_cheaper_sets()
     assert (closing.has_refuted_all, closing.best, len(closing.refuted), closing.first_open) == (False, None, 2, 0)
 
 

@@ -17,7 +17,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.scheduler.plugins.helper.volumes.listers import Listers
 from kschedctl.scheduler.plugins.helper.volumes.topology import VolumeReachability
 from kschedctl.scheduler.plugins.node_volume_limits.plugin import NodeVolumeLimits
-from kschedctl.scheduler.plugins.volume_binding.capacity_scoring import ClassResources, score_utilization
+from kschedctl.scheduler.plugins.volume_binding.capacity_scoring import ClassResources, score_by_utilization
 from kschedctl.scheduler.plugins.volume_binding.matching import MatchingError, find_matching_volume
 from kschedctl.scheduler.plugins.volume_binding.plugin import VolumeBinding, VolumeBindingArgs
 from kschedctl.scheduler.plugins.volume_restrictions import VolumeRestrictions
@@ -124,14 +124,14 @@ def test_capacity_scorer(case: Json) -> None:
         requested = np.array([[r["Requested"] for r in found]], np.int64).reshape(1, -1)
         capacity = np.array([[r["Capacity"] for r in found]], np.int64).reshape(1, -1)
         resources = ClassResources(requested, capacity, np.ones(requested.shape, np.bool_))
-        assert score_utilization(points, resources).tolist() == [value["score"]]
+        assert score_by_utilization(points, resources).tolist() == [value["score"]]
 
 
 def test_storage_of_which_there_is_none_is_full_whatever_is_asked_of_it() -> None:
     """As scorer.go has it; a byte of which nothing is asked is empty."""
     requested, capacity = np.array([[0], [0], [1], [2]]), np.array([[0], [1], [1], [1]])
     resources = ClassResources(requested, capacity, np.ones((4, 1), np.bool_))
-    assert score_utilization([(0, 0), (100, 100)], resources).tolist() == [100, 0, 100, 100]
+    assert score_by_utilization([(0, 0), (100, 100)], resources).tolist() == [100, 0, 100, 100]
 
 
 # -- helpers ------------------------------------------------------------------------------------------------------

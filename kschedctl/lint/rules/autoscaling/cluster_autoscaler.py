@@ -82,11 +82,11 @@ CA_PRIORITIES_UNMATCHED = Rule(
 
 def find_unusable_groups(context: LintContext) -> Iterator[Problem]:
     """Find empty node groups whose nodes would have a taint that no pod tolerates by name."""
-    from kschedctl.autoscaling.cluster_autoscaler.options import read_groups  # noqa: PLC0415 - few clusters have them
+    from kschedctl.autoscaling.cluster_autoscaler.options import read_autoscaled_groups  # noqa: PLC0415 - few clusters have them
     from kschedctl.autoscaling.node_groups.machines import find_machine_groups  # noqa: PLC0415 - few clusters have them
 
     assert context.cluster is not None
-    groups = read_groups(find_machine_groups(context.cluster).groups).all
+    groups = read_autoscaled_groups(find_machine_groups(context.cluster).groups).all
     if not groups or not context.are_all_read("Pod"):
         return
     toleration_sets = {info.spec.tolerations for info in context.facts.view.pods.infos}

@@ -34,7 +34,7 @@ class DomainCapacities:
         """The score of preferred node affinity."""
 
     def copy(self) -> DomainCapacities:
-        """Return an independent copy."""
+        """Return a copy whose counts can be changed without changing these. The tree is shared."""
         copy = DomainCapacities.__new__(DomainCapacities)
         copy.tree = self.tree
         for name in ("pods", "slices", "pods_with_leader", "slices_with_leader", "leaders", "affinity"):
@@ -64,11 +64,9 @@ class DomainCapacities:
         Slices are counted at ``slice_level`` and above. ``inner_sizes`` has the sizes of slices within slices by level.
         """
         lowest = len(self.tree.levels) - 1
-        if lowest == slice_level:
-            self.slices[lowest] = self.pods[lowest] // slice_size
-            self.slices_with_leader[lowest] = self.pods_with_leader[lowest] // slice_size
-        for level in range(lowest - 1, top_level - 1, -1):
-            self._sum_children(level, inner_sizes.get(level + 1), needs_leader=needs_leader)
+        for level in range(lowest, top_level - 1, -1):
+            if level < lowest:
+                self._sum_children(level, inner_sizes.get(level + 1), needs_leader=needs_leader)
             if level == slice_level:
                 self.slices[level] = self.pods[level] // slice_size
                 self.slices_with_leader[level] = self.pods_with_leader[level] // slice_size

@@ -31,7 +31,7 @@ class DeviceBackedResources:
         """Return whether a DeviceClass backs the resource."""
         return resource in self.classes
 
-    def find_selecting_class(self, resource: str) -> str:
+    def find_class_with_selectors(self, resource: str) -> str:
         """Return the name of the DeviceClass that backs the resource, or an empty string if it has no CEL selectors.
 
         The name is empty as well if no class backs the resource.

@@ -29,8 +29,9 @@ Rejections = list[tuple[Bools, DeviceVerdict]]
 def list_shared_claim_rejections(evaluation: Evaluation, view: Fork, delta: Delta) -> Rejections:
     """Return the rejections of nodes on which another pod uses one of the pod's allocated claims for node resources.
 
-    A claim that provides node resources cannot be shared, so that a node is rejected if two pods use the claim there,
-    or if one does that is not this pod. Claims that pods use only for devices do not count.
+    A claim that provides node resources cannot be shared. There are two rejections for each claim: of the nodes on
+    which several pods use it, and of the nodes on which a single pod does that is not this pod. Nodes that the claim's
+    allocation excludes are left out.
     """
     rejections: Rejections = []
     undecided = np.array([not outcome.settled for outcome in evaluation.outcomes], np.bool_)

@@ -190,7 +190,10 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         yield from iter_claim_dependencies(info, view, self.features)
 
     def doubts(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
-        """Yield the kinds with regular expressions for the pod's devices that cannot be evaluated without RE2."""
+        """Yield the kinds with regular expressions for the pod's devices that cannot be evaluated without RE2.
+
+        Nothing is yielded for a pod without claims, unless there are DeviceClasses that could back extended resources.
+        """
         if info.spec.resource_claims or (self.features.extended_resource and view.objects.of("DeviceClass")):
             from kschedctl.scheduler.plugins.dynamic_resources.claim_dependencies import iter_re2_doubts  # noqa: PLC0415 - for few pods
 
@@ -255,7 +258,8 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         """Return a failure whose reason says what upstream does to the claims that keep the pod from being scheduled.
 
         Upstream deallocates a claim, deletes the claim for extended resources, unreserves the claims of the pod's group
-        or does nothing. Here no claim is changed. Raises PluginError if PreFilter did not run.
+        or does nothing. Here no claim is changed. In some versions, there is no reason for a pod without claims. Raises
+        PluginError if PreFilter did not run.
         """
         if not cycle.info.spec.resource_claims and SILENT_WITHOUT_CLAIMS.at(self.features.release):
             return PostFilterResult(Status(Code.UNSCHEDULABLE))

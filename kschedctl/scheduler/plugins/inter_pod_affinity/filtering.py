@@ -123,7 +123,7 @@ class AffinityVerdicts(msgspec.Struct, frozen=True):
 
     @property
     def distinctions(self) -> list[Distinction]:
-        """The label columns and counts that distinguish nodes."""
+        """The topology domains and current counts by which nodes are distinguished, for each topology key."""
         counts = (self.affinity, self.anti_affinity, self.existing_anti_affinity)
         return [distinction for running in counts for distinction in running.distinctions]
 

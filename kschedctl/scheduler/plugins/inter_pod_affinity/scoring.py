@@ -93,7 +93,7 @@ class AffinityAmong:
 
     @property
     def distinctions(self) -> list[Distinction]:
-        """The label columns and counts that distinguish nodes."""
+        """The topology domains and current counts by which nodes are distinguished, for each topology key."""
         return self._running.distinctions
 
     def count_domains(self, rows: Rows, counts: Counts) -> list[int]:

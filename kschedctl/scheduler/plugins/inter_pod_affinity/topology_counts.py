@@ -65,7 +65,7 @@ class TopologyCounts(msgspec.Struct, frozen=True):
     """Topology key -> (V + 1,) the count in each domain. The last entry, 0, is for nodes without the label."""
 
     @classmethod
-    def for_pod(
+    def build_for_pod(
         cls, purpose: str, info: PodInfo, view: Fork, weights: Callable[[], Mapping[str, Weights]]
     ) -> TopologyCounts:
         """Build the current counts of matched terms for an incoming pod, in each domain of each topology key.
@@ -154,7 +154,7 @@ class RunningCounts:
 
     @property
     def distinctions(self) -> list[Distinction]:
-        """The label columns and counts that distinguish nodes."""
+        """The topology domains and current counts by which nodes are distinguished, for each topology key."""
         return [Distinction(column, partial(tally.bring_up_to_date, self._trail)) for column, tally in self._tallies]
 
     def iter_counts(self, rows: Rows) -> Iterator[Counts]:

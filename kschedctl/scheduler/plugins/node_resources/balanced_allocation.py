@@ -154,7 +154,7 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, DemandedAmounts]):
         usage = Usage(cycle.view, cycle.view.requested, cycle.view.requests)
         requests = self._list_scored_requests(cycle.info, cycle.view)
         for resource, request in zip(self.resources, requests, strict=True):
-            device_class = devices.find_selecting_class(resource.name) if request else ""
+            device_class = devices.find_class_with_selectors(resource.name) if request else ""
             if not device_class:
                 continue
             not_offered = usage.get_column(resource.name).allocatable[rows] == 0

@@ -313,7 +313,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
         for name, request in requests.items():
             # A request below zero has overflowed int64. Upstream checks it only for scalar resources.
             is_requested = request != 0 if names.is_scalar(name) else request > 0
-            if is_requested and not self._is_ignored(name):
+            if is_requested and not self._is_resource_ignored(name):
                 yield from self._iter_insufficiency_rejections(name, request, usage, devices.is_backed(name))
 
     def can_evictions_only_help(self, view: Fork) -> bool:
@@ -394,7 +394,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
         key = NodeResourcesFit, resources
         return view.memo(key, lambda: list_pod_amounts(info, resources, options, nonzero=True), info)
 
-    def _is_ignored(self, name: str) -> bool:
+    def _is_resource_ignored(self, name: str) -> bool:
         """Return whether the profile ignores the extended resource or its group."""
         if not names.is_extended(name):
             return False
@@ -491,7 +491,7 @@ def find_deferred_resizes(resource: str, row: int, view: NodeView) -> tuple[Defe
     """
     fork = get_whole_fork(view)
     node = Row(row if isinstance(view, Fork) else int(view.rows[row]))
-    amounts_by_info = fork.memo_of_pods("amounts of deferred resizes", lambda: _index_resize_amounts(fork))
+    amounts_by_info = fork.memo_of_pods("amounts of deferred resizes", lambda: _compute_resize_amounts(fork))
     if not amounts_by_info:
         return ()
     resizes = []
@@ -505,7 +505,7 @@ def find_deferred_resizes(resource: str, row: int, view: NodeView) -> tuple[Defe
     return tuple(sorted(resizes, key=lambda resize: resize.running - resize.reserved))
 
 
-def _index_resize_amounts(view: Fork) -> dict[int, ResizeAmounts]:
+def _compute_resize_amounts(view: Fork) -> dict[int, ResizeAmounts]:
     """Return the reserved and the running amounts of each PodInfo whose pods have a deferred resize, by its number."""
     by_info = {}
     for number in np.flatnonzero(view.pods.distinct.mask_templates(is_resize_deferred)).tolist():

@@ -200,7 +200,7 @@ class NonCSILimits(DeclaredPlugin):
             considered = considered & ~has_error
         used = attached.count_volumes(self.disk_kind.provisioner, with_unused=False)
         new = np.sum([~attached.find_nodes_with_volume(disk) for disk in disks], axis=0)
-        limits = self._find_limits(view)
+        limits = self._find_disk_limits(view)
         excess = used + new - limits
 
         def build_fact(row: int) -> TooManyVolumes:
@@ -210,7 +210,7 @@ class NonCSILimits(DeclaredPlugin):
         distance = np.maximum(excess, 0).astype(np.float64)
         yield Rejection(considered & (excess > 0), Code.UNSCHEDULABLE, REASON, build_fact, distance)
 
-    def _find_limits(self, view: Fork) -> Counts:
+    def _find_disk_limits(self, view: Fork) -> Counts:
         """Return the number of disks that each node allows (N,), which is the default limit if it declares none."""
         declared = find_node_limits(view, self.disk_kind.resource)
         return np.where(declared == NO_LIMIT, self.find_default_limits(view), declared)

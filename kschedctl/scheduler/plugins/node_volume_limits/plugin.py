@@ -207,7 +207,7 @@ class NodeVolumeLimits(DeclaredPlugin):
         driver_excesses: list[_DriverExcess] = []
         for driver in dict.fromkeys(volume.driver for volume in volumes):
             driver_volumes = [volume for volume in volumes if volume.driver == driver]
-            limits = self._find_limits(driver, view)
+            limits = self._find_driver_limits(driver, view)
             used = attached.count_volumes(driver, with_unused=self.counts_without_pods)
             new = np.sum([~attached.find_nodes_with_volume(volume) for volume in driver_volumes], axis=0)
             exceeds = considered & (limits != NO_LIMIT) & (new > 0) & (used + new > limits)
@@ -230,12 +230,12 @@ class NodeVolumeLimits(DeclaredPlugin):
             return limited_by_csi_node
         return limited_by_csi_node | find_nodes_with_limits(view).any
 
-    def _find_limits(self, driver: str, view: Fork) -> Counts:
+    def _find_driver_limits(self, driver: str, view: Fork) -> Counts:
         """Return the number of volumes that the driver can attach to each node (N,), or NO_LIMIT.
 
         A limit in the CSINode counts before one in the node's allocatable resources, which is read before 1.32.
         """
-        csi_node_limits = get_listers(view).csi_nodes.find_limits(driver)
+        csi_node_limits = get_listers(view).csi_nodes.find_driver_limits(driver)
         if not self.reads_nodes:
             return csi_node_limits
         node_limits = find_node_limits(view, build_limit_resource(driver))

@@ -214,16 +214,16 @@ class SpreadAmong:
 
     @property
     def distinctions(self) -> list[Distinction]:
-        """The label columns and counts that distinguish nodes."""
+        """The topology domains and current counts by which nodes are distinguished, for each topology key."""
         distinctions: list[Distinction] = []
         for scored_domains in self._scored_domains:
             distinctions += self._iter_distinctions(scored_domains)
         return distinctions
 
     def _iter_distinctions(self, scored_domains: ScoredDomains) -> Iterator[Distinction]:
-        """Yield the label columns and counts that distinguish nodes for one constraint.
+        """Yield the topology domains and current counts by which nodes are distinguished for one constraint.
 
-        For hostnames, each node is distinguished by its own count, and nodes without the label from labelled ones.
+        For hostnames, each node is distinguished by its own count, and nodes without the label from nodes that have it.
         """
         column = scored_domains.column
         values = partial(scored_domains.tally.bring_up_to_date, self.view.trail)

@@ -50,15 +50,15 @@ def score_by_capacity(
     volumes that would be provisioned. `points` are the scores at given utilizations.
     """
     bound = _sum_bound_resources(volumes, rows)
-    bound_scores = score_utilization(points, bound)
+    bound_scores = score_by_utilization(points, bound)
     if not provisioning:
         return bound_scores
     provisioned = _sum_provisioned_resources(volumes, rows)
     binds_volume = bound.used.any(axis=1)
-    return np.where(binds_volume, bound_scores, score_utilization(points, provisioned))
+    return np.where(binds_volume, bound_scores, score_by_utilization(points, provisioned))
 
 
-def score_utilization(points: Sequence[tuple[int, int]], resources: ClassResources) -> Scores:
+def score_by_utilization(points: Sequence[tuple[int, int]], resources: ClassResources) -> Scores:
     """Return, per node (F,), the mean score of the storage classes that are used there, or 0 if none is used.
 
     The score of a class is interpolated between `points`, which are pairs of utilization in percent and score.

@@ -269,7 +269,7 @@ class CSINodes:
             mask |= limits != NO_LIMIT
         return mask
 
-    def find_limits(self, driver: str) -> Limits:
+    def find_driver_limits(self, driver: str) -> Limits:
         """Return the number of volumes that the driver can attach to each node (N,), or NO_LIMIT."""
         return self._limits_by_driver.get(driver, np.full(len(self.nodes), NO_LIMIT))
 
