@@ -62,9 +62,9 @@ def estimate_classic_quantile(q: float, buckets: Iterable[Bucket]) -> float:
 def find_finite_buckets(buckets: Iterable[Bucket]) -> list[Bucket]:
     """Return the finite buckets by ascending bound, up to the first that contains all observations."""
     merged = _make_counts_ascending(_merge_equal_bounds(buckets))
-    highest = merged[-1].observations if merged else 0.0
-    full = bisect_left(merged, highest, key=lambda bucket: bucket.observations)
-    return [bucket for bucket in merged[: full + 1] if math.isfinite(bucket.bound)]
+    all_observations = merged[-1].observations if merged else 0.0
+    first_full = bisect_left(merged, all_observations, key=lambda bucket: bucket.observations)
+    return [bucket for bucket in merged[: first_full + 1] if math.isfinite(bucket.bound)]
 
 
 def is_quantile_in_highest_bucket(q: float, buckets: Iterable[Bucket]) -> bool:
