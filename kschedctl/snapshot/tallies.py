@@ -113,6 +113,8 @@ def _narrow_integers(weights: Counts) -> Counts:
     >>> _narrow_integers(np.array([3, -100])).dtype, _narrow_integers(np.array([3, -1000])).dtype
     (dtype('int8'), dtype('int16'))
     """
+    if weights.dtype == np.int8:
+        return weights
     largest = int(np.abs(weights).max(initial=0))
     if largest < 2**7:
         return weights.astype(np.int8)

@@ -19,6 +19,7 @@ from kschedctl.scheduler.engine.sampling import Sampling, SearchTerms
 from kschedctl.scheduler.framework import (
     FilterPlugin,
     Plugin,
+    PodCountingScorePlugin,
     PreFilterResult,
     PreScoreResult,
     Reads,
@@ -344,16 +345,22 @@ class AlikePods:
         plugin fails.
         """
         prepares = map_score_preparations(self.framework)
+        with_pre_score = {plugin.name for plugin in self.framework.plugins_at("preScore")}
         everywhere = self.view.nodes.rows
         base = np.zeros(len(everywhere), np.int64)
         fixed = []
-        changing = []
+        changing: list[tuple[ScorePlugin, Prepare]] = []
         for plugin in self._list_plugins("score"):
             if get_reads(plugin) is Reads.OWN_ROW or not offers(plugin, ScorePlugin):
                 continue
-            pre_score = prepares[plugin.name](self.info, self.view, everywhere)
+            prepare = prepares[plugin.name]
+            if plugin.name in with_pre_score and offers(plugin, PodCountingScorePlugin):
+                if plugin.may_score(self.info, self.view):
+                    changing.append((plugin, prepare))
+                continue
+            pre_score = prepare(self.info, self.view, everywhere)
             if _find_dependency(plugin, pre_score) is Reads.PODS:
-                changing.append((plugin, prepares[plugin.name]))
+                changing.append((plugin, prepare))
             elif not pre_score.skip:
                 raw = plugin.score(self.info, self.view, pre_score.state, everywhere)
                 if (raw == raw[:1]).all():  # scores that are equal everywhere are so for any set of nodes

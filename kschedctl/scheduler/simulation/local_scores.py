@@ -5,7 +5,7 @@ Pods with the same requests share them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -68,11 +68,11 @@ class LocalScores:
     """Scores for pods with the requests of `info` that count on their nodes like the PodInfo `number`. Arrays are (N,).
 
     `scores` are weighted and summed, and INFEASIBLE where the pod does not fit. `ahead` (N, LOOKAHEAD) is what `scores`
-    will be after each of the next such pods comes to the node. Its entries before `step` are used up. Raises
-    PluginError.
+    will be after each of the next such pods comes to the node. Its entries before `step` are used up. `key` stands for
+    the other arguments except `view`, for sharing scores between forks. Raises PluginError.
     """
 
-    def __init__(self, framework: FrameworkLike, info: PodInfo, number: int, view: Fork) -> None:
+    def __init__(self, framework: FrameworkLike, info: PodInfo, number: int, view: Fork, key: Hashable) -> None:
         self.info, self.number, self.view = info, number, view
         self.demand_codes = view.pods.distinct.demand
         self.filters = _list_local_filters(framework, info, view)
@@ -86,7 +86,22 @@ class LocalScores:
         self._crowded: dict[int, Crowded] = {}
         self._requests_devices = has_backed_resources(info, view)
         self._replaced_count = view.objects.replaced_count
-        self._store_scores(view.nodes.rows, self._compute_scores(view.nodes.rows))
+        shared_scores = self._find_shared_scores(key)
+        if shared_scores is None:
+            shared_scores = self._compute_scores(view, view.nodes.rows)
+        else:
+            self.seen = 0  # nodes whose pods moved since then are brought up to date later
+        self._store_scores(view.nodes.rows, shared_scores)
+
+    def _find_shared_scores(self, key: Hashable) -> Scores | None:
+        """Return the scores before all moves in a fork without some nodes, shared by forks without other nodes.
+
+        Return None if the scores depend on more than the nodes and their pods, or for any other fork.
+        """
+        view = self.view
+        if view.part_of is None or view.closed is not None or self._requests_devices:
+            return None
+        return view.part_of.find_column(key, lambda whole: self._compute_scores(whole, whole.nodes.rows))
 
     @property
     def is_outdated(self) -> bool:
@@ -120,7 +135,7 @@ class LocalScores:
             pods_ahead = LOOKAHEAD if alone or len(next_rows) < MANY_NODES else 1
             self._precompute_scores(rows, next_rows, pods_ahead)
         else:
-            self._store_scores(rows, self._compute_scores(rows))
+            self._store_scores(rows, self._compute_scores(self.view, rows))
 
     def fits(self, row: int) -> bool:
         """Return whether such a pod fits on one row now, even if the scores are not up to date."""
@@ -233,7 +248,7 @@ class LocalScores:
         """
         count = len(rows)
         added_pods = np.concatenate((np.zeros(count, np.int64), np.tile(np.arange(1, pods + 1), len(next_rows))))
-        scores = self._compute_scores(np.concatenate((rows, np.repeat(next_rows, pods))), added_pods)
+        scores = self._compute_scores(self.view, np.concatenate((rows, np.repeat(next_rows, pods))), added_pods)
         self._store_scores(rows, scores[:count])
         self.ahead[next_rows, LOOKAHEAD - pods :] = scores[count:].reshape(-1, pods)
         self.step[next_rows] = LOOKAHEAD - pods
@@ -250,12 +265,12 @@ class LocalScores:
             return np.zeros(len(rows), np.bool_)
         return closed.mask[rows]
 
-    def _compute_scores(self, rows: Rows, added_pods: Rows | None = None) -> Scores:
-        """Compute the scores of the rows, each with as many more such pods on it as its entry in `added_pods`.
+    def _compute_scores(self, view: Fork, rows: Rows, added_pods: Rows | None = None) -> Scores:
+        """Compute the scores of rows of a fork, each with as many more such pods on it as its entry in `added_pods`.
 
         Rows that reject the pod score INFEASIBLE.
         """
-        own_rows = OwnRows(self.view, rows, added_pods, self.number)
+        own_rows = OwnRows(view, rows, added_pods, self.number)
         rejected = self._mask_closed_rows(rows)
         for plugin, state in self.filters:
             rejected |= find_nodes_rejected_by_filter(plugin, self.info, own_rows, state)

@@ -233,7 +233,7 @@ class Placements(IncomingPods):
         local = self._local_scores_cache.get(key)
         if local is None or local.is_outdated:
             drop_oldest_if_full(self._local_scores_cache, CACHED_KINDS)
-            local = self._local_scores_cache[key] = LocalScores(framework, info, number, self.view)
+            local = self._local_scores_cache[key] = LocalScores(framework, info, number, self.view, key)
         return local
 
     def _choose_by_full_cycle(self, framework: FrameworkLike, position: Position) -> Choice | None:

@@ -70,6 +70,8 @@ class QueuedPods:
         """Pods that were tried in vain. Until there are some, no event needs to be handled."""
         self._unjudged: dict[int, list[QueuedPod]] = {}
         """The rejected pods that no relevant event has reached yet, by the number of their PodInfo."""
+        self._additions = 0
+        """How often a PodInfo was added to `_unjudged`."""
         self._judged: dict[Position, Rejectors | None] = {}
         """The rejectors of unjudged pods for which they are known anyway."""
         self._rejected_members: list[tuple[QueuedPod, Rejectors, int]] = []
@@ -129,7 +131,11 @@ class QueuedPods:
         pod = self.get_queued_pod(position)
         pod.timestamp = self.clock.now()
         self._judged[position] = rejectors
-        self._unjudged.setdefault(int(self.view.pods.info[position]), []).append(pod)
+        number = int(self.view.pods.info[position])
+        if number not in self._unjudged:
+            self._unjudged[number] = []
+            self._additions += 1
+        self._unjudged[number].append(pod)
 
     def put_back(self, position: Position, rejectors: Rejectors) -> None:
         """Put a tried pod back into the scheduling queue as unschedulable, rejected by these plugins."""
@@ -194,7 +200,7 @@ class QueuedPods:
     def _queue_woken_pods(self, occurrence: Occurrence) -> None:
         """Put the unjudged pods that an event may wake into the queue, with the plugins that reject them now."""
         woken_pods: list[QueuedPod] = []
-        for number in self._advice.find_woken_infos(self._unjudged.keys(), occurrence):
+        for number in self._advice.find_woken_infos(self._unjudged.keys(), self._additions, occurrence):
             woken_pods += self._unjudged.pop(number)
         for pod in sorted(woken_pods, key=_get_timestamp):
             rejectors = self._judged[pod.position] or self._rejectors(pod.position)
@@ -348,6 +354,8 @@ class _SharedQueuePlugins(QueuePlugins):
         self._strategies: dict[tuple[int, Rejectors, int, bool], QueueingStrategy] = {}
         self._unaffected: dict[int, set[int]] = {}
         """By the id of an event, the numbers of the PodInfos to which it does not matter."""
+        self._additions_at_event: dict[int, int] = {}
+        """The `additions` when an event was asked about last, by the id of the event."""
         self._listeners: dict[ClusterEvent, _Listeners] = {}
         """The PodInfos to which such events may matter, by event."""
         self._seen_events: dict[int, Occurrence] = {}
@@ -385,13 +393,20 @@ class _SharedQueuePlugins(QueuePlugins):
         pod = self._info(position).pod
         return replace(pod, spec=replace(pod.spec, node_name=pod.spec.node_name or self._view.nodes.names[0]))
 
-    def find_woken_infos(self, info_numbers: Set[int], occurrence: Occurrence) -> list[int]:
+    def find_woken_infos(self, info_numbers: Set[int], additions: int, occurrence: Occurrence) -> list[int]:
         """Return, in ascending order, the numbers of the PodInfos whose pods the event may put back into the queue.
 
         The plugins that rejected the pods are not needed: if any plugin would requeue a pod, its PodInfo is returned.
+        The caller removes the returned numbers from `info_numbers`, and counts in `additions` how often it adds one.
         """
+        # If no number was added since this very event was asked about last, all were found to be unaffected then.
+        event_id = self._get_event_id(occurrence)
+        if self._additions_at_event.get(event_id) == additions:
+            return []
+        self._additions_at_event[event_id] = additions
+
         listening = info_numbers & self._find_listening_infos(info_numbers, occurrence.event)
-        unaffected = self._unaffected.setdefault(self._get_event_id(occurrence), set())
+        unaffected = self._unaffected.setdefault(event_id, set())
         to_ask = listening - unaffected
         woken = {number for number in to_ask if self._may_wake(number, occurrence)}
         unaffected |= to_ask - woken
