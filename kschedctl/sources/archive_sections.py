@@ -120,38 +120,34 @@ class _DistinctValues:
 
 
 def _build_pod_record(table: PodTable) -> _PodRecord:
-    """Build the record of a pod table, in which equal metadata, specs, volumes and so on occur once."""
-    distinct_parts = [_DistinctValues() for _ in range(5)]
-    rows = [
-        [distinct.intern_value(part) for distinct, part in zip(distinct_parts, _split_template(template), strict=True)]
-        for template in table.templates
-    ]
-    metadata, specs, affinities, volumes, statuses = (distinct.values for distinct in distinct_parts)
+    """Build the record of a pod table, in which equal metadata, specs, affinities, volumes and statuses occur once.
+
+    The paths of hostPath volumes are hashed.
+    """
+    metadata, specs, affinities, volumes, statuses = (_DistinctValues() for _ in range(5))
+
+    # Each template becomes a row with the indexes of its five parts
+    rows = []
+    for template in table.templates:
+        spec = template.spec
+        row = [
+            metadata.intern_value(template.metadata),
+            specs.intern_value(replace(spec, affinity=None, volumes=())),
+            affinities.intern_value(spec.affinity),
+            volumes.intern_value(tuple(map(hash_host_path, spec.volumes))),
+            statuses.intern_value(template.status),
+        ]
+        rows.append(row)
     return _PodRecord(
-        metadata,
-        specs,
-        affinities,
-        volumes,
-        statuses,
+        metadata.values,
+        specs.values,
+        affinities.values,
+        volumes.values,
+        statuses.values,
         _encode_numbers(rows),
         _encode_numbers(table.template),
         list(table.names),
         *map(_encode_column, table.columns),
-    )
-
-
-def _split_template(template: Pod) -> tuple[object, ...]:
-    """Split a template into metadata, spec, affinity, volumes and status, which are stored separately.
-
-    The paths of hostPath volumes are hashed.
-    """
-    spec = template.spec
-    return (
-        template.metadata,
-        replace(spec, affinity=None, volumes=()),
-        spec.affinity,
-        tuple(map(hash_host_path, spec.volumes)),
-        template.status,
     )
 
 

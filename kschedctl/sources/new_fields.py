@@ -104,16 +104,16 @@ class NewPodFields:
         ``raw_items`` returns the JSON of all items, and ``start`` is the index of the first item in the list.
         """
         checked_indices = [
-            number
-            for number, item in enumerate(items)
+            index
+            for index, item in enumerate(items)
             if isinstance(item, Pod) and self._record_template(cast(_ItemMetadata, item.metadata))
         ]
-        raw = raw_items() if checked_indices else ()
-        for number in checked_indices:
+        documents = raw_items() if checked_indices else ()
+        for index in checked_indices:
             with suppress(*_UNDECODABLE):
-                if not self._has_only_known_fields(raw[number]):
-                    self._report(msgspec.json.decode(raw[number]), start + number)
-        return [raw[number] for number in checked_indices]
+                if not self._has_only_known_fields(documents[index]):
+                    self._report(msgspec.json.decode(documents[index]), start + index)
+        return [documents[index] for index in checked_indices]
 
     def _record_template(self, meta: _ItemMetadata) -> bool:
         """Record the pod's template, and return whether it is new. A pod without a template always counts as new.
@@ -161,11 +161,11 @@ class _StrictTypes:
         if not name:
             return msgspec.Raw
         if name not in self._types:
-            fields_of_type = get_fields_by_type()[name]
-            fields = [
-                (f"f{number}", self.build_type(inner), None) for number, inner in enumerate(fields_of_type.values())
-            ]
-            names = {f"f{number}": field for number, field in enumerate(fields_of_type)}
+            fields = []
+            names = {}
+            for number, (field, type_name) in enumerate(get_fields_by_type()[name].items()):
+                fields.append((f"f{number}", self.build_type(type_name), None))
+                names[f"f{number}"] = field
             struct = msgspec.defstruct(name, fields, rename=names, forbid_unknown_fields=True, gc=False)
             self._types[name] = list[struct] | struct | _SCALAR  # type: ignore[valid-type]
         return self._types[name]

@@ -150,7 +150,10 @@ def _collect_builds(builds: Iterable[Build], collector: Collector) -> set[str]:
     used_files = set[str]()
     for build in builds:
         for built in build.build_objects():
-            collector.add_document(built.value, Place(display_path(built.find_file(())), 1, built.locate(())[0]))
+            root = ()  # the path of the object itself
+            line, _ = built.locate(root)
+            place = Place(display_path(built.find_file(root)), line=line)
+            collector.add_document(built.value, place)
         used_files |= build.files
     return used_files
 

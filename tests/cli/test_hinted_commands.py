@@ -21,7 +21,7 @@ HINTS = {
     "Node groups: id, min, max, target, nodes, template, as `kschedctl help scale` has them.": ([], ["help scale"]),
     "kschedctl schema lists them": (["schema", "no-such"], ["schema"]),
     "kschedctl explain -A prints the same": (["browse", "--demo"], ["explain -A --demo"]),
-    "kschedctl topology looks at all": (["topology", "no-such", "--demo"], ["topology --demo"]),
+    "kschedctl topology lists all": (["topology", "no-such", "--demo"], ["topology --demo"]),
     "kschedctl snapshot save writes them; -f reads other files": (
         ["snapshot", "show", "pyproject.toml"],
         ["snapshot save -o new.ksnap --demo"],

@@ -55,7 +55,7 @@ def _select_workloads(audited: AuditedCluster, references: Sequence[Owner], name
         matches = list(_iter_matching_workloads(workload, owners_in_namespace))
         if not matches:
             message = f'no workload "{workload.name}" with two pods on nodes'
-            raise UsageError(message, hint="kschedctl topology looks at all")
+            raise UsageError(message, hint="kschedctl topology lists all")
         owners += matches
     if not owners_in_namespace:
         raise UsageError(f'namespace "{namespace}" has no workload with two pods on nodes')

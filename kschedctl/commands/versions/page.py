@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
 
 from kschedctl.commands.versions.report import VersionChange, VersionChanges
 from kschedctl.render.page import Block, Marked, Page, Paragraph, Stack, Style, paragraph
@@ -16,9 +18,13 @@ HEADINGS = {"rule": "Rules and messages", "plugin": "Plugins", "gate": "Feature 
 def build_version_changes_page(report: VersionChanges, style: Style) -> Page:
     """Build the page, with a table for each sort of change."""
     blocks: list[Block] = [*_iter_summary_lines(report)]
+    words = HISTORY_WORDS
+    if report.compared:
+        first, last = report.versions[0], report.versions[-1]
+        words = ChangeWords(f"in {last}", f"not in {last}", f"in {first}")
     for sort, heading in HEADINGS.items():
         changes = [change for change in report.changes if change.sort == sort]
-        blocks += _build_changes_table(changes, heading, sort == "gate", style)
+        blocks += _build_changes_table(changes, heading, sort == "gate", words, style)
     return tuple(blocks)
 
 
@@ -33,7 +39,9 @@ def _iter_summary_lines(report: VersionChanges) -> Iterator[Paragraph]:
         yield paragraph(Marked(f"No replayed differences between kube-scheduler {first} and {last}", Tone.GOOD))
 
 
-def _build_changes_table(changes: Sequence[VersionChange], title: str, for_gates: bool, style: Style) -> Page:
+def _build_changes_table(
+    changes: Sequence[VersionChange], title: str, for_gates: bool, words: ChangeWords, style: Style
+) -> Page:
     """Build a table of changes. Feature gates have a state before and after; other changes are a sentence each."""
     since = Column("since", keep=True)
     columns: tuple[Column, ...]
@@ -46,34 +54,48 @@ def _build_changes_table(changes: Sequence[VersionChange], title: str, for_gates
     else:
         columns = (since, Column("plugin", keep=True), Column("change"), Column("upstream"))
         build_row = _build_wide_row
-    return build_table(changes, columns, build_row, limit=None, title=title, full=for_gates or style.narrow)
+    return build_table(
+        changes, columns, partial(build_row, words=words), limit=None, title=title, full=for_gates or style.narrow
+    )
 
 
-def _build_wide_row(change: VersionChange) -> Row:
+def _build_wide_row(change: VersionChange, words: ChangeWords) -> Row:
     """Build the row of a change, with the plugin in its own column."""
-    return (Stack(change.since), change.where, _describe_change(change), _describe_basis(change))
+    return (Stack(change.since), change.where, _describe_change(change, words), _describe_basis(change))
 
 
-def _build_narrow_row(change: VersionChange) -> Row:
+def _build_narrow_row(change: VersionChange, words: ChangeWords) -> Row:
     """Build the row of a change, with the plugin stacked above."""
-    what = Stack((Marked(change.where, Tone.STRONG), _describe_change(change), _describe_basis(change)))
+    what = Stack((Marked(change.where, Tone.STRONG), _describe_change(change, words), _describe_basis(change)))
     return (Stack(change.since), what)
 
 
-def _describe_change(change: VersionChange) -> str:
+class ChangeWords(NamedTuple):
+    """The words for both sides of a change."""
+
+    now: str
+    no_longer: str
+    before: str
+
+
+HISTORY_WORDS = ChangeWords("now", "no longer", "before")
+"""The words if all versions are listed."""
+
+
+def _describe_change(change: VersionChange, words: ChangeWords) -> str:
     """Describe what changed in one sentence, which names the behavior that starts, ends or is replaced."""
-    hint, in_queueing_hint, what_counts = change.what.partition("queueing hint: ")
-    if in_queueing_hint and not hint and (change.before, change.after) == ("no", "yes"):
-        return f"now, in the queueing hint: {what_counts}"
+    prefix, hint, what_counts = change.what.partition("queueing hint: ")
+    if hint and not prefix and (change.before, change.after) == ("no", "yes"):
+        return f"{words.now}, in the queueing hint: {what_counts}"
     if (change.before, change.after) == ("no", "yes"):
-        return f"now: {change.what}"
+        return f"{words.now}: {change.what}"
     if (change.before, change.after) == ("yes", "no"):
-        return f"no longer: {change.what}"
+        return f"{words.no_longer}: {change.what}"
     if change.before == "nothing":
-        return f"new: {change.what}: {change.after}"
+        return f"{words.now}: {change.what}: {change.after}"
     if change.after == "nothing":
-        return f"{change.what}: no longer; before, {change.before}"
-    return f"{change.what}: now {change.after}; before, {change.before}"
+        return f"{words.no_longer}: {change.what}: {change.before}"
+    return f"{change.what}: {words.now}, {change.after}; {words.before}, {change.before}"
 
 
 def _describe_basis(change: VersionChange) -> Marked:
@@ -82,6 +104,6 @@ def _describe_basis(change: VersionChange) -> Marked:
     return Marked(" ".join(filter(None, (change.upstream, basis))), Tone.FAINT)
 
 
-def _build_gate_row(change: VersionChange) -> Row:
-    """Build the row of a feature gate."""
+def _build_gate_row(change: VersionChange, words: ChangeWords) -> Row:
+    """Build the row of a feature gate, whose states need no words."""
     return (Stack(change.since), change.where, change.before, change.after)

@@ -266,12 +266,12 @@ class Assignment:
         """Build the admissions of the pod sets, with their flavors, quota, numbers of pods and placements."""
         return tuple(
             PodSetAdmission(
-                pod_set.name,
-                {resource: choice.flavor for resource, choice in pod_set.flavors.items()},
-                {resource: pod_set.requests.get(resource, 0) for resource in pod_set.flavors},
-                pod_set.count,
-                pod_set.topology,
-                pod_set.delayed_topology,
+                name=pod_set.name,
+                flavors={resource: choice.flavor for resource, choice in pod_set.flavors.items()},
+                usage={resource: pod_set.requests.get(resource, 0) for resource in pod_set.flavors},
+                count=pod_set.count,
+                topology=pod_set.topology,
+                delayed_topology=pod_set.delayed_topology,
             )
             for pod_set in self.pod_sets
         )

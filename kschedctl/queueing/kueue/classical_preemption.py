@@ -180,10 +180,10 @@ class _CandidateList:
         return [c for c in candidates if self._search.satisfies_policy(preemptor, c.info.workload, policy)]
 
     def _collect_cohort_candidates(self) -> tuple[list[RankedCandidate], list[RankedCandidate]]:
-        """Return the candidates of other queues: those for hierarchical reclaim, and those that are left.
+        """Return the candidates of other queues in two lists: for hierarchical reclaim, and for reclaim by priority.
 
-        Hierarchical reclaim takes the candidates outside a subtree whose own quota covers the request, whatever their
-        priority. Both lists are empty if the queue must not reclaim quota from its cohort.
+        Hierarchical reclaim takes the candidates outside of a subtree whose own quota covers the request. Both lists
+        are empty if the queue must not reclaim quota from its cohort.
 
         Upstream: collectCandidatesForHierarchicalReclaim.
         """
@@ -193,7 +193,8 @@ class _CandidateList:
         if queue.node.parent is None or queue.settings.preemption.reclaim_within_cohort == NEVER:
             return hierarchical, by_priority
 
-        # From the lowest cohort up, leaving out the subtree that was searched before
+        # From the lowest cohort up, leaving out the subtree that was searched before. Once the quota of a subtree
+        # covers the request, the queue has an advantage over all queues outside of the subtree
         has_advantage, remaining = queue.node.fit_requests(self._request.usage.quota)
         previous: CohortNode | None = None
         for cohort in queue.node.iter_ancestors():

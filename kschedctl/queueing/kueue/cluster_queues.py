@@ -78,20 +78,20 @@ def read_queue_settings(queue: ClusterQueue) -> ClusterQueueSettings:
     )
     fungibility = spec.flavor_fungibility or FlavorFungibility()
     return ClusterQueueSettings(
-        queue.metadata.name,
-        groups,
-        parse_quotas(spec.resource_groups),
-        selector_from_api(spec.namespace_selector),
-        spec.preemption or _NO_PREEMPTION,
-        FlavorFungibility(
+        name=queue.metadata.name,
+        groups=groups,
+        quotas=parse_quotas(spec.resource_groups),
+        namespace_selector=selector_from_api(spec.namespace_selector),
+        preemption=spec.preemption or _NO_PREEMPTION,
+        fungibility=FlavorFungibility(
             fungibility.when_can_borrow or _MAY_STOP_SEARCH,
             fungibility.when_can_preempt or _TRY_NEXT_FLAVOR,
             fungibility.preference,
         ),
-        _read_admission_checks(spec, frozenset(flavor for group in groups for flavor in group.flavors)),
-        spec.stop_policy not in (None, "", "None"),
-        spec.queueing_strategy == "StrictFIFO",
-        parse_weight(spec.fair_sharing),
+        checks=_read_admission_checks(spec, frozenset(flavor for group in groups for flavor in group.flavors)),
+        is_stopped=spec.stop_policy not in (None, "", "None"),
+        is_strict=spec.queueing_strategy == "StrictFIFO",
+        weight=parse_weight(spec.fair_sharing),
     )
 
 
@@ -301,7 +301,7 @@ class QueueSnapshot:
             self._change_topology_usage(usage, 1)
 
     def remove_usage(self, usage: WorkloadUsage, *, with_topology: bool = True) -> None:
-        """Undo ``add_usage`` with the same arguments."""
+        """Subtract a usage that was added by ``add_usage`` with the same arguments."""
         for key, amount in usage.quota.items():
             self.node.remove_usage(key, amount)
         if with_topology:
@@ -343,7 +343,7 @@ class CycleSnapshot:
         queue.remove_usage(info.compute_usage(self.gates), with_topology=with_topology)
 
     def add_workload(self, info: WorkloadInfo, *, with_topology: bool = True) -> None:
-        """Undo ``remove_workload`` with the same arguments."""
+        """Put a Workload and its usage back that ``remove_workload`` took out with the same arguments."""
         queue = self.queues[info.cluster_queue]
         queue.workloads[info.workload.key] = info
         queue.add_usage(info.compute_usage(self.gates), with_topology=with_topology)
@@ -355,7 +355,7 @@ class CycleSnapshot:
             self.queues[info.cluster_queue].remove_usage(usage, with_topology=with_topology)
 
     def add_usage(self, infos: Iterable[WorkloadInfo], *, with_topology: bool = True) -> None:
-        """Undo ``remove_usage`` with the same arguments."""
+        """Put the usage of Workloads back that ``remove_usage`` took out with the same arguments."""
         for info in infos:
             usage = info.compute_usage(self.gates)
             self.queues[info.cluster_queue].add_usage(usage, with_topology=with_topology)
@@ -443,7 +443,7 @@ NodeT = TypeVar("NodeT", bound=QuotaNode)
 
 
 def _copy_quota(copy: NodeT, node: QuotaNode) -> NodeT:
-    """Set the quota and usage of ``copy``, a new node, to those of ``node``, and return it."""
+    """Copy the quota and the usage of ``node`` to the new node ``copy``, and return the new node."""
     copy.subtree_quota = node.subtree_quota
     copy.usage = dict(node.usage)
     return copy

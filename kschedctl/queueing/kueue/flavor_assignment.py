@@ -399,12 +399,12 @@ class FlavorAssigner:
                 assignment_mode = fit.preemption.assignment_mode
                 choices[resource] = FlavorChoice(flavor, assignment_mode, borrowing=fit.borrowing)
         attempt = FlavorAttempt(
-            flavor,
-            mode.preemption.assignment_mode,
-            sorted(reasons),
-            borrowing,
-            mode.preemption if mode.preemption.label else None,
-            self._get_observed_reason(no_fit_reason),
+            flavor=flavor,
+            mode=mode.preemption.assignment_mode,
+            reasons=sorted(reasons),
+            borrowing=borrowing,
+            preemption=mode.preemption if mode.preemption.label else None,
+            no_fit_reason=self._get_observed_reason(no_fit_reason),
         )
         return _FlavorTrial(choices, mode, attempt)
 
@@ -468,12 +468,12 @@ class FlavorAssigner:
                 continue
             preemptions = [a.preemption for a in (previous, attempt) if a.preemption is not None]
             attempts[attempt.flavor] = FlavorAttempt(
-                attempt.flavor,
-                min(previous.mode, attempt.mode),
-                sorted({*previous.reasons, *attempt.reasons}),
-                max(previous.borrowing, attempt.borrowing),
-                min(preemptions, default=None),
-                find_most_severe_reason((previous.no_fit_reason, attempt.no_fit_reason)),
+                flavor=attempt.flavor,
+                mode=min(previous.mode, attempt.mode),
+                reasons=sorted({*previous.reasons, *attempt.reasons}),
+                borrowing=max(previous.borrowing, attempt.borrowing),
+                preemption=min(preemptions, default=None),
+                no_fit_reason=find_most_severe_reason((previous.no_fit_reason, attempt.no_fit_reason)),
             )
 
         # Flavors that were tried for other resources, but not for this one, do not provide it

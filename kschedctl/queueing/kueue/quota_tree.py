@@ -140,6 +140,8 @@ class QuotaNode:
             used = node.usage.get(key, 0)
             limits = node.quotas.get(key)
             lends_all = limits is None or limits.lending_limit is None
+
+            # The usage that was carried to the parent, of which the amount is removed as well
             carried = used if lends_all else subtract_amounts(used, node.compute_local_quota(key))
             node.usage[key] = subtract_amounts(used, amount)
             if carried <= 0:
@@ -160,9 +162,9 @@ class QuotaNode:
         return True
 
     def fit_requests(self, requests: Usage) -> tuple[bool, Usage]:
-        """Return whether requests fit in the subtree's quota, and what of them exceeds the free local quota.
+        """Return whether requests fit in the subtree's quota, and by how much they exceed the free local quota.
 
-        The latter amounts are those that the parent would have to cover.
+        The parent would have to cover these amounts.
         """
         fits = not any(self.would_borrow(key, amount) for key, amount in requests.items())
         remaining = {

@@ -265,13 +265,13 @@ class AdmissionScheduler:
     def _build_assigner(self, info: WorkloadInfo, queue: QueueSnapshot) -> FlavorAssigner:
         """Build the object that assigns flavors of the queue to a Workload in this cycle."""
         return FlavorAssigner(
-            info,
-            queue,
-            self._snapshot,
-            self._preemptor.simulate_preemption,
-            self._gates,
-            self._cycle,
-            self._settings.ignores_undeclared,
+            info=info,
+            queue=queue,
+            snapshot=self._snapshot,
+            simulate_preemption=self._preemptor.simulate_preemption,
+            gates=self._gates,
+            cycle=self._cycle,
+            ignores_undeclared=self._settings.ignores_undeclared,
             uses_fair_sharing=self._settings.fair_strategies is not None,
         )
 
@@ -287,6 +287,7 @@ class AdmissionScheduler:
         if Gate.FLAVOR_FUNGIBILITY_PRESERVE_SCAN_PROGRESS in self._gates:
             if not matches_shape(progress, info.shape):
                 return True
+            # A search of the previous cycle continues even if quota was released meanwhile
             if self._cycle - progress.cycle <= 1:
                 return False
         return queue.generation > progress.generation

@@ -282,16 +282,10 @@ class WorkloadController:
             required = {check for check, flavors in settings.checks.items() if flavors >= all_flavors}
         else:
             required = find_required_checks(workload.admission, settings.checks)
-        if not required:
-            checks = {}
-        else:
-            missing = sorted(required - workload.checks.keys())
-            checks = {**workload.checks, **{check: CheckState(PENDING) for check in missing}}
-            if len(checks) > len(required):
-                checks = {check: state for check, state in checks.items() if check in required}
+        checks = {check: workload.checks.get(check, CheckState(PENDING)) for check in sorted(required)}
         if checks == workload.checks:
             return False
-        self._store.replace_workload(replace(workload, checks=dict(sorted(checks.items()))))
+        self._store.replace_workload(replace(workload, checks=checks))
         return True
 
     def _sync_conditions(

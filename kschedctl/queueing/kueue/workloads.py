@@ -187,22 +187,21 @@ def read_workload(stored: KueueWorkload, adjusted: tuple[KueuePodSet, ...], prio
     Raises InputError for a malformed time and QuantityError for a malformed quantity.
     """
     metadata, spec, status = stored.metadata, stored.spec, stored.status
-    admission = _read_admission(stored)
     return WorkloadState(
-        metadata.namespace,
-        metadata.name,
-        metadata.uid,
-        metadata.labels.get(JOB_UID_LABEL, ""),
-        bool(metadata.owner_references),
-        spec.queue_name,
-        priority,
-        parse_microseconds(metadata.creation_timestamp) if metadata.creation_timestamp else 0,
-        spec.pod_sets,
-        adjusted,
-        spec.active is not False,
-        read_conditions(status.conditions),
-        admission,
-        {check.name: CheckState(check.state, check.message) for check in status.admission_checks},
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        job_uid=metadata.labels.get(JOB_UID_LABEL, ""),
+        is_owned=bool(metadata.owner_references),
+        queue_name=spec.queue_name,
+        priority=priority,
+        created=parse_microseconds(metadata.creation_timestamp) if metadata.creation_timestamp else 0,
+        pod_sets=spec.pod_sets,
+        adjusted_pod_sets=adjusted,
+        active=spec.active is not False,
+        conditions=read_conditions(status.conditions),
+        admission=_read_admission(stored),
+        checks={check.name: CheckState(check.state, check.message) for check in status.admission_checks},
         reclaimable={pods.name: pods.count for pods in status.reclaimable_pods},
     )
 
@@ -218,12 +217,12 @@ def _read_admission(stored: KueueWorkload) -> QuotaAdmission | None:
     counts = {pod_set.name: pod_set.count for pod_set in stored.spec.pod_sets}
     pod_sets = tuple(
         PodSetAdmission(
-            assignment.name,
-            assignment.flavors,
-            parse_requests(assignment.resource_usage),
-            counts.get(assignment.name, 0) if assignment.count is None else assignment.count,
-            read_topology_placement(assignment.topology_assignment),
-            assignment.delayed_topology_request or "",
+            name=assignment.name,
+            flavors=assignment.flavors,
+            usage=parse_requests(assignment.resource_usage),
+            count=counts.get(assignment.name, 0) if assignment.count is None else assignment.count,
+            topology=read_topology_placement(assignment.topology_assignment),
+            delayed_topology=assignment.delayed_topology_request or "",
         )
         for assignment in admission.pod_set_assignments
     )
@@ -248,7 +247,7 @@ def sync_admitted_condition(workload: WorkloadState, gates: FeatureGates, now: i
     has_quota, checks_ready = workload.has_quota, workload.are_checks_ready
     topology_ready = not workload.is_topology_pending
 
-    # In these cases the condition stays as it is
+    # The condition stays as it is if it is right, or if a new Workload needs no explicit conditions yet
     if is_observable:
         is_unset = not {ConditionType.QUOTA_RESERVED, ConditionType.ADMITTED} & workload.conditions.keys()
         if is_unset and Gate.UNADMITTED_EXPLICIT_STATUS not in gates:
@@ -426,7 +425,7 @@ class WorkloadInfo:
 def build_workload_info(workload: WorkloadState, settings: ResourceSettings, gates: FeatureGates) -> WorkloadInfo:
     """Build the WorkloadInfo of a Workload, with the total requests of its pod sets. Raises QuantityError.
 
-    The requests are those of its admission or, if it has none, of its pod templates.
+    The requests are taken from its admission or, if it has none, computed from its pod templates.
     """
     if workload.admission is not None:
         pod_sets = _compute_admitted_requests(workload, workload.admission, gates)
@@ -499,25 +498,32 @@ def build_shape_key(workload: WorkloadState, pod_sets: Sequence[PodSetRequests])
 
     Workloads with equal keys are treated alike in a ClusterQueue. Upstream: computeSchedulingHash.
     """
-    shapes = []
+    pod_set_keys = []
     for index, pod_set in enumerate(workload.adjusted_pod_sets):
         spec = pod_set.template.spec
         count, requests = pod_set.count, {}
         if index < len(pod_sets):
             count, requests = pod_sets[index].count, pod_sets[index].requests
-        containers = [
-            [(container.resources.requests, container.ports) for container in group]
-            for group in (spec.init_containers, spec.containers)
-        ]
-        shapes.append(
-            (
-                (pod_set.name, containers, spec.node_selector, spec.affinity, spec.tolerations),
-                (spec.runtime_class_name, spec.priority, spec.topology_spread_constraints, spec.overhead),
-                (spec.resource_claims, spec.resources and spec.resources.requests),
-                (count, requests, pod_set.min_count, pod_set.topology_request),
-            )
-        )
-    return msgspec.json.encode((shapes, workload.priority), order="sorted")
+        pod_set_key = {
+            "name": pod_set.name,
+            "initContainers": [(container.resources.requests, container.ports) for container in spec.init_containers],
+            "containers": [(container.resources.requests, container.ports) for container in spec.containers],
+            "nodeSelector": spec.node_selector,
+            "affinity": spec.affinity,
+            "tolerations": spec.tolerations,
+            "runtimeClassName": spec.runtime_class_name,
+            "priority": spec.priority,
+            "topologySpreadConstraints": spec.topology_spread_constraints,
+            "overhead": spec.overhead,
+            "resourceClaims": spec.resource_claims,
+            "podRequests": spec.resources and spec.resources.requests,
+            "count": count,
+            "totalRequests": requests,
+            "minCount": pod_set.min_count,
+            "topologyRequest": pod_set.topology_request,
+        }
+        pod_set_keys.append(pod_set_key)
+    return msgspec.json.encode((pod_set_keys, workload.priority), order="sorted")
 
 
 def get_queue_time(workload: WorkloadState, gates: FeatureGates) -> int:

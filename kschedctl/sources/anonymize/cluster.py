@@ -160,7 +160,10 @@ def _rewrite_container_states(text: str, rewriter: Rewriter) -> str:
 
 
 def _rewrite_pods(pods: Iterable[Pod], rewriter: Rewriter) -> PodTable:
-    """Rewrite the pods as a table, and drop the messages in their conditions."""
+    """Rewrite the pods as a table: their templates, names, UIDs, nodes and container states.
+
+    The messages in their status and conditions are dropped.
+    """
     table = PodTable.from_pods(pods)
     columns = table.columns
     empty_texts = intern_texts([""] * len(table))

@@ -55,18 +55,19 @@ class OriginFinder:
         It is the object of the same kind with the longest name that is part of the built object's name, to which a
         build may add a prefix and a suffix. If no name fits, it is the only object of the kind in the file.
         """
-        name = _get_object_name(built)
-        same_kind = [
-            located for located in self._load_file_objects(file) if located.value.get("kind") == built.get("kind")
-        ]
-        candidates = [
-            located
-            for located in same_kind
-            if _get_object_name(located.value) and _get_object_name(located.value) in name
-        ]
-        if candidates:
-            return max(candidates, key=lambda located: len(_get_object_name(located.value)))
-        return same_kind[0] if len(same_kind) == 1 else None
+        built_name = _get_object_name(built)
+        same_kind: list[LocatedObject] = []
+        longest_name, origin = "", None
+        for located in self._load_file_objects(file):
+            if located.value.get("kind") != built.get("kind"):
+                continue
+            same_kind.append(located)
+            name = _get_object_name(located.value)
+            if name in built_name and len(name) > len(longest_name):
+                longest_name, origin = name, located
+        if origin is None and len(same_kind) == 1:
+            return same_kind[0]
+        return origin
 
     def _load_file_objects(self, file: str) -> list[LocatedObject]:
         """Return the objects of a file, or [] if the file cannot be read."""

@@ -158,14 +158,14 @@ class JsonPositions:
 
     def locate(self, number: int, path: tuple[Key, ...]) -> tuple[int, int]:
         """Return line and column, from 1, of a field of a document, or of the field's nearest ancestor that exists."""
-        start = value_start = self._find_document(number)  # of the key and of the value
+        key_start = value_start = self._find_document(number)
         for step in path:
-            field = self._get_field_offsets(value_start).get(step)
-            if field is None:
+            offsets = self._get_field_offsets(value_start).get(step)
+            if offsets is None:
                 break
-            start, value_start = field
-        line = bisect_right(self._line_starts, start)
-        return line, start - self._line_starts[line - 1] + 1
+            key_start, value_start = offsets
+        line = bisect_right(self._line_starts, key_start)
+        return line, key_start - self._line_starts[line - 1] + 1
 
     @cached_property
     def _line_starts(self) -> list[int]:

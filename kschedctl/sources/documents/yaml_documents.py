@@ -128,16 +128,18 @@ class _DocumentBuilder:
 
     def _add_scalar(self, event: ScalarEvent) -> None:
         """Add the value of a scalar, which depends on its quotes and its tag. Raises InputError."""
+        # The parser says for a scalar without a tag whether it is plain or quoted
+        is_plain, is_quoted = event.implicit
         value: Json
-        if event.implicit[0]:
+        if is_plain:
             value = resolve_scalar(event.value)
-        elif event.tag is None or event.implicit[1] or event.tag in _TEXT_TAGS:
+        elif event.tag is None or is_quoted or event.tag in _TEXT_TAGS:
             value = event.value
         else:
             value = self._resolve_tagged_scalar(event)
         if event.anchor:
             self.anchors[event.anchor] = value, 1
-        is_merge_key = event.value == "<<" and (event.implicit[0] or event.tag == _MERGE_TAG)
+        is_merge_key = event.value == "<<" and (is_plain or event.tag == _MERGE_TAG)
         self._add_value(event, value, 1, is_merge_key)
 
     def _resolve_tagged_scalar(self, event: ScalarEvent) -> Json:

@@ -76,12 +76,15 @@ def connect(access: Access) -> Connection:
     list_seconds = LIST_SECONDS
     if access.request_timeout:
         request_seconds = list_seconds = parse_timeout(access.request_timeout) or float("inf")
+
+    # Let the client read the address and the credentials
     files = _find_kubeconfig_files(access)
     configuration: Configuration = import_module("kubernetes.client").Configuration()
     if not files and _is_in_cluster(access):
         account = _load_service_account(configuration)
     else:
         account = _load_kubeconfig(configuration, access, files)
+
     configuration.proxy, configuration.no_proxy = _choose_proxy(configuration.host, account.proxy)
     configuration.connection_pool_maxsize = 32
     pool = _build_connection_pool(configuration)
@@ -115,7 +118,7 @@ def parse_timeout(duration: str, option: str = "--request-timeout") -> float:
 
 
 def _find_kubeconfig_files(access: Access) -> list[str]:
-    """Return the existing kubeconfig files in order of precedence: that of --kubeconfig, or those of KUBECONFIG.
+    """Return the existing kubeconfig files in order of precedence: the file of --kubeconfig, or all of KUBECONFIG.
 
     Raises ClusterError if the file of --kubeconfig does not exist.
     """
@@ -173,6 +176,7 @@ def _load_kubeconfig(configuration: Configuration, access: Access, files: list[s
             loader.load_and_set(configuration)
     except (kube_config.ConfigException, *format_errors) as error:
         raise ClusterError(" ".join(str(error).split()) or type(error).__name__, where=where) from None
+
     context = loader.current_context["context"]
     user = dict(loader._user.value) if loader._user else {}
     if "exec" in user and not (configuration.api_key or configuration.cert_file):

@@ -203,14 +203,14 @@ def _read_kinds(
                 futures[kind] = threads.submit(_list_kind, server, kind, namespace, selector, cached_list)
         return futures
 
-    # Kinds that are always required are listed while the scheduler's setup is read.
+    # Kinds that are always required are listed while the scheduler's setup is read
     absent_kinds = _find_absent_kinds(server, {*QUEUE_KINDS} & {*options.also})
     unlisted_kinds = {*absent_kinds, OTHER_CUSTOM_RESOURCE}
     futures = submit_lists((*ALWAYS_READ, *(kind for kind in options.also if kind not in unlisted_kinds)))
     scheduler_cluster = build_scheduler_cluster(connection, read_setup(server), options)
     scheduler = Scheduler(scheduler_cluster)
 
-    # Then come the kinds that its plugins read, and those that its pods make necessary.
+    # Then come the kinds that its plugins read. Some of them may be needless, which depends on the pods
     creation_kinds = () if options.pods_alone else READ_FOR_NEW_PODS
     plugin_kinds = [kind for kind in (*scheduler.list_kinds_read(), *creation_kinds) if kind not in futures]
     possibly_needless = scheduler.find_needless_kinds(()) if options.pods_alone else {}
@@ -221,14 +221,16 @@ def _read_kinds(
     futures |= submit_lists(sorted(find_group_kinds(_get_pod_templates(pods)) - futures.keys()))
     results = {kind: future.result() for kind, future in futures.items()}
 
+    # Bring the lists to one moment, and start again if a new pod needs a kind that was left out
     listings = {kind: result.listing for kind, result in results.items() if result.listing is not None}
     unwatched_listings = {kind: listings.pop(kind) for kind in UNWATCHED_KINDS if kind in listings}
     synchronized = _synchronize_listings(server, listings, threads, cached_lists)
     listings = synchronized.listings | unwatched_listings
     still_needless = scheduler.find_needless_kinds(_iter_pod_specs(listings["Pod"]))
-    if needless.keys() - still_needless.keys():  # a new pod needs one of them
+    if needless.keys() - still_needless.keys():
         return _read_kinds(connection, replace(options, pods_alone=False), threads, cached_lists)
 
+    # Record what is missing, and add what else was asked for
     gaps = build_gaps({*results, *unlisted_kinds}, NOT_LISTED)
     gaps |= {kind: Gap(f"{NOT_LISTED}: {reason}") for kind, reason in needless.items()}
     gaps |= {kind: result.gap for kind, result in results.items() if result.gap is not None}
@@ -246,7 +248,7 @@ def _read_kinds(
 
 
 def _find_absent_kinds(server: Server, kinds: Collection[str]) -> set[str]:
-    """Return those of the kinds whose API group the server does not have. Without kinds, no request is sent.
+    """Return the kinds whose API group the server does not have. Without kinds, no request is sent.
 
     If the groups cannot be listed, no kind counts as absent.
     """
@@ -345,7 +347,10 @@ def _list_kind(server: Server, kind: str, namespace: str, fields: str, cached_li
 
 
 def _choose_config_maps(options: ReadingOptions, absent_kinds: Collection[str]) -> list[str]:
-    """Return the names of the ConfigMaps to read: those of autoscalers if requested, and that of an installed Kueue."""
+    """Return the names of the ConfigMaps to read.
+
+    These are the ConfigMaps of autoscalers if they are needed, and Kueue's if its Workloads are read as well.
+    """
     names = list(AUTOSCALER_MAPS) if _asks_about_autoscalers(options) else []
     if "KueueWorkload" in options.also and "KueueWorkload" not in absent_kinds:
         names.append(KUEUE_MAP)

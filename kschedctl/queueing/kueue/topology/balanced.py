@@ -87,7 +87,7 @@ def _evaluate_siblings(
     Domains with room for fewer slices than the threshold are emptied in the candidate's copy of the counts. Return None
     if the siblings do not hold all pods, or only with a threshold lower than ``best_threshold``.
     """
-    # The domains that are needed without a threshold: of the level of slices, or of the level just above it
+    # The domains that are needed without a threshold, at the level below if slices share a domain of a lower level
     search = DomainSearch(counts.copy(), request, gates)
     level = request.level
     has_lower = level < request.slice_level

@@ -34,7 +34,7 @@ class DomainCapacities:
         """The score of preferred node affinity."""
 
     def copy(self) -> DomainCapacities:
-        """Return an independent copy."""
+        """Return a copy whose counts can be changed without changing these. The tree is shared."""
         copy = DomainCapacities.__new__(DomainCapacities)
         copy.tree = self.tree
         for name in ("pods", "slices", "pods_with_leader", "slices_with_leader", "leaders", "affinity"):
@@ -64,11 +64,9 @@ class DomainCapacities:
         Slices are counted at ``slice_level`` and above. ``inner_sizes`` has the sizes of slices within slices by level.
         """
         lowest = len(self.tree.levels) - 1
-        if lowest == slice_level:
-            self.slices[lowest] = self.pods[lowest] // slice_size
-            self.slices_with_leader[lowest] = self.pods_with_leader[lowest] // slice_size
-        for level in range(lowest - 1, top_level - 1, -1):
-            self._sum_children(level, inner_sizes.get(level + 1), needs_leader=needs_leader)
+        for level in range(lowest, top_level - 1, -1):
+            if level < lowest:
+                self._sum_children(level, inner_sizes.get(level + 1), needs_leader=needs_leader)
             if level == slice_level:
                 self.slices[level] = self.pods[level] // slice_size
                 self.slices_with_leader[level] = self.pods_with_leader[level] // slice_size
@@ -94,15 +92,16 @@ class DomainCapacities:
         self.leaders[level] = np.maximum.reduceat(self.leaders[below], starts)
         self.affinity[level] = np.add.reduceat(self.affinity[below], starts)
 
-        # What fits beside a leader is the total less what the leader costs in the best of the children
         may_lead = self.leaders[below] > 0 if needs_leader else np.ones(len(pods), dtype=np.bool_)
         has_place = np.logical_or.reduceat(may_lead, starts)
-        for totals, lost, with_leader in (
-            (self.pods[level], pods - pods_with_leader, self.pods_with_leader),
-            (self.slices[level], slices - slices_with_leader, self.slices_with_leader),
-        ):
+
+        def count_beside_leader(totals: Counts, lost: Counts) -> Counts:
+            """Return the totals less what a leader costs in the best of the children, or 0 where it has no place."""
             least_lost = np.minimum.reduceat(np.where(may_lead, lost, MAX_COUNT), starts)
-            with_leader[level] = np.where(has_place, totals - least_lost, 0)
+            return np.where(has_place, totals - least_lost, 0)
+
+        self.pods_with_leader[level] = count_beside_leader(self.pods[level], pods - pods_with_leader)
+        self.slices_with_leader[level] = count_beside_leader(self.slices[level], slices - slices_with_leader)
 
 
 def count_fitting_pods(requests: Mapping[str, int], capacity: Mapping[str, Counts], size: int) -> Counts:

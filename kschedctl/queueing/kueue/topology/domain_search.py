@@ -85,8 +85,8 @@ class DomainSearch:
 
     def _sort_indexes_for_leader(self, level: int, indexes: Indexes) -> Indexes:
         """Sort an array of domains as ``sort_domains_for_leader`` does."""
-        # np.lexsort sorts by the last key first
         slices, pods = self.counts.slices_with_leader[level][indexes], self.counts.pods_with_leader[level][indexes]
+        # np.lexsort sorts by the last key first
         keys = [indexes, pods, slices if self._least_free_first else -slices]
         if self._respects_affinity:
             keys.append(-self.counts.affinity[level][indexes])

@@ -178,6 +178,8 @@ class TopologySnapshot:
             leaf = self.tree.leaf_indexes.get(domain.values)
             if leaf is None:
                 return False
+
+            # The free amounts of the leaf, as arrays of length 1
             remaining = self._free[:, leaf] - self._usage[:, leaf]
             capacity = {resource: remaining[row : row + 1] for resource, row in self._rows.items()}
             if int(count_fitting_pods(domain.pod_requests, capacity, 1)[0]) < domain.count:
@@ -304,14 +306,14 @@ class TopologySnapshot:
         is_slice_only = bool(constraints) and request is not None and not (request.required or request.preferred)
         is_unconstrained = bool(request and request.unconstrained) or workers.is_implied or is_slice_only
         return PlacementRequest(
-            self.tree.name,
-            workers.count,
-            int(has_leader),
-            level,
-            slice_level,
-            slice_size,
-            inner_sizes,
-            constraints if inner_sizes else (),
+            topology=self.tree.name,
+            count=workers.count,
+            leaders=int(has_leader),
+            level=level,
+            slice_level=slice_level,
+            slice_size=slice_size,
+            inner_sizes=inner_sizes,
+            constraints=constraints if inner_sizes else (),
             is_required=is_required,
             is_unconstrained=is_unconstrained,
         )

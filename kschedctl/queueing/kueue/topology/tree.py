@@ -93,14 +93,14 @@ def build_topology_tree(
             for resource, amount in amounts.items():
                 capacity[rows[resource], index] += amount
     return TopologyTree(
-        topology.metadata.name,
-        keys,
-        _build_levels(leaves, len(keys)),
-        {(leaf[-1:] if is_lowest_node else leaf): index for index, leaf in enumerate(leaves)},
-        {node.metadata.name: index for index, leaf in enumerate(leaves) for node in members[leaf]},
-        tuple(members[leaf][0] for leaf in leaves),
-        resources,
-        capacity,
+        name=topology.metadata.name,
+        keys=keys,
+        levels=_build_levels(leaves, len(keys)),
+        leaf_indexes={(leaf[-1:] if is_lowest_node else leaf): index for index, leaf in enumerate(leaves)},
+        leaf_of_node={node.metadata.name: index for index, leaf in enumerate(leaves) for node in members[leaf]},
+        leaf_nodes=tuple(members[leaf][0] for leaf in leaves),
+        resources=resources,
+        capacity=capacity,
     )
 
 

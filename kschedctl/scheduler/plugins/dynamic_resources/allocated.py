@@ -113,6 +113,8 @@ class ClaimIndex:
         name = f"{claim.metadata.namespace}/{claim.metadata.name}"
         old_claim = self.by_name.get(name)
         self.by_name[name] = claim
+
+        # Replace what the old claim holds by what the new one holds.
         changed: dict[DeviceId, PoolUse] = {}
         if old_claim is not None:
             for held in list_held_devices(old_claim, self.shares):
@@ -124,6 +126,7 @@ class ClaimIndex:
             driver, pool, _ = held.device
             use = changed[held.device] = self.get_pool_use((driver, pool))
             use.holders[held.device] = (*use.holders.get(held.device, ()), (name, held))
+
         for device, use in changed.items():
             self._update_device(device, use)
         return list(changed.values())

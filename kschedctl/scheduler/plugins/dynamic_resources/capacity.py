@@ -137,7 +137,7 @@ def _apply_request_policy(
         return requested
     if policy.valid_range is not None and policy.valid_range.min is not None:
         return _round_up(requested, policy.valid_range, arithmetic)
-    for valid_value in map(_parse_quantity, policy.valid_values):
+    for valid_value in map(_parse_quantity, policy.valid_values):  # in ascending order
         if requested <= valid_value:
             return valid_value
     return requested

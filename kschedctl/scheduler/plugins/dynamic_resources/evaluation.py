@@ -240,7 +240,7 @@ class Evaluation:
         node only after a successful search.
         """
         extended = self.claims.extended
-        if extended is not None and extended.spec.devices.requests:
+        if extended is not None and extended.spec.devices.requests:  # from an earlier attempt; PostFilter deletes it
             return DeviceVerdict(Code.UNRESOLVABLE, "cannot schedule extended resource claim", settled=True)
         try:
             resources = self._find_device_backed_resources(row)
@@ -249,6 +249,7 @@ class Evaluation:
         is_extended_allocated = extended is not None and extended.status.allocation is not None
         if not self.claims.own_claims and (not resources or is_extended_allocated):
             return NOTHING_TO_DO
+
         outcome = self._search_devices(row, resources) if self.claims.to_allocate else NOTHING_TO_ALLOCATE
         if outcome.code is Code.SUCCESS and claim_unavailable:
             return outcome._replace(code=Code.UNRESOLVABLE, reason=NOT_AVAILABLE)
@@ -272,6 +273,8 @@ class Evaluation:
             return self._build_timeout_verdict(row, error)
         if allocation is None:
             return DeviceVerdict(Code.UNRESOLVABLE, CANNOT_ALLOCATE, searched=True)
+
+        # Equivalent nodes have other devices in the same places.
         devices = self.inventory.visible.list_devices(row)
         places = tuple([tuple([devices.index(result.device) for result in results]) for results in allocation])
         return DeviceVerdict(allocation=allocation, searched=True, places=places)

@@ -24,11 +24,11 @@ from kschedctl.scheduler.plugins.helper.device_features import Features
 from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
-HEARS_OF_ALLOCATABLE = ByVersion(
+REGISTERS_ALLOCATABLE_EVENTS = ByVersion(
     "a change of a node's allocatable resources is a wake-up event",
     (("", False), ("1.34", True)),
 )
-HEARS_OF_SLICES = ByVersion(
+REGISTERS_SLICE_EVENTS = ByVersion(
     "ResourceSlices and generated claims are wake-up events",
     (("", False), ("1.32", True)),
 )
@@ -41,13 +41,13 @@ def events_to_register(gates: FeatureGates, features: Features) -> Iterator[Clus
         return
     add_or_update = ActionType.ADD | ActionType.UPDATE
     node_actions = ActionType.ADD | ActionType.UPDATE_NODE_LABEL
-    if HEARS_OF_ALLOCATABLE.at(gates.release):
+    if REGISTERS_ALLOCATABLE_EVENTS.at(gates.release):
         node_actions |= ActionType.UPDATE_NODE_ALLOCATABLE
     yield ClusterEventWithHint(NODE, resolve_node_actions(node_actions, gates))
     claim_hint = partial(is_schedulable_after_claim_change, features=features)
     yield ClusterEventWithHint("ResourceClaim", add_or_update, claim_hint)
     yield ClusterEventWithHint("DeviceClass", add_or_update)
-    if not HEARS_OF_SLICES.at(gates.release):
+    if not REGISTERS_SLICE_EVENTS.at(gates.release):
         return
     pod_hint = partial(is_schedulable_after_pod_change, features=features)
     yield ClusterEventWithHint(POD, ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, pod_hint)

@@ -63,13 +63,12 @@ class EmptiestDomain(Detail, frozen=True):
             if others:
                 return f"the emptiest domains {self.domain} and {others} more have {fewest}"
             return f"the emptiest domain {self.domain} has {fewest}"
+
         domain = f"{self.domain} ({self._describe_exclusion()})"
-        subject, role = f"{domain} counts", "as an empty domain"
-        if others:
-            subject, role = f"{domain} and {others} more count", "as empty domains"
-        if fewest:
-            role = f"with {fewest}"
-        return f"{subject} {role}, since {self.policy} is Ignore"
+        count = f"{domain} and {others} more count" if others else f"{domain} counts"
+        empty_role = "as empty domains" if others else "as an empty domain"
+        role = f"with {fewest}" if fewest else empty_role
+        return f"{count} {role}, since {self.policy} is Ignore"
 
     def _describe_exclusion(self) -> str:
         """Describe why the pod cannot go to the domain's first node."""
