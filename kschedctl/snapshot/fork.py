@@ -81,9 +81,10 @@ class Fork:
 
     def fork(self) -> Fork:
         """Return an independent copy, which shares the results that plugins cached."""
-        # These properties are computed before copying, so that both forks share the work.
-        requested = self.requested
+        requested = self.requested  # computed before copying, so that both forks share the work
         nonzero_requested = self.nonzero_requested
+
+        # Copy all that changes as pods move.
         copied = copy(self)
         copied.node = self.node.copy()
         copied.touched = self.touched.copy()
@@ -243,8 +244,8 @@ class Fork:
 
     def sum_by_node(self, values: Counts) -> Counts:
         """Return the sums over the pods of each node, (N, ...), of values with one entry per distinct pod, (T, ...)."""
-        # Only placed pods with a value other than 0 count.
         has_value = np.asarray(values.any(axis=tuple(range(1, values.ndim))))
+        # Only placed pods with a value other than 0 count.
         positions = self.pods.find_positions(has_value)
         placed = positions[self.node[positions] >= 0]
         node = self.node[placed]
@@ -330,7 +331,10 @@ class Fork:
     # -- moving pods ---------------------------------------------------------------------------------------------
 
     def add_clones(self, position: Position, count: int) -> list[Position]:
-        """Add `count` copies of a pod, all under its name, and return their positions."""
+        """Add `count` copies of a pod without a node, and return their positions.
+
+        They share the pod's name, which `with_clone_name` makes distinct.
+        """
         first = len(self.pods)
         self.pods = self.pods.with_clones(position, count)
         self.node = np.append(self.node, np.full(count, -1, np.int32))
@@ -357,15 +361,20 @@ class Fork:
     def _record_move(self, position: Position, row: Row, sign: int) -> None:
         """Update the sums, the trail and the caches for a pod that comes to a node (`sign` 1) or leaves it (-1)."""
         info = int(self.pods.info[position])
+
+        # Change the sums of the node in place.
         change = np.add if sign > 0 else np.subtract
         requested = self.requested[row]
         nonzero_requested = self.nonzero_requested[row]
         change(requested, self.requests[info], out=requested)
         change(nonzero_requested, self.nonzero_requests[info], out=nonzero_requested)
+
         self.node[position] = row if sign > 0 else -1
         self.trail.append(row, info, sign, position)
         self.touched[row] = len(self.trail)
         self._by_node = None
+
+        # A nominated pod counts only while it has no node.
         if self._nominated_by_priority:
             _, nominated_positions = self.nominations
             if position in nominated_positions:

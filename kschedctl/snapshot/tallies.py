@@ -61,6 +61,8 @@ class Tally:
         changes = signs * self.weights[infos]
         counted = changes.nonzero()[0]
         rows, changes = rows[counted], changes[counted]
+
+        # A node in no domain has the code -1.
         slots = rows if self.domains is None else self.domains.codes[rows]
         is_in_slot = slots >= 0
         np.add.at(self.sums, slots[is_in_slot], changes[is_in_slot])

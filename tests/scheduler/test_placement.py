@@ -205,6 +205,20 @@ def plain(documents: int, cpu: str = "4") -> list[dict[str, Any]]:
     return [{"kind": "Node", "metadata": {"name": f"n{i:03}"}, "status": status} for i in range(documents)]
 
 
+def test_a_pod_that_names_two_nodes_at_once_fits_nowhere() -> None:
+    """NodeAffinity's PreFilter then rejects it, so that no Filter plugin is prepared for it."""
+    names = [{"key": "metadata.name", "operator": "In", "values": [name]} for name in ("n000", "n001")]
+    required = {"nodeSelectorTerms": [{"matchFields": names}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    spec = {"containers": [{"name": "c", "image": "i"}], "affinity": affinity}
+    pod = {"kind": "Pod", "metadata": {"name": "torn", "namespace": "d"}, "spec": spec}
+    nodes = plain(2)
+    scheduler = Scheduler(Cluster.from_objects([*nodes, pod]))
+    mask = Placements(scheduler.view.fork()).find_feasible_mask(framework(scheduler), 0)
+    assert mask is not None
+    assert mask.tolist() == [False, False]
+
+
 def test_looking_ahead_changes_nothing() -> None:
     """Hundreds of pods alike on nodes alike: what was computed ahead is what the full cycle says."""
     container = {"name": "c", "resources": {"requests": {"cpu": "150m", "memory": "100Mi"}}}

@@ -155,7 +155,7 @@ class QueuedPods:
         if self.view.gang_history:
             self.view.gang_history.record_move()
 
-    def take_group(self, group: AnyGroupKey) -> list[Position]:
+    def take_group_members(self, group: AnyGroupKey) -> list[Position]:
         """Take the waiting pods of a group out of the queue, count them as tried, and return them."""
         members = self._group_members[group]
         for member in members:
@@ -198,7 +198,10 @@ class QueuedPods:
             self._queue_woken_pods(occurrence)
 
     def _queue_woken_pods(self, occurrence: Occurrence) -> None:
-        """Put the unjudged pods that an event may wake into the queue, with the plugins that reject them now."""
+        """Put the waiting pods that an event may wake into the scheduling queue, with the plugins that reject them now.
+
+        These are only pods that no earlier event put there.
+        """
         woken_pods: list[QueuedPod] = []
         for number in self._advice.find_woken_infos(self._unjudged.keys(), self._additions, occurrence):
             woken_pods += self._unjudged.pop(number)
@@ -207,9 +210,10 @@ class QueuedPods:
             self.scheduling_queue.add_unschedulable(pod, rejectors, pod.timestamp)
 
     def find_rejectors_before_nomination_loss(self, position: Position) -> None:
-        """Determine which plugins reject each unjudged pod of at most this pod's priority.
+        """Determine which plugins reject the pods of at most this pod's priority, unless that is known already.
 
-        To be called before the pod's nomination is lost, which counts only for these pods.
+        This must be called before the pod's nomination is lost. The nomination counts only for these pods, whose
+        rejectors may change afterwards.
         """
         priority = self._get_priority(position)
         for pod in chain.from_iterable(self._unjudged.values()):
@@ -289,6 +293,7 @@ class QueuedPods:
         first = min(due_times, default=None)
         if first is None or first not in (backoff_end, flush):
             return False
+
         self.clock.time = max(self.clock.time, first)
         if first == backoff_end:
             self.scheduling_queue.flush_backoff()
@@ -362,14 +367,14 @@ class _SharedQueuePlugins(QueuePlugins):
         """Events by their ids. Keeping the events alive keeps their ids unique."""
 
     def build_arrival_event(self, position: Position) -> Occurrence:
-        """Return the event that a pod like this one was placed on a node."""
+        """Return the event that a pod like this one was placed on a node. Identical pods share it."""
         number = int(self._view.pods.info[position])
         if number not in self._arrivals:
             self._arrivals[number] = Occurrence(ADDED, ChangedObject(POD, None, self._build_placed_pod(position)))
         return self._arrivals[number]
 
     def build_departure_event(self, position: Position) -> Occurrence:
-        """Return the event that a pod like this one left a node."""
+        """Return the event that a pod like this one left a node. Identical pods share it."""
         number = int(self._view.pods.info[position])
         if number not in self._departures:
             self._departures[number] = Occurrence(DELETED, ChangedObject(POD, self._build_placed_pod(position), None))
@@ -413,7 +418,10 @@ class _SharedQueuePlugins(QueuePlugins):
         return sorted(woken)
 
     def _find_listening_infos(self, info_numbers: Set[int], event: ClusterEvent) -> Set[int]:
-        """Return all checked PodInfos to which such events may matter. Each of `info_numbers` is checked only once."""
+        """Return the numbers of all PodInfos, checked so far, to which events of this kind may matter.
+
+        Each of `info_numbers` is checked only once.
+        """
         listeners = self._listeners.setdefault(event, _Listeners())
         for number in info_numbers - listeners.checked:
             if not self._do_all_hints_skip(number, event):
@@ -422,7 +430,7 @@ class _SharedQueuePlugins(QueuePlugins):
         return listeners.affected
 
     def _do_all_hints_skip(self, number: int, event: ClusterEvent) -> bool:
-        """Return whether the queueing hints of all plugins skip pods of this PodInfo after such events."""
+        """Return whether the queueing hints of all plugins skip pods of this PodInfo after events of this kind."""
         info = self._view.pods.infos[number]
         return self._scheduler.get_registrations(info.spec.scheduler_name).do_all_hints_skip(info, event, self._view)
 
@@ -453,7 +461,10 @@ class _SharedQueuePlugins(QueuePlugins):
         return _reaches_priority(occurrence, pod.priority)
 
     def choose_strategy(self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False) -> QueueingStrategy:
-        """Return what to do with the pod after an event, cached for identical pods."""
+        """Return what to do with the pod after an event, which came while the pod was tried if `in_flight`.
+
+        The answer is cached for identical pods.
+        """
         number = int(self._view.pods.info[pod.position])
         key = (number, pod.rejectors, self._get_event_id(occurrence), in_flight)
         if key not in self._strategies:
