@@ -1,9 +1,9 @@
 """Build the documentation site: `.ci/site FOLDER`.
 
 Read in this order: build.py collects the pages and runs zensical; site_pages.py has the pages, their links and the
-navigation; command_pages.py, example_page.py, reference_pages.py and library_page.py generate pages from the code. The
-folder pages/ has the pages that exist for the site alone. All others are README.md, CONTRIBUTING.md, CHANGELOG.md, the
-help topics and RULES.md. Generated pages are not committed.
+navigation; command_pages.py, example_page.py, reference_pages.py and library_page.py generate pages from the code, and
+terminal_picture.py draws what commands print. The folder pages/ has the pages that exist for the site alone. All others
+are README.md, CONTRIBUTING.md, CHANGELOG.md, the help topics and RULES.md. Generated pages are not committed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import tempfile
 from itertools import groupby
 from pathlib import Path
 
-from command_pages import build_command_index, build_command_page
+from command_pages import build_command_index, build_command_page, build_terminal_pictures
 from example_page import EXAMPLES, build_example_page
 from library_page import build_library_page
 from reference_pages import build_options_page, build_rule_pages, build_schema_pages, link_rules
@@ -45,6 +45,7 @@ def build(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as working_folder:
         site = Site(Path(working_folder), ROOT)
         nav = collect_pages(site)
+        site.pictures = build_terminal_pictures()
         site.write_sources(nav, assets=(HERE / "style.css", HERE / "iframe-worker.js"))
         zensical = [sys.executable, "-m", "zensical", "build", "--strict"]
         result = subprocess.run(zensical, cwd=working_folder, capture_output=True, text=True, check=False)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from site_pages import escape_cell
+from terminal_picture import draw_terminal
 
 from kschedctl.cli.main import COMMANDS, load_command
 
@@ -70,6 +71,7 @@ SHOWN_COMMANDS = {
 FILES_OF_USERS = {"metrics.txt", "demo.ksnap"}
 """Files in these command lines that do not exist in the repository: a saved /metrics text and a snapshot."""
 PICTURES = {"explain": "report.png", "browse": "browse.svg"}
+"""Command -> its picture in kschedctl/cli/topics/pictures. The others get a picture of the terminal."""
 HEADING = re.compile(r"^# (.+)", re.MULTILINE)
 
 
@@ -91,8 +93,9 @@ def build_command_page(name: str, topics: Mapping[str, Path]) -> str:
     command: Any = load_command(name)
     examples = import_module(f"kschedctl.commands.{entry.module}.command").EXAMPLES
     parts = [f"# {name}: {entry.summary.removesuffix('.')}"]  # the search looks at titles first
-    if name in PICTURES:
-        parts.append(f"![{name} on the demo cluster](../pictures/{PICTURES[name]})")
+    picture = PICTURES.get(name) or (name_terminal_picture(name) if SHOWN_COMMANDS[name] else None)
+    if picture is not None:
+        parts.append(f"![What {name} prints](../pictures/{picture})")
     subcommands = getattr(command, "commands", None)
     if subcommands is None:
         description = _format_description(command).removeprefix(escape_cell(entry.summary)).lstrip()
@@ -112,6 +115,27 @@ def build_command_page(name: str, topics: Mapping[str, Path]) -> str:
     if mentions := list(_find_mentions(name, topics)):
         parts += ["## Read on", "\n".join(f"- {mention}" for mention in mentions)]
     return "\n\n".join(part for part in parts if part)
+
+
+def name_terminal_picture(name: str) -> str:
+    """Return the file name of the picture of the terminal for a command."""
+    return f"{name}.svg"
+
+
+def build_terminal_pictures() -> Mapping[str, str]:
+    """Draw the output of the first shown command line of each command, by file name."""
+    with_colour = {
+        name.partition(" ")[0]
+        for name, command in iter_commands()
+        if any("--color" in spelling for _, spelling, _ in iter_parameters(command, name))
+    }
+    pictures = {}
+    for name, lines in SHOWN_COMMANDS.items():
+        if lines and name not in PICTURES:
+            with redirect_stderr(StringIO()):
+                output = _run_with_files(f"{lines[0]} --color always" if name in with_colour else lines[0])
+            pictures[name_terminal_picture(name)] = draw_terminal(f"kschedctl {lines[0]}", output)
+    return pictures
 
 
 def iter_parameters(command: Any, name: str) -> Iterable[tuple[str, str, str]]:

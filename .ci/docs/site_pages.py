@@ -7,7 +7,7 @@ import os
 import posixpath
 import re
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from kschedctl.cli.main import COMMANDS
@@ -79,6 +79,8 @@ class Site:
         """Path of a page -> path of its file in the repository."""
         self.pages: dict[str, str] = {}
         """Path of a file in the repository -> path of its page."""
+        self.pictures: Mapping[str, str] = {}
+        """File name of a generated picture -> its SVG."""
 
     def add(self, page: str, text: str, source: str = "") -> None:
         """Add a page, whose links are relative to its file in the repository if it has one."""
@@ -99,6 +101,8 @@ class Site:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(self._adapt(page, text) if page.endswith(".md") else text)
         shutil.copytree(self.root / PICTURES, docs / "pictures")
+        for name, svg in self.pictures.items():
+            (docs / "pictures" / name).write_text(svg)
         for asset in assets:
             shutil.copy(asset, docs)
         (self.folder / "zensical.toml").write_text(CONFIGURATION.format(nav=_format_nav(nav)))

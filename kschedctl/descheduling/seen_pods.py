@@ -57,11 +57,10 @@ class SeenPods:
     @cached_property
     def _is_ready(self) -> Bools:
         """The nodes that are ready or have no Ready condition, as an (N,) mask."""
-        conditions = (node.status.conditions for node in self.view.nodes.objects)
-        ready = [
-            all(condition.status == "True" for condition in node_conditions if condition.type == "Ready")
-            for node_conditions in conditions
-        ]
+        ready = []
+        for node in self.view.nodes.objects:
+            ready_conditions = [condition for condition in node.status.conditions if condition.type == "Ready"]
+            ready.append(all(condition.status == "True" for condition in ready_conditions))
         return np.array(ready, np.bool_)
 
     @cached_property

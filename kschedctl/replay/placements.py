@@ -258,6 +258,7 @@ def summarize_evictions(simulation: Simulation, evicted: Sequence[EvictedPod]) -
     """
     if not evicted or simulation.interrupted:
         return None
+    # A later entry for a pod overwrites an earlier one
     first_evictions = {pod.pod: pod for pod in reversed(evicted)}
     last_evictions = {pod.pod: pod for pod in evicted}
     returned = 0

@@ -94,6 +94,7 @@ def build_cluster_basis(
         ignored += scheduler.list_ignored_fields(pod.spec for pod in scheduler.cluster.pods.templates)
     not_replayed += queue_sorts
 
+    # What could keep the pods from being created
     unknown_kinds = [unknown]
     if schedulers:
         *_, last_scheduler = schedulers

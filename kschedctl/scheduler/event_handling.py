@@ -92,14 +92,16 @@ class EventHandlers:
             return list(self._iter_pod_events(change))
         if change.kind == NODE:
             return [Occurrence(event, change) for event in self._iter_node_events(change)]
+
         if change.kind == "DeviceTaintRule" and self.gates.enabled(TAINT_RULES_GATE.at(self.gates.release)):
-            return [
-                occurrence
-                for tainted in self._iter_tainted_slices(change)
-                for occurrence in self.list_occurrences(tainted)
-            ]
+            occurrences: list[Occurrence] = []
+            for tainted_slice in self._iter_tainted_slices(change):
+                occurrences += self.list_occurrences(tainted_slice)
+            return occurrences
+
         action = _find_basic_action(change)
-        if not self.actions.get(change.kind, ActionType(0)) & action or self._is_irrelevant_storage_class(change):
+        registered_actions = self.actions.get(change.kind, ActionType(0))
+        if not registered_actions & action or self._is_irrelevant_storage_class(change):
             return []
         return [Occurrence(self._build_event(RESOURCES[change.kind], action), change)]
 
@@ -435,7 +437,7 @@ class Registrations:
         return self._hints[key]
 
     def do_all_hints_skip(self, info: PodInfo, event: ClusterEvent, view: Fork) -> bool:
-        """Return whether the hints of all plugins are Skip for the pod after every change with such an event."""
+        """Return whether the hints of all plugins are Skip for the pod after every change that causes this event."""
         if event not in self._skip_predicates:
             self._skip_predicates[event] = self._find_skip_predicates(event)
         predicates = self._skip_predicates[event]

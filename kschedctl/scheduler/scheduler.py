@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
+from itertools import chain
 
 from kschedctl.api.json_values import JsonObject, objects_at
 from kschedctl.api.kube_version import VERIFIED_MINOR
@@ -168,8 +169,8 @@ class Scheduler:
     @cached_property
     def extenders(self) -> tuple[HTTPExtender, ...]:
         """The extenders of the configuration, in the order in which they are called."""
-        # The parsed extenders are sorted in the same way: upstream calls ignorable extenders last.
         documents = sorted(objects_at(self.cluster.configuration, "extenders"), key=_is_ignorable)
+        # The parsed extenders are sorted in the same way: upstream calls ignorable extenders last.
         return tuple(
             HTTPExtender(settings, document, self.call_extender)
             for settings, document in zip(self.configuration.extenders, documents, strict=True)
@@ -263,17 +264,18 @@ class Scheduler:
         if not (framework.extenders or framework.doubtful or framework.noted or view.objects.gaps):
             return framework, ()
 
-        extender_unknowns = (
-            unknown for extender in framework.extenders for unknown in extender.find_unknowns(info.pod)
-        )
-        unknowns = tuple(dict.fromkeys(extender_unknowns))
-        unknowns += tuple(doubt for plugin in framework.doubtful for doubt in plugin.doubts(info, view))
-        unknowns += tuple(find_noted_unknowns(framework.noted, info, view))
+        # Collect what extenders, plugins and release notes leave unknown.
+        extender_unknowns = chain.from_iterable(extender.find_unknowns(info.pod) for extender in framework.extenders)
+        unknowns = list(dict.fromkeys(extender_unknowns))
+        for plugin in framework.doubtful:
+            unknowns += plugin.doubts(info, view)
+        unknowns += find_noted_unknowns(framework.noted, info, view)
         if not view.objects.gaps:
-            return framework, unknowns
+            return framework, tuple(unknowns)
 
+        # Leave out the plugins that would reject nodes falsely because of unread objects.
         unknowns += find_unknowns(framework.plugins.values(), info, view)
-        return framework.without_plugins(find_plugins_not_asked(unknowns)), unknowns
+        return framework.without_plugins(find_plugins_not_asked(unknowns)), tuple(unknowns)
 
     def start_sampling(self) -> Sampling | None:
         """Start the node sampling of a single cycle, or return None if all nodes are examined."""

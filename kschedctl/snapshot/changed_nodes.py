@@ -99,6 +99,7 @@ class ChangedNodes(NodeColumns):
         if self.has_same_labels:
             return self._of.label(key)
         if key not in self._labels:
+            # Find the new values, and the nodes that have no such label any more.
             column = self._of.label(key)
             changed: dict[Row, str] = {}
             rows_without: list[Row] = []
@@ -108,6 +109,7 @@ class ChangedNodes(NodeColumns):
                     rows_without.append(row)
                 else:
                     changed[row] = value
+
             values, codes = self._with_changed_values(column.values, column.codes, changed)
             codes[rows_without] = -1
             self._labels[key] = LabelColumn(codes, tuple(values))

@@ -81,13 +81,13 @@ class Delta(msgspec.Struct, frozen=True):
         place = np.repeat(np.arange(len(rows), dtype=np.int32), counts)
         return Delta(place, self.info[change_indexes], self.sign[change_indexes])
 
-    def find_differing(self, other: Delta, nodes: int) -> npt.NDArray[np.bool_]:
+    def find_differing_nodes(self, other: Delta, nodes: int) -> npt.NDArray[np.bool_]:
         """Return the nodes whose changes differ from those of another delta, (N,).
 
         Changes in another order may count as different.
 
         >>> some, more = Delta(*np.array([[0, 2], [7, 7], [1, 1]])), Delta(*np.array([[0, 1, 2], [7, 7, 8], [1, 1, 1]]))
-        >>> some.find_differing(more, 4).tolist()
+        >>> some.find_differing_nodes(more, 4).tolist()
         [False, True, True, False]
         """
         counts = np.bincount(self.node, minlength=nodes)
@@ -101,7 +101,7 @@ class Delta(msgspec.Struct, frozen=True):
         differing[self.node[to_compare][has_other_info | has_other_sign]] = True
         return differing
 
-    def then(self, later: Delta) -> Delta:
+    def followed_by(self, later: Delta) -> Delta:
         """Return these changes followed by later changes."""
         if not (self and later):
             return self or later

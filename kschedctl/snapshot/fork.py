@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
-from typing import Any, NoReturn, TypeAlias, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
@@ -26,6 +26,7 @@ from kschedctl.snapshot.trail import Arrivals, PodsByNode, Trail
 MAX_TALLIES, MAX_MEMOS = 1024, 4096
 MAX_MEMOS_OF_PODS = 65_536
 """Results that depend on no node are small and shared by all forks, so those of all kinds of pods are kept."""
+MAX_COLUMNS = 256
 Memo: TypeAlias = dict[Hashable, Any]
 """Cached results by key."""
 Weigh: TypeAlias = Callable[[], Counts]
@@ -42,11 +43,12 @@ class Fork:
     claims were bound and disruptions used up. `trail` has all moves in order, and `touched` (N,) its length after the
     last move to or from each node. `nominations`, (M,) each, are nominated rows and the positions of the nominated
     pods. `preempting` has the pods, as `namespace/name`, whose victims are being evicted. `arrivals` has the order in
-    which pods came to their nodes. With `time_passes`, the present is later in each comparison. Five attributes are
-    None if they do not apply. `absent` (P,) marks pods that have not come yet or are gone for good. `placement` (N,)
+    which pods came to their nodes. With `time_passes`, the present is later in each comparison. Six attributes are None
+    if they do not apply. `absent` (P,) marks pods that have not come yet or are gone for good. `placement` (N,)
     marks the nodes that may run pods while a pod group is tried on a part of the nodes. `closed` are nodes that take no
     more pods, besides those cordoned in the snapshot. `group_since` is the length of the trail when the cycle of a pod
-    group began. `gang_history` has the past of gangs while a queue is replayed.
+    group began. `gang_history` has the past of gangs while a queue is replayed. `part_of` is the fork from which this
+    one was made by leaving out nodes.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -61,6 +63,8 @@ class Fork:
         self.group_since: int | None = None
         self.closed: ClosedNodes | None = None
         self.gang_history: GangHistory | None = None
+        self.part_of: PartOfFork | None = None
+        self._columns: dict[Hashable, Amounts] = {}
         self._arrivals: Arrivals | None = None
         self._by_node: PodsByNode | None = None
         self._tallies: dict[Hashable, Tally] = {}
@@ -77,9 +81,10 @@ class Fork:
 
     def fork(self) -> Fork:
         """Return an independent copy, which shares the results that plugins cached."""
-        # These properties are computed before copying, so that both forks share the work.
-        requested = self.requested
+        requested = self.requested  # computed before copying, so that both forks share the work
         nonzero_requested = self.nonzero_requested
+
+        # Copy all that changes as pods move.
         copied = copy(self)
         copied.node = self.node.copy()
         copied.touched = self.touched.copy()
@@ -91,17 +96,22 @@ class Fork:
         copied._nominated_by_priority = dict(self._nominated_by_priority)
         copied.preempting = set(self.preempting)
         copied._nominated_rows = copied._by_node = None
+        copied._columns = {}  # a trail of the same length does not mean the same moves
         copied.objects = self.objects.fork()
         return copied
 
     def without_nodes(self, gone: Bools) -> Fork:
-        """Return a fork without the nodes in the mask `gone` (N,). Their pods become unplaced."""
+        """Return a fork without the nodes in the mask `gone` (N,). Their pods become unplaced.
+
+        It shares columns about single nodes with this fork and with the forks without other nodes: see `PartOfFork`.
+        """
         # The new snapshot gives the pods the rows that their nodes have now, or -1 if the node is gone.
         fork = Fork(self.snapshot.without_nodes(gone, self.cluster, self.node))
         fork.pods = self.pods
         fork._memo_of_pods = self._memo_of_pods
         fork.requested = self.requested[~gone]
         fork.nonzero_requested = self.nonzero_requested[~gone]
+        fork.part_of = PartOfFork(self, np.flatnonzero(~gone), len(self.trail))
         return fork
 
     def with_changes(
@@ -234,8 +244,8 @@ class Fork:
 
     def sum_by_node(self, values: Counts) -> Counts:
         """Return the sums over the pods of each node, (N, ...), of values with one entry per distinct pod, (T, ...)."""
-        # Only placed pods with a value other than 0 count.
         has_value = np.asarray(values.any(axis=tuple(range(1, values.ndim))))
+        # Only placed pods with a value other than 0 count.
         positions = self.pods.find_positions(has_value)
         placed = positions[self.node[positions] >= 0]
         node = self.node[placed]
@@ -265,18 +275,30 @@ class Fork:
         return self.find_tally(key, weights, domains, info).bring_up_to_date(self.trail)
 
     def find_tally(
-        self, key: Hashable, weights: Weigh, domains: Domains | None = None, info: PodInfo | None = None
+        self,
+        key: Hashable,
+        weights: Weigh,
+        domains: Domains | None = None,
+        info: PodInfo | None = None,
+        by_node: Hashable = None,
     ) -> Tally:
         """Return the object that maintains the sums of `tally`, for repeated use.
 
-        The caller must bring it up to date with the trail. If `info` has no number, it is not cached.
+        The caller must bring it up to date with the trail. If `info` has no number, it is not cached. `by_node` is the
+        key of a tally with the same weights by node, from which the sums by domain follow if it exists.
         """
         pod_key = _build_pod_key(key, info)
         tally = self._tallies.get(pod_key)
         if tally is not None:
             return tally
-        weight_by_pod = weights()
-        sums = self.sum_by_node(weight_by_pod)
+        tally_by_node = self._tallies.get(by_node)
+        # Compact tallies, as they are used while nodes are closed, have no array of weights.
+        if tally_by_node is not None and domains is not None and self.closed is None:
+            weight_by_pod = tally_by_node.weights
+            sums = tally_by_node.bring_up_to_date(self.trail)
+        else:
+            weight_by_pod = weights()
+            sums = self.sum_by_node(weight_by_pod)
         if domains is not None:
             sums = domains.sum_nodes(sums)
         tally = Tally(weight_by_pod, domains, sums, len(self.trail))
@@ -302,10 +324,17 @@ class Fork:
         """
         return _get_or_make(self._memo_of_pods, _build_pod_key(key, info), make, MAX_MEMOS_OF_PODS)
 
+    def share_column(self, key: Hashable, compute: Callable[[Fork], Amounts]) -> Amounts:
+        """Return the cached result of `compute`, (N,), which is read-only. The key must tell where pods are."""
+        return _get_or_make(self._columns, key, lambda: compute(self), MAX_COLUMNS)
+
     # -- moving pods ---------------------------------------------------------------------------------------------
 
     def add_clones(self, position: Position, count: int) -> list[Position]:
-        """Add `count` copies of a pod, all under its name, and return their positions."""
+        """Add `count` copies of a pod without a node, and return their positions.
+
+        They share the pod's name, which `with_clone_name` makes distinct.
+        """
         first = len(self.pods)
         self.pods = self.pods.with_clones(position, count)
         self.node = np.append(self.node, np.full(count, -1, np.int32))
@@ -332,15 +361,20 @@ class Fork:
     def _record_move(self, position: Position, row: Row, sign: int) -> None:
         """Update the sums, the trail and the caches for a pod that comes to a node (`sign` 1) or leaves it (-1)."""
         info = int(self.pods.info[position])
+
+        # Change the sums of the node in place.
         change = np.add if sign > 0 else np.subtract
         requested = self.requested[row]
         nonzero_requested = self.nonzero_requested[row]
         change(requested, self.requests[info], out=requested)
         change(nonzero_requested, self.nonzero_requests[info], out=nonzero_requested)
+
         self.node[position] = row if sign > 0 else -1
         self.trail.append(row, info, sign, position)
         self.touched[row] = len(self.trail)
         self._by_node = None
+
+        # A nominated pod counts only while it has no node.
         if self._nominated_by_priority:
             _, nominated_positions = self.nominations
             if position in nominated_positions:
@@ -437,6 +471,27 @@ class Fork:
         if not is_itself.any():
             return delta
         return self._build_nominated_delta(~is_itself, info.priority)
+
+
+class PartOfFork(NamedTuple):
+    """The fork from which another fork was made by leaving out nodes."""
+
+    whole: Fork
+    rows: Rows
+    """The rows in the whole fork of the remaining nodes."""
+    moves: int
+    """The length of the whole fork's trail when the nodes were left out."""
+
+    def find_column(self, key: Hashable, compute: Callable[[Fork], Amounts]) -> Amounts | None:
+        """Return a column about the remaining nodes as they were when the others were left out.
+
+        `compute` returns the column (N,) for the whole fork, and each entry must depend on the node and its pods alone.
+        It is called once for all forks that leave out some nodes of the whole fork. Return None if pods have moved in
+        the whole fork since.
+        """
+        if len(self.whole.trail) != self.moves:
+            return None
+        return self.whole.share_column((key, self.moves), compute).take(self.rows)
 
 
 def _build_pod_key(key: Hashable, info: PodInfo | None) -> Hashable:

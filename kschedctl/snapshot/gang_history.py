@@ -1,4 +1,4 @@
-"""The past of other projects' gangs while a queue is replayed, as far as it decides what happens to them."""
+"""The past failures and backoffs of other projects' gangs, which decide how a replayed queue goes on."""
 
 from __future__ import annotations
 

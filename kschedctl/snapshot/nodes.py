@@ -43,7 +43,8 @@ def interleave_zones(nodes: Iterable[Node]) -> list[Node]:
     zones: dict[tuple[str, str], list[Node]] = {}
     for node in nodes:
         zones.setdefault(get_region_and_zone(node), []).append(node)
-    return [node for nodes_of_rank in zip_longest(*zones.values()) for node in nodes_of_rank if node is not None]
+    in_turn = chain.from_iterable(zip_longest(*zones.values()))  # None in place of the nodes that a zone lacks
+    return [node for node in in_turn if node is not None]
 
 
 T = TypeVar("T")
@@ -186,12 +187,13 @@ class NodeColumns(ABC):
         names: frozenset[str] = frozenset(),
         dtype: npt.DTypeLike = np.bool_,
     ) -> npt.NDArray[np.generic]:
-        """Return `function(labels, name)` for every node, computed once for nodes that agree in what it reads.
+        """Return `function(labels, name)` for every node, computed only once for nodes that it cannot tell apart.
 
         The function reads the labels of these `keys`, and distinguishes the nodes of these `names` from others.
         """
-        # Evaluate the first node of each group under a name that is longer than, and so equals, none of `names`.
         first_rows, group = self._group_by_labels(keys)
+
+        # Evaluate the first node of each group under a name that is longer than, and so equals, none of `names`.
         any_other_name = "".join(names) + "?"
         group_answers = [function(self.objects[row].metadata.labels, any_other_name) for row in first_rows.tolist()]
         answers = np.array(group_answers, dtype)[group]
@@ -241,7 +243,7 @@ class ListedImages:
             for name in image.names:
                 self._numbers_by_name.setdefault(name, []).append(number)
 
-    def find(self, name: str) -> ImageState | None:
+    def find_image_state(self, name: str) -> ImageState | None:
         """Return the nodes that have the image of this name, or None if there are none.
 
         If a node lists the image several times, the first size counts.
@@ -284,7 +286,7 @@ class AllNodes(NodeColumns):
         """Return the nodes that have each of the images, or None for an image on no node."""
         for name in names:
             if name not in self._images:
-                self._images[name] = self._listed_images.find(name)
+                self._images[name] = self._listed_images.find_image_state(name)
         return [self._images[name] for name in names]
 
     @cached_property

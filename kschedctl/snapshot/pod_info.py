@@ -142,12 +142,12 @@ class PodInfo:
         containers = self.spec.containers
         if self.options.sidecar_ports:
             containers = (*filter(is_sidecar, self.spec.init_containers), *containers)
-        return tuple(
-            HostPort(port.host_ip or ALL_HOST_IPS, port.protocol or "TCP", port.host_port)
-            for container in containers
-            for port in container.ports
-            if port.host_port > 0
-        )
+        ports = []
+        for container in containers:
+            for port in container.ports:
+                if port.host_port > 0:
+                    ports.append(HostPort(port.host_ip or ALL_HOST_IPS, port.protocol or "TCP", port.host_port))
+        return tuple(ports)
 
     @cached_property
     def required_affinity(self) -> tuple[AffinityTerm, ...]:
@@ -211,15 +211,15 @@ class PodInfo:
         parsed = []
         for term, weight in terms:
             is_in_own_namespace = not term.namespaces and term.namespace_selector is None
-            parsed.append(
-                AffinityTerm(
-                    namespaces=frozenset((self.namespace,) if is_in_own_namespace else term.namespaces),
-                    selector=selector_from_api(term.label_selector),
-                    topology_key=term.topology_key,
-                    namespace_selector=selector_from_api(term.namespace_selector),
-                    weight=weight,
-                )
+            namespaces = frozenset((self.namespace,)) if is_in_own_namespace else frozenset(term.namespaces)
+            parsed_term = AffinityTerm(
+                namespaces,
+                selector_from_api(term.label_selector),
+                topology_key=term.topology_key,
+                namespace_selector=selector_from_api(term.namespace_selector),
+                weight=weight,
             )
+            parsed.append(parsed_term)
         return tuple(parsed)
 
 

@@ -1,9 +1,10 @@
-"""The distinct PodInfos of many pods: pods that are equal in all that scheduling reads share one."""
+"""The distinct PodInfos of many pods: pods that are equal in all that scheduling reads share a PodInfo."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from operator import itemgetter
 from typing import overload
 
@@ -51,8 +52,8 @@ class PodInfos:
     @cached_property
     def priority(self) -> npt.NDArray[np.int64]:
         """The priority of each of the T distinct PodInfos, of shape (T,)."""
-        # Only pods without a priority in their document need their PodInfo, whose priority comes from a PriorityClass.
         priorities = []
+        # Only pods without a priority in their document need their PodInfo, whose priority comes from a PriorityClass.
         for number, template in enumerate(self.infos.templates):
             priority = template.spec.priority
             priorities.append(self.infos[number].priority if priority is None else priority)
@@ -190,6 +191,7 @@ class PodInfos:
 
         None stands for all namespaces. Results are cached, as numbers if few infos match.
         """
+        # Look the result up, as a mask or as the numbers of few infos.
         key = (selector, namespaces)
         cached = self._matches.get(key)
         if cached is not None:
@@ -199,6 +201,8 @@ class PodInfos:
             matching = np.zeros(len(self.infos), np.bool_)
             matching[few] = True
             return matching
+
+        # Compute it, and store whatever takes less memory.
         matching = self._compute_match(selector, namespaces)
         numbers = np.flatnonzero(matching).astype(np.int32)
         if len(numbers) < len(matching) // SPARSE:
@@ -212,7 +216,7 @@ class PodInfos:
         label_sets, set_of_info = self._label_sets
         candidates: Iterable[int] = range(len(label_sets))
         if namespaces is not None:
-            candidates = [index for name in namespaces for index in self._find_possible_label_sets(selector, name)]
+            candidates = chain.from_iterable(self._find_possible_label_sets(selector, name) for name in namespaces)
         matches = np.zeros(len(label_sets), np.bool_)
         for index in candidates:
             _, labels = label_sets[index]
@@ -233,7 +237,7 @@ class PodInfos:
 
     @cached_property
     def _distinct_demands(self) -> tuple[list[PodInfo], Ints]:
-        """The values of `demands` and `demand`."""
+        """The `demands`, and the index of each info's requests among them, (T,)."""
         index_by_digest: dict[bytes, int] = {}
         index_by_ids: dict[tuple[int, ...], int] = {}  # templates that share objects need no digest of their own
         infos: list[PodInfo] = []
@@ -435,8 +439,9 @@ def intern_pods(pods: PodTable, stored: Callable[[Pod], Pod], options: Options) 
     Pods of one template share an info if all or none of them are bound, unless claims were made for them by name.
     `stored` converts a pod to what the API server stores.
     """
-    # Code each pair of a template and whether the pod is bound. Pods with claims by name get codes of their own.
     is_bound = np.array([bool(name) for name in pods.node.values], np.bool_)[pods.node.codes]
+
+    # Code each pair of a template and whether the pod is bound. Pods with claims by name get codes of their own.
     codes = pods.template.astype(np.int64) * 2 + is_bound
     is_named_by_template = np.array([_has_claims_by_name(template.spec) for template in pods.templates], np.bool_)
     has_named_claims = is_named_by_template[pods.template]

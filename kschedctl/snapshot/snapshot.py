@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import compress
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -43,7 +44,7 @@ class Demands:
 
     @cached_property
     def resources(self) -> dict[str, int]:
-        """Resource name -> column."""
+        """Resource name -> column. Native resources come first, then all resources of nodes and pods."""
         resource_names = dict.fromkeys((names.CPU, names.MEMORY, names.EPHEMERAL_STORAGE, names.PODS))
         for offer in self._offers:
             resource_names.update(dict.fromkeys(offer))
@@ -117,6 +118,11 @@ def compute_offer(node: Node) -> dict[str, int]:
         raise InputError(error.what, where=location, hint=error.hint) from None
 
 
+def _find_rows(nodes: Sequence[Node], columns: NodeColumns) -> Rows:
+    """Return the row of each node in the columns, or -1 for a node that they do not have."""
+    return np.array([columns.index.get(node.metadata.name, -1) for node in nodes], np.int64)
+
+
 class Settings(NamedTuple):
     """The settings of a snapshot that follow from the scheduler's configuration and feature gates."""
 
@@ -176,7 +182,10 @@ class Snapshot:
 
     @classmethod
     def from_cluster(cls, cluster: Cluster, settings: Settings = Settings()) -> Snapshot:
-        """Build the snapshot of a cluster."""
+        """Build the snapshot of a cluster, with the nodes in the scheduler's order.
+
+        It has the pods that have not terminated or, with `settings.ended`, only those that have.
+        """
         nodes = AllNodes(interleave_zones(map(default_node, cluster.nodes)))
         pod_table = cluster.pods.select_terminated() if settings.ended else cluster.pods.drop_terminated()
         pods = PodColumns.from_table(pod_table, lambda pod: settings.stored(pod, cluster), settings.requests)
@@ -197,7 +206,7 @@ class Snapshot:
         """
         remaining_rows = np.flatnonzero(~removed)
         nodes = NodeSubset(self.nodes, remaining_rows)
-        node_objects = tuple(node_object for node_object in cluster.nodes if node_object.metadata.name in nodes.index)
+        node_objects = self._select_remaining_nodes(removed, cluster)
         new_rows = np.full(len(self.nodes) + 1, -1, np.int32)  # the last entry is for pods without a node
         new_rows[remaining_rows] = np.arange(len(remaining_rows))
         resized = {}
@@ -212,6 +221,17 @@ class Snapshot:
             demand_rows=remaining_rows if self.demand_rows is None else self.demand_rows[remaining_rows],
             resized=resized,
         )
+
+    def _select_remaining_nodes(self, removed: Bools, cluster: Cluster) -> tuple[Node, ...]:
+        """Return the nodes of the cluster, in its order, except those in the mask `removed` (N,).
+
+        The rows of the nodes are found once, since thousands of nodes may be removed one by one from the same snapshot.
+        """
+        rows = self.indexes.get_or_make(
+            "rows of nodes", (cluster.nodes, self.nodes), lambda: _find_rows(cluster.nodes, self.nodes)
+        )
+        is_kept = np.append(~removed, False)[rows]  # the last entry is for nodes without a row, which are left out
+        return tuple(compress(cluster.nodes, is_kept.tolist()))
 
     def with_changes(
         self, cluster: Cluster, node: Ints, nodes: Mapping[Row, Node], more: Sequence[tuple[Row, Node]]
@@ -264,8 +284,8 @@ class Snapshot:
     @cached_property
     def nominations(self) -> tuple[Rows, Rows]:
         """(M,) each: rows nominated for pods of this scheduler, and the positions of these pods."""
-        # A nomination counts if the pod is served, has no node yet, and names a node that exists.
         rows, positions = [], []
+        # A nomination counts if the pod is served, has no node yet, and names a node that exists.
         for position in self.pods.nominations:
             pod = self.pods.objects[position]
             row = self.nodes.index.get(pod.status.nominated_node_name)

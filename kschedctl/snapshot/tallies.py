@@ -61,6 +61,8 @@ class Tally:
         changes = signs * self.weights[infos]
         counted = changes.nonzero()[0]
         rows, changes = rows[counted], changes[counted]
+
+        # A node in no domain has the code -1.
         slots = rows if self.domains is None else self.domains.codes[rows]
         is_in_slot = slots >= 0
         np.add.at(self.sums, slots[is_in_slot], changes[is_in_slot])
@@ -113,6 +115,8 @@ def _narrow_integers(weights: Counts) -> Counts:
     >>> _narrow_integers(np.array([3, -100])).dtype, _narrow_integers(np.array([3, -1000])).dtype
     (dtype('int8'), dtype('int16'))
     """
+    if weights.dtype == np.int8:
+        return weights
     largest = int(np.abs(weights).max(initial=0))
     if largest < 2**7:
         return weights.astype(np.int8)

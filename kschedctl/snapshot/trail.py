@@ -50,7 +50,7 @@ class Trail:
 
     def append(self, row: int, info: int, sign: int, position: int) -> None:
         """Record the move of a pod at a position, of a PodInfo, to a row (`sign` 1) or off it (-1)."""
-        if self._length == len(self._moves):
+        if self._length == len(self._moves):  # the columns are full, so double their size
             self._moves = np.concatenate((self._moves, np.empty_like(self._moves)))
         self.latest = Move(row, info, sign)
         self._moves[self._length] = row, info, sign, position
@@ -84,10 +84,12 @@ class Trail:
 
     def iter_moves_of_infos(self, infos: Iterable[int], length: int) -> Iterator[Move]:
         """Yield the moves of pods with these PodInfos since the trail had this length, one PodInfo after another."""
+        new_infos = self._moves[self._sorted : self._length, 1].tolist()
         # Add the moves since the last call to the index.
-        for number, info in enumerate(self._moves[self._sorted : self._length, 1].tolist(), self._sorted):
+        for number, info in enumerate(new_infos, self._sorted):
             self._numbers_by_info[info].append(number)
         self._sorted = self._length
+
         for info in infos:
             numbers = self._numbers_by_info.get(info, [])
             for number in numbers[bisect_left(numbers, length) :]:
@@ -165,7 +167,7 @@ class Arrivals:
         self.node[position] = -1
 
     def _extend_columns(self, pods: int) -> None:
-        """Extend the columns for pods that the snapshot does not have."""
+        """Add entries to the columns for pods that were created after the snapshot."""
         known_pods = len(self.node)
         if pods > known_pods:
             self.node = np.append(self.node, np.full(pods - known_pods, -1, np.int32))

@@ -296,6 +296,7 @@ class Collector:
         """
 
         def add() -> None:
+            """Add the object in its known version."""
             self._add_object(document, kind, place)
 
         gap = read_newer_version(kind, document, add)

@@ -119,7 +119,7 @@ class Recorder:
     def __call__(self, extender: JsonObject, verb: str, payload: JsonObject) -> tuple[int, object]:
         """Call the extender, record its answer, and return HTTP status and body. Raises what ``call`` raises.
 
-        An ExtenderError is recorded as an answer, too.
+        An ExtenderError is recorded as an answer as well.
         """
         question = _build_question(extender, verb, payload)
         question = msgspec.structs.replace(question, whole=question.pod in self.full_pods)

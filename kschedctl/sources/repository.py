@@ -98,7 +98,7 @@ class Repository(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """Whether no object of the files is missing."""
+        """Return whether no object of the files is missing: no file is broken, and no template was skipped."""
         return not self.broken and self.passed_over.keys().isdisjoint((SkipReason.TEMPLATE, SkipReason.CHART))
 
 

@@ -290,7 +290,7 @@ def test_the_configuration_decides_which_jobs_are_managed(
 ) -> None:
     default = LocalQueue(ObjectMeta("default", "with-default"))
     cluster = Cluster.of({"LocalQueue": [default], "Namespace": [Namespace(ObjectMeta("ns"))]})
-    assert ManagedJobs(cluster, configuration).find_queue(get_identity(job), job) == queue
+    assert ManagedJobs(cluster, configuration).find_local_queue_name(get_identity(job), job) == queue
 
 
 @pytest.mark.parametrize(

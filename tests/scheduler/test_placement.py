@@ -24,6 +24,7 @@ from kschedctl.scheduler.simulation import alike_pods, grouped_ranking, ranked_g
 from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.snapshot import tallies
 from kschedctl.snapshot.changed_nodes import ClosedNodes
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 RECORDINGS = Path(__file__).parents[1] / "recordings" / "placed.jsonl.xz"
@@ -63,7 +64,9 @@ def test_what_is_kept_is_up_to_date_whatever_moved(
         patched.setattr(alike_pods, "GROUPING_THRESHOLD", from_so_many)
         patched.setattr(grouped_ranking, "MAX_CHANGED_REJECTIONS", most_changed)
         patched.setattr(grouped_ranking, "PATIENCE", 2)
-        _move_about(seed, nominated)
+        random = Random(seed)
+        scheduler, keys = _build_scheduler(random, nominated)
+        _move_about(random, scheduler, scheduler.view.fork(), keys)
 
 
 @settings(max_examples=80, deadline=None)
@@ -72,18 +75,39 @@ def test_so_it_is_where_nodes_may_be_closed(seed: int, nominated: bool, few_info
     """Then each row is asked about by itself, and tallies are small ones, or in narrow numbers."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(tallies, "FEW_INFOS", few_infos)
-        _move_about(seed, nominated, closing=True)
+        random = Random(seed)
+        scheduler, keys = _build_scheduler(random, nominated)
+        view = scheduler.view.fork()
+        view.closed = ClosedNodes(len(view.nodes))
+        _move_about(random, scheduler, view, keys)
 
 
-def _move_about(seed: int, nominated: bool, closing: bool = False) -> None:
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.booleans(), st.booleans())
+def test_so_it_is_in_forks_that_leave_out_some_nodes(seed: int, nominated: bool, whole_moves: bool) -> None:
+    """Forks of one fork share what they know of its nodes, unless pods have moved there since."""
     random = Random(seed)
+    scheduler, keys = _build_scheduler(random, nominated)
+    whole = scheduler.view.fork()
+    forks = [whole.without_nodes(np.arange(len(whole.nodes)) % 4 == remainder) for remainder in range(3)]
+    for fork in forks:
+        if whole_moves:
+            whole.assume(whole.pods.index[random.choice(keys)], random.randrange(len(whole.nodes)))
+        if len(fork.nodes):
+            _move_about(random, scheduler, fork, keys)
+
+
+def _build_scheduler(random: Random, nominated: bool) -> tuple[Scheduler, list[str]]:
+    """Build the scheduler of a random cluster, and return it with the keys of the pods to move."""
     documents, keys = objects(random)
     if nominated:
         documents = [promised(each, random) for each in documents]
-    scheduler = Scheduler(Cluster.from_objects(documents))
-    view = scheduler.view.fork()
-    view.closed = ClosedNodes(len(view.nodes)) if closing else None
-    placements = Placements(view, seed)
+    return Scheduler(Cluster.from_objects(documents)), keys
+
+
+def _move_about(random: Random, scheduler: Scheduler, view: Fork, keys: list[str]) -> None:
+    """Let pods come and go, and compare each answer with that of the full cycle."""
+    placements = Placements(view, random.randrange(2**32))
     positions = [view.pods.index[key] for key in keys]
     for position in list(positions):
         if not view.pods.objects[position].status.nominated_node_name:
@@ -179,6 +203,20 @@ def promised(document: dict[str, Any], random: Random) -> dict[str, Any]:
 def plain(documents: int, cpu: str = "4") -> list[dict[str, Any]]:
     status = {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "110"}}
     return [{"kind": "Node", "metadata": {"name": f"n{i:03}"}, "status": status} for i in range(documents)]
+
+
+def test_a_pod_that_names_two_nodes_at_once_fits_nowhere() -> None:
+    """NodeAffinity's PreFilter then rejects it, so that no Filter plugin is prepared for it."""
+    names = [{"key": "metadata.name", "operator": "In", "values": [name]} for name in ("n000", "n001")]
+    required = {"nodeSelectorTerms": [{"matchFields": names}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    spec = {"containers": [{"name": "c", "image": "i"}], "affinity": affinity}
+    pod = {"kind": "Pod", "metadata": {"name": "torn", "namespace": "d"}, "spec": spec}
+    nodes = plain(2)
+    scheduler = Scheduler(Cluster.from_objects([*nodes, pod]))
+    mask = Placements(scheduler.view.fork()).find_feasible_mask(framework(scheduler), 0)
+    assert mask is not None
+    assert mask.tolist() == [False, False]
 
 
 def test_looking_ahead_changes_nothing() -> None:

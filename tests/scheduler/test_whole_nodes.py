@@ -32,4 +32,4 @@ def test_a_node_that_is_known_by_name_scores_as_the_scheduler_s_own(by_name: boo
     scored = ScoredNodes(more, np.array([2, 3, 4]), view, np.array([0, -1, 1]))
     plugin: Any = ByView()
     info: Any = None
-    assert scored.score_with(plugin, info, None, by_name=by_name).tolist() == expected
+    assert scored.score_with_plugin(plugin, info, None, by_name=by_name).tolist() == expected

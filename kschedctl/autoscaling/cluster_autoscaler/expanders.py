@@ -19,6 +19,8 @@ from kschedctl.cel.errors import AbortedError, CelError
 from kschedctl.cel.library.regular_expressions import is_supported, matches, validate_pattern
 
 PRIORITIES = "priorities"
+LOWEST_PRIORITY = -1
+"""Groups with a lower priority are never chosen."""
 
 
 @dataclass(frozen=True)
@@ -119,28 +121,22 @@ class Expanders:
             self.doubts.append(_describe_re2_need(priorities))
             return options
 
-        best: list[Option] = []
-        highest = -1  # as upstream, which never chooses groups with a lower priority
         for option in options:
-            name = option.group.id
-            priority = priority_by_group[name]
-            if priority is None:
-                message = f"Priority expander: node group {name} not found in priority expander configuration."
-                self.events.append(
-                    ("Warning", "PriorityConfigMapNotMatchedGroup", f"{message} The group won't be used.")
-                )
-            elif priority > highest:
-                best = [option]
-                highest = priority
-            elif priority == highest:
-                best.append(option)
-        if not best:
+            if priority_by_group[option.group.id] is None:
+                fault = f"node group {option.group.id} not found in priority expander configuration."
+                message = f"Priority expander: {fault} The group won't be used."
+                self.events.append(("Warning", "PriorityConfigMapNotMatchedGroup", message))
+        usable_priorities = [
+            priority for priority in priority_by_group.values() if priority is not None and priority >= LOWEST_PRIORITY
+        ]
+        if not usable_priorities:
             message = (
                 "Priority expander: no priorities info found for any of the expansion options. No options filtered."
             )
             self.events.append(("Warning", "PriorityConfigMapNoGroupMatched", message))
             return options
-        return best
+        highest = max(usable_priorities)
+        return [option for option in options if priority_by_group[option.group.id] == highest]
 
 
 def _describe_re2_need(priorities: Mapping[int, Sequence[str]]) -> str:

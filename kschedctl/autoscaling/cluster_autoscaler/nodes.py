@@ -64,12 +64,12 @@ class NodeReadiness(NamedTuple):
 def get_readiness(node: Node) -> NodeReadiness:
     """Return the readiness of a node according to its conditions and to the taints that mirror them."""
     conditions = [condition for condition in node.status.conditions if condition.type in _UNREADY_IF]
-    since = max(
-        (parse_microseconds(c.last_transition_time) for c in conditions if c.last_transition_time), default=NEVER
-    )
-    ready = any(condition.type == "Ready" for condition in conditions)
-    ready &= not any(condition.status in _UNREADY_IF[condition.type] for condition in conditions)
-    return NodeReadiness(ready and not any(taint.key in _NOT_READY for taint in node.spec.taints), since)
+    transition_times = [condition.last_transition_time for condition in conditions if condition.last_transition_time]
+    since = max(map(parse_microseconds, transition_times), default=NEVER)
+    has_ready_condition = any(condition.type == "Ready" for condition in conditions)
+    has_unready_condition = any(condition.status in _UNREADY_IF[condition.type] for condition in conditions)
+    has_unready_taint = any(taint.key in _NOT_READY for taint in node.spec.taints)
+    return NodeReadiness(has_ready_condition and not has_unready_condition and not has_unready_taint, since)
 
 
 def mark_node_unready_if_starting(node: Node, options: AutoscalerOptions) -> Node:

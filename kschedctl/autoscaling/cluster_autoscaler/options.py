@@ -139,14 +139,20 @@ def read_autoscaled_groups(documents: Sequence[JsonObject]) -> NodeGroupList:
     for index, document in enumerate(documents):
         where = f"nodeGroups[{index}]"
         try:
-            group = _decode_struct(document, AutoscaledGroup, where)
-            _validate_group(group, groups, where)
+            decoded_group = _decode_struct(document, AutoscaledGroup, where)
+            _validate_group(decoded_group, groups, where)
         except InputError as error:
             errors.append(str(error))
             continue
-        duplicates = [name for name in group.nodes if name in of_node]
-        errors += [f'{where}: node "{n}" is in the groups "{of_node[n].id}" and "{group.id}"' for n in duplicates]
-        group = replace(group, nodes=tuple(name for name in group.nodes if name not in of_node))
+        own_nodes = []
+        for node_name in decoded_group.nodes:
+            earlier_group = of_node.get(node_name)
+            if earlier_group is None:
+                own_nodes.append(node_name)
+            else:
+                fault = f'node "{node_name}" is in the groups "{earlier_group.id}" and "{decoded_group.id}"'
+                errors.append(f"{where}: {fault}")
+        group = replace(decoded_group, nodes=tuple(own_nodes))
         groups[group.id] = group
         of_node |= dict.fromkeys(group.nodes, group)
     return NodeGroupList(tuple(groups.values()), of_node, tuple(errors))

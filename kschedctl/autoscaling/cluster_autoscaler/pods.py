@@ -117,11 +117,11 @@ def is_mirror_pod(pod: Pod) -> bool:
 
 def describe_pod_source(pod: Pod) -> str:
     """Return ``namespace/name`` of the pod's controller. The name of a mirror pod is "(mirror)"."""
-    controller = get_controller(pod)
-    name = controller.name if controller else ""
+    namespace = pod.metadata.namespace
     if is_mirror_pod(pod):
-        name = "(mirror)"
-    return f"{pod.metadata.namespace}/{name}"
+        return f"{namespace}/(mirror)"
+    controller = get_controller(pod)
+    return f"{namespace}/{controller.name}" if controller else f"{namespace}/"
 
 
 def compute_similarity_key(pod: Pod) -> bytes:

@@ -216,14 +216,24 @@ class SingleRemovals:
 
         This is the case if each pod is accepted by at least as many other nodes as there are pods.
         """
-        infos = self._snapshot.universe.pods.info
         for pod in pods:
-            position = self.loop.get_position(pod)
-            info_number = int(infos[position])
-            if info_number not in self._accepting_nodes_by_kind:
-                takers = self._snapshot.find_accepting_nodes(position)
-                self._accepting_nodes_by_kind[info_number] = None if takers is None else takers & self._acceptable_mask
-            takers = self._accepting_nodes_by_kind[info_number]
-            if takers is None or int(takers.sum()) - int(takers[row]) < len(pods):
+            accepting = self._find_accepting_nodes(self.loop.get_position(pod))
+            if accepting is None:
+                return False
+            other_accepting_count = int(accepting.sum()) - int(accepting[row])
+            if other_accepting_count < len(pods):
                 return False
         return True
+
+    def _find_accepting_nodes(self, position: Position) -> Bools | None:
+        """Return an (M,) mask of the acceptable nodes that accept a pod, or None if that depends on other pods.
+
+        The result is cached for equal pods.
+        """
+        info_number = int(self._snapshot.universe.pods.info[position])
+        if info_number not in self._accepting_nodes_by_kind:
+            accepting = self._snapshot.find_accepting_nodes(position)
+            self._accepting_nodes_by_kind[info_number] = (
+                None if accepting is None else accepting & self._acceptable_mask
+            )
+        return self._accepting_nodes_by_kind[info_number]

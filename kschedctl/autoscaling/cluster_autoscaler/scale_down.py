@@ -342,17 +342,18 @@ class ScaleDownPlan:
         options = self.loop.options
         remaining = options.max_scale_down_parallelism
         remaining_drains = options.max_drain_parallelism
-        empty = self._group_names_by_node_group(self.to_delete.empty)
-        drain = self._group_names_by_node_group(self.to_delete.drain)
+        empty_by_group = self._group_names_by_node_group(self.to_delete.empty)
+        drained_by_group = self._group_names_by_node_group(self.to_delete.drain)
+        group_names = dict.fromkeys((*empty_by_group, *drained_by_group))
+        atomic_groups = [name for name in group_names if self._is_atomic_group(name)]
         chosen_empty: list[str] = []
         chosen_drained: list[str] = []
 
         # Atomic groups are taken as a whole. As upstream, the first may exceed what remains, but not what is used up.
         may_exceed = True
-        atomic_groups = [name for name in dict.fromkeys((*empty, *drain)) if self._is_atomic_group(name)]
         for name in atomic_groups:
-            empty_nodes = empty.pop(name, [])
-            drained_nodes = drain.pop(name, [])
+            empty_nodes = empty_by_group.get(name, [])
+            drained_nodes = drained_by_group.get(name, [])
             if not empty_nodes:
                 remaining_drains = min(remaining, remaining_drains)
             exceeds = remaining < len(empty_nodes) + len(drained_nodes) or remaining_drains < len(drained_nodes)
@@ -364,15 +365,15 @@ class ScaleDownPlan:
             remaining -= len(empty_nodes) + len(drained_nodes)
             remaining_drains -= len(drained_nodes)
             may_exceed = False
-        for name in atomic_groups:  # atomic groups that were not chosen stay
-            empty.pop(name, None)
-            drain.pop(name, None)
 
-        # Nodes of other groups are taken one by one, empty ones first.
-        single_empty = [name for names in empty.values() for name in names]
-        chosen_empty += single_empty[: max(remaining, 0)]
-        remaining -= min(len(single_empty), max(remaining, 0))
-        single_drained = [name for names in drain.values() for name in names]
+        # Nodes of other groups are taken one by one, empty nodes first.
+        single_empty = [node for name, nodes in empty_by_group.items() if name not in atomic_groups for node in nodes]
+        single_drained = [
+            node for name, nodes in drained_by_group.items() if name not in atomic_groups for node in nodes
+        ]
+        taken_empty = single_empty[: max(remaining, 0)]
+        remaining -= len(taken_empty)
+        chosen_empty += taken_empty
         chosen_drained += single_drained[: max(min(remaining, remaining_drains), 0)]
         return RemovedNodes(tuple(chosen_empty), tuple(chosen_drained))
 
@@ -385,7 +386,8 @@ class ScaleDownPlan:
 
     def _is_atomic_group(self, group: str) -> bool:
         """Return whether the group can only be removed as a whole."""
-        return next(g for g in self.loop.groups.all if g.id == group).options.zero_or_max_node_scaling
+        (node_group,) = (candidate for candidate in self.loop.groups.all if candidate.id == group)
+        return node_group.options.zero_or_max_node_scaling
 
 
 def is_being_deleted(node: Node, now: int) -> bool:

@@ -294,13 +294,13 @@ class ScaleUpRun:
         Groups that may not grow are included, and groups without a template are left out.
         """
         equivalence_groups = group_equivalent_pods(pods)
-        with_template = [group for group in self.loop.groups.all if group.id in self.loop.templates]
-        for group in with_template:
-            self._try_pods_on_template(equivalence_groups, group)
-        return {
-            group.id: sum(len(p.pods) for p in equivalence_groups if group.id in p.accepting_groups)
-            for group in with_template
-        }
+        counts = {}
+        for group in self.loop.groups.all:
+            if group.id in self.loop.templates:
+                self._try_pods_on_template(equivalence_groups, group)
+                accepted = [pods for pods in equivalence_groups if group.id in pods.accepting_groups]
+                counts[group.id] = sum(len(pods.pods) for pods in accepted)
+        return counts
 
     def _try_pods_on_template(self, groups: Iterable[EquivalenceGroup], group: AutoscaledGroup) -> None:
         """Record in each equivalence group whether a new node of the node group accepts its first pod."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import product
 from typing import NamedTuple
 
 from kschedctl.api.copying import replace
@@ -119,24 +120,29 @@ def iter_template_gaps(
     yielded for each group and set of similar pods.
     """
     nodes = list(nodes)
-    with_nodes = {groups.of_node[name].id for node in nodes if (name := node.metadata.name) in groups.of_node}
-    empty = [group for group in groups.all if group.template is not None and group.id not in with_nodes]
-    replayed = 0
-    for pods in remaining:
-        for group in empty:
-            for lack in iter_possible_template_lacks(pods.first, pods.requests, group, nodes):
-                if replayed == MAX_REPLAYS:
-                    return
-                replayed += 1
-                assert group.template is not None
-                changed = replace(group, template=lack.add_to_template(group.template))
-                all_groups = tuple(changed if other_group.id == group.id else other_group for other_group in groups.all)
-                if replay(groups._replace(all=all_groups), group.id, pods.first):
-                    provider = find_cloud_provider(group, nodes)
-                    yield TemplateGap(
-                        group.id, pods.keys, lack.describe(), lack.build_provider_settings(provider), provider.value
-                    )
-                    break
+    node_names = [node.metadata.name for node in nodes]
+    groups_with_nodes = {groups.of_node[name].id for name in node_names if name in groups.of_node}
+    empty = [group for group in groups.all if group.template is not None and group.id not in groups_with_nodes]
+    replay_count = 0
+    for pods, group in product(remaining, empty):
+        for lack in iter_possible_template_lacks(pods.first, pods.requests, group, nodes):
+            if replay_count == MAX_REPLAYS:
+                return
+            replay_count += 1
+            if replay(_fill_template_gap(groups, group, lack), group.id, pods.first):
+                provider = find_cloud_provider(group, nodes)
+                yield TemplateGap(
+                    group.id, pods.keys, lack.describe(), lack.build_provider_settings(provider), provider.value
+                )
+                break
+
+
+def _fill_template_gap(groups: NodeGroupList, group: AutoscaledGroup, lack: TemplateLack) -> NodeGroupList:
+    """Return the groups with what the template of one group lacks added to it."""
+    assert group.template is not None
+    changed = replace(group, template=lack.add_to_template(group.template))
+    all_groups = tuple(changed if other_group.id == group.id else other_group for other_group in groups.all)
+    return groups._replace(all=all_groups)
 
 
 def iter_possible_template_lacks(
@@ -163,8 +169,9 @@ def iter_possible_template_lacks(
         if missing or resources:
             yield TemplateLack(missing, resources)
         if ZONE not in labels and ZONE not in wanted:
-            zones = sorted({zone for node in nodes if (zone := node.metadata.labels.get(ZONE))})
-            yield from (TemplateLack({**missing, ZONE: zone}, resources) for zone in zones[:MAX_TRIED_ZONES])
+            cluster_zones = {node.metadata.labels.get(ZONE, "") for node in nodes} - {""}
+            for zone in sorted(cluster_zones)[:MAX_TRIED_ZONES]:
+                yield TemplateLack({**missing, ZONE: zone}, resources)
 
 
 def _is_missing_or_zero(quantity: str | float | None) -> bool:

@@ -49,11 +49,11 @@ def subtract_quantities(amounts: Mapping[str, Quantity], deductions: Mapping[str
 def find_smallest_amounts(lists: Iterable[Mapping[str, Quantity]]) -> Quantities:
     """Return the smallest amount of each resource that occurs in all lists, of which there must be at least one."""
     first, *others = lists
-    return {
-        name: min((amount, *(other[name] for other in others)))
-        for name, amount in first.items()
-        if all(name in other for other in others)
-    }
+    smallest: Quantities = {}
+    for name, amount in first.items():
+        if all(name in other for other in others):
+            smallest[name] = min((amount, *(other[name] for other in others)))
+    return smallest
 
 
 def find_largest_amounts(lists: Iterable[Mapping[str, Quantity]]) -> Quantities:

@@ -240,16 +240,13 @@ class Consolidation:
         outcome = self.simulate_scheduling(candidates, log, softened=softened)
         if outcome is None:
             return None
-        fault = outcome.fault
         offers = [ReplacementClaim(claim) for claim in outcome.claims]
-        if not fault and len(offers) > 1:
-            fault = f"Can't remove without creating {len(offers)} candidates"
-        if not fault and offers:
-            fault = self._keep_cheaper_types(offers[0], candidates)
+        fault = outcome.fault or self._restrict_replacements(offers, candidates)
         if fault:
             if len(candidates) == 1:
                 log.log_node_unconsolidatable(candidates[0].state, fault)
             return None
+
         removal = PlannedRemoval(candidates, outcome, offers)
         if offers:
             for candidate in candidates:
@@ -258,7 +255,18 @@ class Consolidation:
                 )
         return removal
 
-    def _keep_cheaper_types(self, offer: ReplacementClaim, candidates: Sequence[NodeCandidate]) -> str:
+    def _restrict_replacements(self, offers: Sequence[ReplacementClaim], candidates: Sequence[NodeCandidate]) -> str:
+        """Restrict the only replacement, if there is one, to cheaper types. Return an error if this fails, or else "".
+
+        Several replacements are an error.
+        """
+        if not offers:
+            return ""
+        if len(offers) > 1:
+            return f"Can't remove without creating {len(offers)} candidates"
+        return self._restrict_to_cheaper_types(offers[0], candidates)
+
+    def _restrict_to_cheaper_types(self, offer: ReplacementClaim, candidates: Sequence[NodeCandidate]) -> str:
         """Restrict the replacement to types that are cheaper than the nodes, and return an error or "".
 
         It is an error if too few types are left. A replacement that may be spot or on-demand has to be spot then, and

@@ -90,15 +90,18 @@ class Daemons:
         mask = np.zeros(len(template.columns), np.bool_)
         if not _tolerates_all_taints(self.pods[pod_index], template.taints):
             return mask
-        unchecked = np.flatnonzero(template.options)
+
+        unchecked = np.flatnonzero(template.options)  # rows of types
         while len(unchecked):
             required = build_strict_requirements(self.pods[pod_index])
             fits = np.zeros(len(unchecked), np.bool_)
             if template.requirements.is_compatible_with(required, template.well_known):
                 fits = template.columns.find_compatible_types(required)[unchecked]
+            # With a single term left, nothing changes any more, so that the answer holds for all types.
             if len(get_required_terms(self.pods[pod_index])) < 2:
                 mask[unchecked] = fits
                 return mask
+
             # The first type that does not fit removes a term, which changes the answer for all later types.
             first_misfit = len(fits) if fits.all() else int(np.argmin(fits))
             mask[unchecked[:first_misfit]] = True

@@ -270,13 +270,15 @@ class DisruptionReplay:
         or, with an error in the round, if no pool launches nodes.
         """
         budgeted = round.take_candidates_within_budgets(_sort_by_savings_ratio(round.candidates))
-        low = 1  # index of the last candidate, so that two candidates are consolidated
+        # Both bounds are indexes of the last candidate, so that at least two candidates are consolidated.
+        low = 1
         high = min(len(budgeted) - 1, MAX_CONSOLIDATED_NODES)
-        best: PlannedRemoval | None = None
-        logged_scores: dict[str, MoveScore] = {}
         if low <= high and not self.setting.pools.pools:
             round.error = NO_SCHEDULER
             return None
+
+        best: PlannedRemoval | None = None
+        logged_scores: dict[str, MoveScore] = {}
         while low <= high:
             middle = (low + high) // 2
             removal = self.simulator.plan_consolidation(budgeted[: middle + 1], round.log)
@@ -292,6 +294,7 @@ class DisruptionReplay:
                 high = middle - 1
                 if not best and scores:
                     logged_scores = scores
+
         for pool, score in logged_scores.items():
             if score.is_approved:
                 round.log.log_pool_approved(pool, str(score))
@@ -472,7 +475,9 @@ def _find_cheapest_same_type_price(offer: ReplacementClaim, candidates: Sequence
     for candidate in candidates:
         assert candidate.type is not None
         labels = Requirements.from_labels(candidate.state.labels)
-        offering_prices = [o.price for o in candidate.type.offerings if labels.is_compatible_with(o.requirements)]
+        offering_prices = [
+            offering.price for offering in candidate.type.offerings if labels.is_compatible_with(offering.requirements)
+        ]
         if offering_prices:
             known_price = prices.get(candidate.type.name) or float("inf")  # 0.0 stands for an unknown price
             prices[candidate.type.name] = min(known_price, *offering_prices)

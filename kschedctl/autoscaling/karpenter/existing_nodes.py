@@ -90,13 +90,11 @@ class ExistingColumns:
 
     def find_meeting_nodes(self, requirement: LabelRequirement) -> Bools:
         """Return an (N,) mask of the nodes whose labels meet the requirement. The result is cached."""
-        cached = self._meeting.get(requirement)
-        if cached is None:
-            cached = self.find_nodes_by_label_value(
+        if requirement not in self._meeting:
+            self._meeting[requirement] = self.find_nodes_by_label_value(
                 requirement.key, requirement.allows_value, without=requirement.negative
             )
-            self._meeting[requirement] = cached
-        return cached
+        return self._meeting[requirement]
 
     def find_tolerated_nodes(self, tolerations: tuple[Toleration, ...]) -> Bools:
         """Return an (N,) mask of the nodes whose taints are all tolerated. The result is cached."""

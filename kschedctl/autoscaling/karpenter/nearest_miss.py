@@ -211,10 +211,10 @@ class _ObstacleSearch:
             return ""
         needed = " or ".join(sorted(wanted.values)) if wanted.operator == IN else str(wanted)
         types = self.setting.catalog.types
-        offered_count = sum(
-            any(wanted.allows_value(offer.zone) for offer in instance_type.offerings if offer.available)
-            for instance_type in types
-        )
+        offered_count = 0
+        for instance_type in types:
+            available_zones = [offering.zone for offering in instance_type.offerings if offering.available]
+            offered_count += any(map(wanted.allows_value, available_zones))
         offered = ""
         if offered_count:
             verb = agreeing(offered_count, "is", "are")
@@ -250,9 +250,9 @@ class _ObstacleSearch:
         if remaining is None:
             return None
         capacities = [columns.types[index].capacity for index in np.flatnonzero(self.template.options).tolist()]
-        smallest = {
-            name: min((capacity.get(name, ZERO) for capacity in capacities), default=ZERO) for name in remaining
-        }
+        smallest = {}
+        for name in remaining:
+            smallest[name] = min((capacity.get(name, ZERO) for capacity in capacities), default=ZERO)
         smallest[NODES] = ONE
         short_resources = [name for name, amount in remaining.items() if amount < smallest[name]]
         unlimited = replace(pool, spec=replace(pool.spec, limits=None))

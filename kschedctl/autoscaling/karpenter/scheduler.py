@@ -68,7 +68,9 @@ class SchedulerRun:
         queue = deque(sorted(pods, key=_build_queue_key))
         self.current_pods = {data.pod.key: data.pod for data in queue}
         queue_lengths: dict[str, int] = {}  # pod -> length of the queue when the pod was put back
-        while queue and queue_lengths.get(queue[0].pod.key) != len(queue):
+        while queue:
+            if queue_lengths.get(queue[0].pod.key) == len(queue):
+                break  # no pod was placed since this one was put back
             data = queue.popleft()
             key = data.pod.key
             refusals = self._place_with_relaxations(data)

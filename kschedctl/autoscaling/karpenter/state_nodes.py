@@ -248,9 +248,10 @@ def _build_type_document(name: str, nodes: list[StateNode]) -> JsonObject:
     capacity = {name: amount for name, amount in last.capacity.items() if name != NODES}
     overhead = subtract_quantities(capacity, last.allocatable)
     places = sorted({(node.labels.get(ZONE, ""), node.labels.get(CAPACITY_TYPE, "")) for node in nodes})
-    type_labels = {key: value for key, value in labels.items() if key.startswith(INSTANCE_TYPE_PREFIXES)}
     common_labels = {
-        key: value for key, value in type_labels.items() if all(node.labels.get(key) == value for node in nodes)
+        key: value
+        for key, value in labels.items()
+        if key.startswith(INSTANCE_TYPE_PREFIXES) and all(node.labels.get(key) == value for node in nodes)
     }
     document = {
         "name": name,

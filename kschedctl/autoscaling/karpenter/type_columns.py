@@ -44,14 +44,13 @@ class RequirementColumns:
 
     def _find_rows_agreeing_with_requirement(self, requirement: LabelRequirement) -> Bools:
         """Return an (R,) mask of the rows that agree with one requirement. The result is cached."""
-        agreeing = self._agreeing.get(requirement)
-        if agreeing is None:
+        if requirement not in self._agreeing:
             agreeing = np.ones(self._count, np.bool_)
             for row_requirement, rows in self._by_key[requirement.key].items():
                 if not row_requirement.agrees_with(requirement):
                     agreeing[rows] = False
             self._agreeing[requirement] = agreeing
-        return agreeing
+        return self._agreeing[requirement]
 
 
 class TypeColumns:
@@ -59,9 +58,11 @@ class TypeColumns:
 
     def __init__(self, types: Sequence[InstanceType]) -> None:
         self.types = tuple(types)
-        self._requirements = RequirementColumns([t.requirements for t in self.types])
-        self.allocatable = AmountColumns([convert_to_thousandths(t.allocatable) for t in self.types])
-        self.capacity = AmountColumns([convert_to_thousandths(t.capacity) for t in self.types])
+        self._requirements = RequirementColumns([instance_type.requirements for instance_type in self.types])
+        self.allocatable = AmountColumns(
+            [convert_to_thousandths(instance_type.allocatable) for instance_type in self.types]
+        )
+        self.capacity = AmountColumns([convert_to_thousandths(instance_type.capacity) for instance_type in self.types])
         offerings = []
         type_indexes = []
         for index, instance_type in enumerate(self.types):
@@ -81,7 +82,7 @@ class TypeColumns:
     @cached_property
     def row_by_name(self) -> dict[str, int]:
         """The row of each type, by the type's name."""
-        return {t.name: index for index, t in enumerate(self.types)}
+        return {instance_type.name: row for row, instance_type in enumerate(self.types)}
 
     @cached_property
     def reserved(self) -> Bools:

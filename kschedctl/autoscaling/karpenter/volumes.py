@@ -102,19 +102,20 @@ class Volumes:
         volume = claim.spec.volume_name
         class_name = claim.spec.storage_class_name or ""
         persistent_volume = self.volumes.get(volume)
-        if persistent_volume is None or persistent_volume.metadata.deletion_timestamp is not None:
-            reason = (
-                f'persistentvolumes "{volume}" not found'
-                if persistent_volume is None
-                else "persistentvolume is being deleted"
-            )
-            where = f"PersistentVolume={volume}, PersistentVolumeClaim={key}, StorageClass={class_name}"
-            return f"failed to validate pvc, {reason} ({where})"
+        volume_fault = ""
+        if persistent_volume is None:
+            volume_fault = f'persistentvolumes "{volume}" not found'
+        elif persistent_volume.metadata.deletion_timestamp is not None:
+            volume_fault = "persistentvolume is being deleted"
+        if volume_fault:
+            objects = f"PersistentVolume={volume}, PersistentVolumeClaim={key}, StorageClass={class_name}"
+            return f"failed to validate pvc, {volume_fault} ({objects})"
+
         if BIND_COMPLETED not in claim.metadata.annotations:
-            where = (
+            objects = (
                 f"PersistentVolume={volume}, PersistentVolumeClaim={claim.metadata.name}, annotation={BIND_COMPLETED}"
             )
-            return f"pvc is considered unbound because it does not contain annotation ({where})"
+            return f"pvc is considered unbound because it does not contain annotation ({objects})"
         return ""
 
     def _describe_unbound_claim_fault(self, key: str, class_name: str) -> str:

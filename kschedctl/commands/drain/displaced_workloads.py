@@ -58,8 +58,11 @@ def _iter_successor_reports(
 
     The Workloads of the evicted pods have given their quota back by then. ``single_pods`` has them by key of the pod.
     """
+    # Workloads are compared by identity, since comparing their contents would take long
     gone = {id(workload) for workload, _ in single_pods.values()}
     remaining_workloads = tuple(workload for workload in cluster.kueue_workloads if id(workload) not in gone)
+
+    # The successors get new names, because the evicted pods are still in the cluster
     successors: dict[Owner, Pod] = {}
     pod_by_successor: dict[Owner, str] = {}
     for key, (_, pod) in single_pods.items():
@@ -68,6 +71,7 @@ def _iter_successor_reports(
         owner = Owner("Pod", metadata.namespace, metadata.name)
         successors[owner] = replace(successor, metadata=metadata)
         pod_by_successor[owner] = key
+
     outlooks = foresee_jobs(replace_fields(cluster, kueue_workloads=remaining_workloads), successors, "")
     for outlook in outlooks:
         workload, pod = single_pods[pod_by_successor[outlook.owner]]

@@ -190,9 +190,14 @@ def _advise_on_missing_drivers(scheduler: Scheduler, report: Explanation) -> Ite
 
 def _find_classes_without_devices(cluster: Cluster, report: Explanation) -> list[DeviceClass]:
     """Return the distinct DeviceClasses of the pod's requests for which no node has a device."""
-    unfit = [cause.fact_data for cause in report.causes if isinstance(cause.fact_data, DevicesUnfit)]
-    without_devices = {(r.claim, r.request) for fact in unfit for r in fact.requests if not r.devices}
-    classes = {device_class.metadata.name: device_class for device_class in cluster.device_classes}
+    # The requests without devices, as claim and request
+    without_devices = set()
+    for cause in report.causes:
+        if isinstance(cause.fact_data, DevicesUnfit):
+            without_devices |= {(unfit.claim, unfit.request) for unfit in cause.fact_data.requests if not unfit.devices}
+
+    # Their DeviceClasses
+    class_by_name = {device_class.metadata.name: device_class for device_class in cluster.device_classes}
     needed_classes = {}
     for claim in cluster.resource_claims:
         key = f"{claim.metadata.namespace}/{claim.metadata.name}"
@@ -200,8 +205,8 @@ def _find_classes_without_devices(cluster: Cluster, report: Explanation) -> list
             if request.exactly is None or (key, request.name) not in without_devices:
                 continue
             class_name = request.exactly.device_class_name
-            if class_name in classes:
-                needed_classes[class_name] = classes[class_name]
+            if class_name in class_by_name:
+                needed_classes[class_name] = class_by_name[class_name]
     return list(needed_classes.values())
 
 

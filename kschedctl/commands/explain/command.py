@@ -138,6 +138,7 @@ def explain(
         )
 
         def build_answer(inquiry: Inquiry) -> Answer:
+            """Build the answer about the inquiry's cluster, with the commands to run next."""
             report = question.build_report(inquiry)
             return _build_answer(report, view, question.find_next_commands(report, inquiry.cluster), inquiry.places)
 
@@ -282,16 +283,17 @@ class _Question(msgspec.Struct, frozen=True):
             )
         if self.supposed or self.sampled:
             return {}
+
+        # A single explanation of a named pod or workload: its command has the same words
         explanations = report.explanations if isinstance(report, Explanations) else (report,)
         if self.pods and len(explanations) == 1:
             command = _choose_next_command(explanations[0])
             if command == "remedies":
                 options += node_groups
-            return {
-                explanations[0].pod: build_command(
-                    self.source, command, self.pods, self.scope.to_namespace_arguments(), options
-                )
-            }
+            namespace = self.scope.to_namespace_arguments()
+            return {explanations[0].pod: build_command(self.source, command, self.pods, namespace, options)}
+
+        # Pods of manifests are left out, since they are not in the cluster
         return {
             explanation.pod: build_command(self.source, _choose_next_command(explanation), explanation.pod, options)
             for explanation in explanations

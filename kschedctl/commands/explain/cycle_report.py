@@ -510,7 +510,7 @@ def _describe_difference(cycle: Cycle, corrected: Cycle) -> str:
 
 def _count_reasons(cycle: Cycle) -> dict[str, int]:
     """Count the rejected nodes by reported reason."""
-    return dict(cycle.filter.count_reasons(cycle.considered))
+    return dict(cycle.filter.count_nodes_by_reason(cycle.considered))
 
 
 # -- claims of pods that bypass the scheduler --------------------------------------------------------------------------

@@ -296,10 +296,11 @@ def _choose_typical_node(
     demands = fact.demands() if fact else ()
     if not demands:
         return row
-    equally_close = rows[
-        (closeness.obstacle_count[rows] == closeness.obstacle_count[row])
-        & (closeness.level[rows] == closeness.level[row])
-    ]
+
+    # The nodes that are as close as the first one, and their values of the label
+    same_count = closeness.obstacle_count[rows] == closeness.obstacle_count[row]
+    same_level = closeness.level[rows] == closeness.level[row]
+    equally_close = rows[same_count & same_level]
     codes = cycle.view.nodes.label(demands[0].key).codes[equally_close]
     values, first, count = np.unique(codes, return_index=True, return_counts=True)
     # Code -1 means that the node lacks the label; such nodes come last, then the most frequent value first

@@ -72,18 +72,22 @@ def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
     search, ranking = search_fixes(target, RemedyWishes(smallest=True))
     rollouts = Rollouts(target.workload)
     best = check_fixes_in_queue(rollouts.iter_harmless(ranking), QueueChecks(search.trials), FIXES_SHOWN)
-    shown = sort_complete_first(
-        build_remedy(
-            fix.ranked, search.trials.key, target.workload, rollout=rollouts.replay(fix.ranked.trial), result=fix.result
+    remedies = []
+    for fix in best:
+        rollout = rollouts.replay(fix.ranked.trial)
+        remedies.append(
+            build_remedy(fix.ranked, search.trials.key, target.workload, rollout=rollout, result=fix.result)
         )
-        for fix in best
-    )
+    shown = sort_complete_first(remedies)
+
+    # Why other kinds of fixes cannot help
     new_node = report.new_node
     new_node_helps = new_node is not None and any(pool.takes or pool.would_take for pool in new_node.pools)
     if shown:
         impossible = explain_too_large_requests(search.trials.base, fits_new_machine=new_node_helps)
     else:
         impossible = (*explain_impossible_fixes(search), *rollouts.iter_harmful())
+
     unknown = merge_unknown_kinds((report.unknown, find_uncalled_extenders(fix.ranked for fix in best)))
     return replace(report, remedies=shown, impossible=impossible, unknown=unknown)
 

@@ -36,18 +36,20 @@ def report_preemption(outcome: PostFilterOutcome, cycle: Cycle) -> PreemptionRep
     result = outcome.results[plugin.name] if called_plugins else _dry_run_preemption(plugin, cycle)
     if not isinstance(result.report, Preemption):
         return None
+
     preemption = result.report
     names = view.nodes.names
     terminating = tuple(view.pods.objects[position].key for position in preemption.leaving)
     choice = preemption.choice
+    tied = tuple(names[row] for row in choice.tied.row.tolist()) if choice else ()
     return PreemptionReport(
         asked=bool(called_plugins),
         plugin=plugin.name,
         eligible=preemption.eligible,
         why=preemption.why,
         candidates={names[candidate.row]: _report_candidate(candidate, view) for candidate in preemption.candidates},
-        tied=tuple(names[row] for row in choice.tied.row.tolist()) if choice else (),
-        chosen=min(names[row] for row in choice.tied.row.tolist()) if choice and preemption.wanted else None,
+        tied=tied,
+        chosen=min(tied) if choice and preemption.wanted else None,
         decided_by=choice.decided_by if choice else "",
         unhelpful=dict(preemption.nodes_by_reason),
         limit=preemption.wanted,

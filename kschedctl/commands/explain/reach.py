@@ -74,9 +74,11 @@ def _iter_unexamined_obstacles(cycle: Cycle) -> Iterator[Obstacle]:
     if not unexamined.any():
         return
     outcome = cycle.pre_filter
-    is_rejected = outcome.status.rejected
-    level = np.full(len(unexamined), NEAR if is_rejected and outcome.plugin else OUT_OF_REACH, np.int8)
     result = outcome.results.get(outcome.plugin)
+
+    # A plugin that rejects the pod says nothing about nodes; nodes that were left out are out of reach
+    pod_is_rejected = outcome.status.rejected and bool(outcome.plugin)
+    level = np.full(len(unexamined), NEAR if pod_is_rejected else OUT_OF_REACH, np.int8)
 
     def find_row_fact(row: int) -> AnyFact | None:
         """Return the fact behind the PreFilter result, or else the first fact of a plugin that narrowed the nodes."""

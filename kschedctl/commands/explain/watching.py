@@ -45,18 +45,18 @@ def watch_cluster(
         raise UsageError(f"-o {output_format} is a picture of one moment", where="--watch")
     if not source.live:
         raise UsageError("only a live cluster can be watched", where="--watch")
-    printed_verdict: object = None
-    code = 0
+    printed_essentials: object = None
+    exit_code = 0
     with leave_on_sigterm():
         for cluster in follow_cluster(source, scope.namespace, live):
             latest = answer(cluster)
-            verdict = _extract_essentials(latest)
-            if verdict != printed_verdict:
-                _print_answer(latest, is_update=printed_verdict is not None)
-                printed_verdict, code = verdict, latest.exit_code
+            essentials = _extract_essentials(latest)
+            if essentials != printed_essentials:
+                _print_answer(latest, is_update=printed_essentials is not None)
+                printed_essentials, exit_code = essentials, latest.exit_code
             if isinstance(latest.document, Explanation) and latest.document.verdict == "Bound":
                 break
-        return code
+        return exit_code
     return TERMINATED  # reached if leave_on_sigterm() ended its block
 
 

@@ -215,12 +215,13 @@ class _RolloutReplay:
         """
         if not placements:
             return []
+        first = placements[0].nanoseconds
         later = []
         for number in np.flatnonzero(self.view.node >= 0).tolist():
             position = Position(number)
-            created = self.view.pods.objects[position].metadata.creation_timestamp
-            if position not in named and created and parse_nanoseconds(created) > placements[0].nanoseconds:
-                later.append(_TimedPod(parse_nanoseconds(created), position, Row(int(self.view.node[position]))))
+            created = _parse_creation_time(self.view.pods.objects[position].metadata.creation_timestamp)
+            if position not in named and created > first:
+                later.append(_TimedPod(created, position, Row(int(self.view.node[position]))))
         if later:
             self.notes.append(
                 f"{counted(len(later), 'running pod')} without an event "
@@ -434,10 +435,14 @@ def _compare_placement(
         return _build_comparison(placement, UNKNOWN_NODE)
     if cycle.error is not None:
         return _build_comparison(placement, NOT_COMPARED, reasons=(cycle.error,))
+
+    # The node is feasible, or it is not
     feasible = len(cycle.feasible)
     if row not in cycle.feasible:
         return _compare_infeasible_placement(placement, cycle, row, feasible)
-    best = tuple(sorted(cycle.view.nodes.names[row] for row in cycle.scores.best.tolist()))
+
+    # It is one of the best nodes, or behind them
+    best = tuple(sorted(cycle.view.nodes.names[best_row] for best_row in cycle.scores.best.tolist()))
     if placement.node in best:
         return _build_comparison(placement, AS_REPLAYED, feasible=feasible, best=best)
     deficit = _compute_score_deficit(cycle, row, best[0])

@@ -207,6 +207,8 @@ def _iter_hinted_triggers(
             description = _describe_any_change(registration.kind, registration.action)
             yield WakeTrigger(registration.kind, registration.action, description)
         return
+
+    # The plugin's own descriptions, if it registered for their actions
     registered_actions: defaultdict[str, ActionType] = defaultdict(lambda: ActionType(0))
     for registration in registrations:
         registered_actions[registration.kind] |= registration.action
@@ -240,10 +242,13 @@ def _iter_unhinted_triggers(registration: ClusterEventWithHint, checked: Collect
         description = _describe_any_change(registration.kind, registration.action)
         yield WakeTrigger(registration.kind, registration.action, description)
         return
+
+    # Split the actions into those that free resources and the others
     freeing = registration.action & FREEING.get(registration.kind, registration.action)
     if registration.kind == POD and UPDATE in registration.action:  # then no kind of update has an event of its own
         freeing &= ~UPDATE
     not_freeing = registration.action & ~freeing
+
     if freeing:
         yield WakeTrigger(registration.kind, freeing, _describe_any_change(registration.kind, freeing))
     if not_freeing:

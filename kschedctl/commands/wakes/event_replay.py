@@ -39,7 +39,7 @@ from kschedctl.scheduler.queueing.queue_plugins import (
     QueueingStrategy,
     choose_strategy,
     collect_hints,
-    concerns_pod,
+    does_event_concern_pod,
     find_gating_plugin,
     try_without_post_filter,
 )
@@ -250,7 +250,7 @@ def replay_hints(
         hints = collect_hints(registrations, rejectors, info, occurrence, view)
         hint_texts = {plugin: str(hint) for plugin, hint in hints.items()}
         events.append(EventReport(occurrence.event.label, occurrence.event.resource, hint_texts))
-        if queue == UNSCHEDULABLE and concerns_pod(registrations, rejectors, info, occurrence, gating_plugin):
+        if queue == UNSCHEDULABLE and does_event_concern_pod(registrations, rejectors, info, occurrence, gating_plugin):
             strategy = choose_strategy(registrations, rejectors, info, occurrence, view, known_hints=hints)
             queue = _choose_queue(rejected, info, strategy, view)
     return tuple(events), queue

@@ -405,5 +405,5 @@ def _describe_shortage(cycle: Cycle) -> str:
     for name, verdict in verdicts.items():
         if name != NodeResourcesFit.name:
             rejected_by_fit_only &= ~verdict.rejected
-    counts = cycle.filter.count_reasons(rejected_by_fit_only).most_common()
+    counts = cycle.filter.count_nodes_by_reason(rejected_by_fit_only).most_common()
     return ", ".join(f"{nodes:,} {reason}" for reason, nodes in counts)

@@ -180,10 +180,10 @@ class _CandidateList:
         return [c for c in candidates if self._search.satisfies_policy(preemptor, c.info.workload, policy)]
 
     def _collect_cohort_candidates(self) -> tuple[list[RankedCandidate], list[RankedCandidate]]:
-        """Return the candidates of other queues: those for hierarchical reclaim, and those that are left.
+        """Return the candidates of other queues in two lists: for hierarchical reclaim, and for reclaim by priority.
 
-        Hierarchical reclaim takes the candidates outside a subtree whose own quota covers the request, whatever their
-        priority. Both lists are empty if the queue must not reclaim quota from its cohort.
+        Hierarchical reclaim takes the candidates outside of a subtree whose own quota covers the request. Both lists
+        are empty if the queue must not reclaim quota from its cohort.
 
         Upstream: collectCandidatesForHierarchicalReclaim.
         """

@@ -301,7 +301,7 @@ class QueueSnapshot:
             self._change_topology_usage(usage, 1)
 
     def remove_usage(self, usage: WorkloadUsage, *, with_topology: bool = True) -> None:
-        """Undo ``add_usage`` with the same arguments."""
+        """Subtract a usage that was added by ``add_usage`` with the same arguments."""
         for key, amount in usage.quota.items():
             self.node.remove_usage(key, amount)
         if with_topology:
@@ -343,7 +343,7 @@ class CycleSnapshot:
         queue.remove_usage(info.compute_usage(self.gates), with_topology=with_topology)
 
     def add_workload(self, info: WorkloadInfo, *, with_topology: bool = True) -> None:
-        """Undo ``remove_workload`` with the same arguments."""
+        """Put a Workload and its usage back that ``remove_workload`` took out with the same arguments."""
         queue = self.queues[info.cluster_queue]
         queue.workloads[info.workload.key] = info
         queue.add_usage(info.compute_usage(self.gates), with_topology=with_topology)
@@ -355,7 +355,7 @@ class CycleSnapshot:
             self.queues[info.cluster_queue].remove_usage(usage, with_topology=with_topology)
 
     def add_usage(self, infos: Iterable[WorkloadInfo], *, with_topology: bool = True) -> None:
-        """Undo ``remove_usage`` with the same arguments."""
+        """Put the usage of Workloads back that ``remove_usage`` took out with the same arguments."""
         for info in infos:
             usage = info.compute_usage(self.gates)
             self.queues[info.cluster_queue].add_usage(usage, with_topology=with_topology)
@@ -443,7 +443,7 @@ NodeT = TypeVar("NodeT", bound=QuotaNode)
 
 
 def _copy_quota(copy: NodeT, node: QuotaNode) -> NodeT:
-    """Set the quota and usage of ``copy``, a new node, to those of ``node``, and return it."""
+    """Copy the quota and the usage of ``node`` to the new node ``copy``, and return the new node."""
     copy.subtree_quota = node.subtree_quota
     copy.usage = dict(node.usage)
     return copy

@@ -65,7 +65,7 @@ class ManagedJobs:
             queue.metadata.namespace for queue in cluster.local_queues if queue.metadata.name == _DEFAULT_QUEUE
         )
 
-    def find_queue(self, owner: Owner, job: Struct) -> str | None:
+    def find_local_queue_name(self, owner: Owner, job: Struct) -> str | None:
         """Return the name of a job's LocalQueue, or None if Kueue does not manage the job.
 
         The name is taken from the job's label, from the label in its pod template, or is that of the namespace's

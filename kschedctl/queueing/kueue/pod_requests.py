@@ -248,9 +248,9 @@ def _iter_containers(spec: PodSpec) -> Iterator[tuple[str, Container]]:
 
 
 def _list_resource_errors(path: str, resources: list[str], message: str) -> list[str]:
-    """Return a list with one error about the resources, or [] if there are none.
+    """Return a list with one error that names the resources, or [] if there are none.
 
-    The error is formatted like those of apimachinery's field package.
+    The error has the format of apimachinery's field package.
     """
     if not resources:
         return []

@@ -162,9 +162,9 @@ class QuotaNode:
         return True
 
     def fit_requests(self, requests: Usage) -> tuple[bool, Usage]:
-        """Return whether requests fit in the subtree's quota, and what of them exceeds the free local quota.
+        """Return whether requests fit in the subtree's quota, and by how much they exceed the free local quota.
 
-        The latter amounts are those that the parent would have to cover.
+        The parent would have to cover these amounts.
         """
         fits = not any(self.would_borrow(key, amount) for key, amount in requests.items())
         remaining = {

@@ -425,7 +425,7 @@ class WorkloadInfo:
 def build_workload_info(workload: WorkloadState, settings: ResourceSettings, gates: FeatureGates) -> WorkloadInfo:
     """Build the WorkloadInfo of a Workload, with the total requests of its pod sets. Raises QuantityError.
 
-    The requests are those of its admission or, if it has none, of its pod templates.
+    The requests are taken from its admission or, if it has none, computed from its pod templates.
     """
     if workload.admission is not None:
         pod_sets = _compute_admitted_requests(workload, workload.admission, gates)

@@ -525,7 +525,7 @@ class Admissions:
                     self._cluster, create_request.namespace, object_at(create_request.manifest, "spec")
                 )
             )
-        if not create_request.in_full:
+        if not create_request.in_full:  # these look at fields that scheduling does not read
             skipped |= {VALIDATION, POD_SECURITY, SERVICE_ACCOUNT_PLUGIN}
         if not self._cluster.in_namespace("limit_ranges", create_request.namespace):
             skipped.add(VALIDATION)  # manifests were validated when they were read; only defaults can invalidate them

@@ -96,15 +96,18 @@ class ExistingPods:
         owner = get_identity(workload)
         if template is None:
             return None
+
+        # Each ReplicaSet of a Deployment is a revision with its own template
         if isinstance(workload, Deployment):
             sets = [stored for stored in self.cluster.replica_sets if is_controlled_by(owner, stored)]
             if not sets:
                 return None
             matching_sets = [stored for stored in sets if is_same_template(template, stored.spec.template)]
             return frozenset(stored.metadata.labels.get(TEMPLATE_HASH, "") for stored in matching_sets)
+
+        # Other workloads store only the template of their newest revision
         if not isinstance(workload, StatefulSet | DaemonSet):
             return None
-
         field = "stateful_sets" if isinstance(workload, StatefulSet) else "daemon_sets"
         candidates = self.cluster.in_namespace(field, owner.namespace)
         stored_workload = next((stored for stored in candidates if stored.metadata.name == owner.name), None)
@@ -225,9 +228,13 @@ def _find_outdated_pods(
             candidates = [pod for pod in candidates if get_ordinal(pod) >= first]
     if forced or not created:
         return list(candidates)
-    current = existing.find_current_revisions(workload)
-    if current is not None:
-        candidates = [pod for pod in candidates if _get_revision(pod) not in current]
+
+    # Pods of a revision with the manifest's template stay
+    current_revisions = existing.find_current_revisions(workload)
+    if current_revisions is not None:
+        candidates = [pod for pod in candidates if _get_revision(pod) not in current_revisions]
+
+    # So do pods that look like the new ones to the scheduler, which the first pod of a revision decides
     stays_by_revision: dict[object, bool] = {}
     outdated = []
     for pod in candidates:
@@ -312,13 +319,17 @@ def _encode_scheduled_fields(pod: Pod) -> str:
         sorted(info.host_ports),
         spec.node_selector,
         affinity,
-        sorted((t.key, t.operator, t.value, t.effect) for t in spec.tolerations if t.key not in NOT_READY_TAINTS),
+        sorted(
+            (toleration.key, toleration.operator, toleration.value, toleration.effect)
+            for toleration in spec.tolerations
+            if toleration.key not in NOT_READY_TAINTS
+        ),
         spec.topology_spread_constraints,
         (spec.priority or 0, spec.preemption_policy or "PreemptLowerPriority", spec.scheduler_name),
         spec.priority_class_name if spec.priority is None else "",
         spec.runtime_class_name or "",
         sorted(container.image for container in (*spec.init_containers, *spec.containers)),
-        sorted(v.name for v in spec.volumes if v.persistent_volume_claim or v.ephemeral),
+        sorted(volume.name for volume in spec.volumes if volume.persistent_volume_claim or volume.ephemeral),
         sorted(claim.name for claim in spec.resource_claims),
     )
     return _encode(parts).decode()

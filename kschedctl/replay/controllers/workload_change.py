@@ -87,6 +87,7 @@ def set_rollout_limits(change: WorkloadChange, workload: Struct) -> None:
             change.surge = resolve_share(update.max_surge or 0, change.desired, round_up=True)
             max_unavailable = 1 if update.max_unavailable is None else update.max_unavailable
             unavailable = resolve_share(max_unavailable, change.desired, round_up=True)
+            # maxSurge and maxUnavailable exclude each other, and without both nothing would move
             change.unavailable = 0 if change.surge else max(unavailable, 1)
             # Empty slots come first, then slots whose old pod has no node
             is_bound_by_slot = {get_slot(pod): bool(pod.spec.node_name) for pod in change.removed}

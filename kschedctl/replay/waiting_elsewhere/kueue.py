@@ -167,17 +167,22 @@ def build_workload_report(workload: KueueWorkload, queues: WaitingQueues, now: s
 
 
 def find_wait_reason(workload: KueueWorkload, queues: WaitingQueues) -> WaitReason:
-    """Return the reason for which a Workload waits, with the first of these that applies.
+    """Return the reason for which a Workload waits.
 
-    It is deactivated, waits for admission checks, names no existing LocalQueue, or waits in its ClusterQueue.
+    It is the first that applies of these: the Workload is deactivated, waits for admission checks, names no existing
+    LocalQueue, or waits in its ClusterQueue.
     """
     spec, status = workload.spec, workload.status
     if spec.active is False:
         return WaitReason("is deactivated: spec.active is false")
     if is_condition_true(status.conditions, QUOTA_RESERVED):
-        checks = [check for check in status.admission_checks if check.state != "Ready"]
-        states = "; ".join(f"{c.name} is {c.state}" + (f": {c.message}" if c.message else "") for c in checks)
-        return WaitReason(f"has quota and waits for admission checks{f': {states}' if states else ''}")
+        states = []
+        for check in status.admission_checks:
+            if check.state != "Ready":
+                message = f": {check.message}" if check.message else ""
+                states.append(f"{check.name} is {check.state}{message}")
+        details = f": {'; '.join(states)}" if states else ""
+        return WaitReason(f"has quota and waits for admission checks{details}")
     if not spec.queue_name:
         return WaitReason("waits: it names no LocalQueue")
     namespace = workload.metadata.namespace

@@ -333,7 +333,7 @@ class _NewJobs:
         created = now or datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         self._builder = WorkloadBuilder(PriorityClasses.read(cluster, gates), gates, created)
         managed_jobs = ManagedJobs(cluster, installation.configuration)
-        found_queues = {owner: managed_jobs.find_queue(owner, job) for owner, job in jobs.items()}
+        found_queues = {owner: managed_jobs.find_local_queue_name(owner, job) for owner, job in jobs.items()}
         self.queues = {owner: queue for owner, queue in found_queues.items() if queue is not None}
         """The LocalQueue of each job that Kueue manages."""
         self.workloads: dict[Owner, tuple[KueueWorkload, ...]] = {}

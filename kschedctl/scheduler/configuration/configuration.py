@@ -204,9 +204,10 @@ def _validate_queue_sort(profiles: list[Profile]) -> None:
         return
     first_profile, *other_profiles = sorting
     first_plugin, *_ = first_profile.plugins["queueSort"]
+
     for profile in other_profiles:
-        plugin, *_ = profile.plugins["queueSort"]
         name = profile.scheduler_name
+        plugin, *_ = profile.plugins["queueSort"]
         if plugin != first_plugin:
             problem = f'different queue sort plugins for profile "{name}": "{plugin}", first: "{first_plugin}"'
             raise ConfigurationError(problem)

@@ -93,17 +93,20 @@ def parse_document(document: JsonObject, minor: int = NEWEST_MINOR) -> KubeSched
     _validate_kind(document)
     body = {key: value for key, value in document.items() if key not in _TYPE_META}
     parsed = decode_strictly(body, KubeSchedulerConfiguration)
-    unknown = find_unknown_fields(body, KubeSchedulerConfiguration, minor)
+    unknown_fields = find_unknown_fields(body, KubeSchedulerConfiguration, minor)
+
+    # The arguments of each plugin have a type of their own.
     profiles = []
     for i, profile in enumerate(parsed.profiles):
         plugin_config = []
         for j, config in enumerate(profile.plugin_config):
-            args, faults = _decode_plugin_args(config, f"profiles[{i}].pluginConfig[{j}]", minor)
+            args, unknown_args = _decode_plugin_args(config, f"profiles[{i}].pluginConfig[{j}]", minor)
             plugin_config.append(PluginConfig(config.name, args))
-            unknown += faults
+            unknown_fields += unknown_args
         profiles.append(msgspec.structs.replace(profile, plugin_config=tuple(plugin_config)))
-    if unknown:
-        raise ConfigurationError(f"strict decoding error: {', '.join(unknown)}")
+
+    if unknown_fields:
+        raise ConfigurationError(f"strict decoding error: {', '.join(unknown_fields)}")
     return msgspec.structs.replace(parsed, profiles=tuple(profiles))
 
 

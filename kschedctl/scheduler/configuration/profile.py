@@ -292,17 +292,21 @@ def _expand_multi_point(
     """
     if "*" in disabled:
         return explicit
+
+    # Find the plugins that multiPoint adds, and those of them that the point reconfigures.
     added: list[str] = []
-    overridden = set()
-    for name in (plugin.name for plugin in multi.enabled):
+    reconfigured = set()
+    for plugin in multi.enabled:
+        name = plugin.name
         if point not in _get_implemented_points(name, point, registry) or name in disabled:
             continue
         if name in explicit:
-            overridden.add(name)
+            reconfigured.add(name)
         else:
             _append_once(added, name, point)
-    first = (name for name in explicit if name in overridden)
-    last = (name for name in explicit if name not in overridden)
+
+    first = [name for name in explicit if name in reconfigured]
+    last = [name for name in explicit if name not in reconfigured]
     return (*first, *added, *last)
 
 

@@ -78,7 +78,10 @@ def _validate_leader_election(election: LeaderElection) -> Iterator[str]:
 
 
 def _validate_profiles(profiles: tuple[KubeSchedulerProfile, ...], gates: FeatureGates) -> Iterator[str]:
-    """Yield the errors in profiles."""
+    """Yield the errors in profiles.
+
+    These are errors in names, percentages, plugins and arguments, and different QueueSort plugins.
+    """
     index_by_name: dict[str, int] = {}
     for i, profile in enumerate(profiles):
         path = f"profiles[{i}]"
@@ -116,7 +119,10 @@ def _format_removed_plugin(path: str, name: str) -> str:
 
 
 def _validate_plugin_config(path: str, profile: KubeSchedulerProfile, gates: FeatureGates) -> Iterator[str]:
-    """Yield the errors in pluginConfig of the profile at this path."""
+    """Yield the errors in pluginConfig of the profile at this path.
+
+    These are plugins that are listed twice or were removed, and invalid arguments.
+    """
     seen = set()
     for i, config in enumerate(profile.plugin_config):
         entry_path = f"{path}.pluginConfig[{i}]"
@@ -169,11 +175,11 @@ def _validate_extenders(extenders: tuple[Extender, ...]) -> Iterator[str]:
             if resource.name in seen:
                 yield invalid(name_path, resource.name, "duplicate extender managed resource name")
             seen.add(resource.name)
-    binders = sum(1 for extender in extenders if extender.bind_verb)
-    if binders > 1:
-        yield invalid(
-            "extenders", f"found {binders} extenders implementing bind", "only one extender can implement bind"
-        )
+
+    binder_count = sum(1 for extender in extenders if extender.bind_verb)
+    if binder_count > 1:
+        problem = f"found {binder_count} extenders implementing bind"
+        yield invalid("extenders", problem, "only one extender can implement bind")
 
 
 def _validate_extended_resource_name(path: str, name: str) -> Iterator[str]:

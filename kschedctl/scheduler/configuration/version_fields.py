@@ -83,7 +83,7 @@ class VersionedField(NamedTuple):
         first, default = self._find_first_minors()
         if default is None:
             return f"needs 1.{first} and {gate}" if gates.minor < first else ""
-        return _describe_gate(gate, gates.minor, first=first, default=default)
+        return _describe_gate_requirement(gate, gates.minor, first=first, default=default)
 
     def _is_gate_on(self, gates: FeatureGates) -> bool:
         """Return whether the gate is on: as configured, or by default if kube-scheduler does not have it."""
@@ -102,7 +102,7 @@ class VersionedField(NamedTuple):
         return first, first_by_default
 
 
-def _describe_gate(gate: str, minor: int, *, first: int, default: int) -> str:
+def _describe_gate_requirement(gate: str, minor: int, *, first: int, default: int) -> str:
     """Return what a minor version lacks for a gate that exists since `first` and is on by default since `default`."""
     if minor >= default:
         return f"needs {gate}, which is off"
@@ -260,6 +260,7 @@ def iter_ignored_group_fields(specs: Iterable[PodSpec], gates: FeatureGates) -> 
 
 def iter_ignored_cluster_fields(cluster: Cluster, gates: FeatureGates) -> Iterator[str]:
     """Yield a line for each kind, and each field of a kind other than Pod, that the version does not store."""
+    # Fields of objects.
     for kind, attribute in _CLUSTER_FIELDS.items():
         objects = getattr(cluster, attribute)
         if not objects:
@@ -269,6 +270,8 @@ def iter_ignored_cluster_fields(cluster: Cluster, gates: FeatureGates) -> Iterat
         for line in _iter_requirements(used_fields, gates):
             path, _, requirement = line.partition(" ")
             yield f"{path} of {kind} {requirement}"
+
+    # Whole kinds.
     for name, kind in _NEWER_KINDS.items():
         if gates.minor < find_first_minor(kind) and getattr(cluster, name):
             yield f"{kind} needs 1.{find_first_minor(kind)}"

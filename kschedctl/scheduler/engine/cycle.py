@@ -87,24 +87,28 @@ def run_pre_filter(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> PreF
             continue
         if not stopped:
             reached.append(plugin.name)
+
         try:
             result = results[plugin.name] = plugin.pre_filter(info, view)
         except PluginError as failure:
             if stopped:
                 continue
             raise PluginError(f'running PreFilter plugin "{plugin.name}": {failure}') from None
+
+        # Only an answer that upstream reads decides.
         if stopped or result.status.code is Code.SKIP:
             continue
         if result.status.rejected:
             status, deciding_plugin = result.status, plugin.name
             stopped = result.status.code is Code.UNRESOLVABLE
-            continue
-        if result.node_names is not None:
+        elif result.node_names is not None:
             narrowing.append(plugin.name)
             names = result.node_names if names is None else names & result.node_names
             if not names:
                 status = Status(Code.UNRESOLVABLE, (_format_node_name_conflict(narrowing),))
-                deciding_plugin, stopped = "", True
+                deciding_plugin = ""  # the framework decides
+                stopped = True
+
     return PreFilterOutcome(
         results, status, plugin=deciding_plugin, reached=tuple(reached), node_names=names, narrowed_by=tuple(narrowing)
     )
@@ -169,7 +173,7 @@ class FilterOutcome:
     def unresolvable(self) -> Bools:
         """(N,): nodes reported as UnschedulableAndUnresolvable, on which removing pods would not help."""
         mask = np.zeros(len(self.first), np.bool_)
-        for _, verdict, reported in self.iter_reported():
+        for _, verdict, reported in self.iter_reported_verdicts():
             mask |= reported & verdict.unresolvable
         return mask
 
@@ -177,19 +181,19 @@ class FilterOutcome:
     def failed(self) -> Bools:
         """(N,): nodes on which a plugin fails before any plugin rejects the pod."""
         mask = np.zeros(len(self.first), np.bool_)
-        for _, verdict, reported in self.iter_reported():
+        for _, verdict, reported in self.iter_reported_verdicts():
             mask |= verdict.failed & reported
         return mask
 
-    def count_reasons(self, nodes: Bools) -> Counter[str]:
+    def count_nodes_by_reason(self, nodes: Bools) -> Counter[str]:
         """Count the nodes in the mask `nodes` (N,) by the reason that upstream reports for them."""
         counts: Counter[str] = Counter()
-        for _, verdict, reported in self.iter_reported():
+        for _, verdict, reported in self.iter_reported_verdicts():
             for rejection in verdict.rejections:
                 counts[rejection.reason] += int((rejection.mask & reported & nodes).sum())
         return +counts  # without zero counts
 
-    def iter_reported(self) -> Iterator[tuple[str, PluginVerdict, Bools]]:
+    def iter_reported_verdicts(self) -> Iterator[tuple[str, PluginVerdict, Bools]]:
         """Yield each plugin with its verdict and a mask (N,) of the nodes for which upstream reports that verdict.
 
         A plugin that also has a verdict with the nominated pods counted is yielded a second time with that verdict.
@@ -262,15 +266,20 @@ class Cycle:
 
     @property
     def unschedulable_plugins(self) -> frozenset[str]:
-        """The plugins that rejected the pod according to the diagnosis. All extenders count as one plugin."""
+        """The plugins that rejected the pod according to the diagnosis. All extenders count as one plugin.
+
+        In newer versions, plugins that restricted the nodes in PreFilter count, too.
+        """
+        # If PreFilter rejects the pod, the rejecting plugin counts alone, or with those that restricted the nodes.
         narrowing = self.pre_filter.narrowed_by if NARROWING_REJECTS.at(self.framework.release) else ()
         if self.pre_filter.status.rejected and self.pre_filter.plugin:
             if self.pre_filter.status.code is Code.UNSCHEDULABLE:
                 return frozenset((self.pre_filter.plugin, *narrowing))
             return frozenset((self.pre_filter.plugin,))
 
+        # Otherwise, these are the plugins whose rejection is reported for an examined node.
         rejecting = {
-            plugin for plugin, _, reported in self.filter.iter_reported() if (reported & self.considered).any()
+            plugin for plugin, _, reported in self.filter.iter_reported_verdicts() if (reported & self.considered).any()
         }
         if self.consultation.narrowed:
             rejecting.add(EXTENDERS)
@@ -403,7 +412,7 @@ class Filtering:
         by_nominated = np.zeros(nodes, np.bool_)
         nominated = self.view.build_nominated_delta_against(self.info)
         if nominated and (nodes_to_judge is None or nodes_to_judge[nominated.node].any()):
-            with_nominated = self._collect_verdicts(delta.then(nominated), known_verdicts or verdicts)
+            with_nominated = self._collect_verdicts(delta.followed_by(nominated), known_verdicts or verdicts)
             first_with_nominated = find_first_rejecting_plugins(with_nominated, nodes)
             by_nominated[nominated.node] = first_with_nominated[nominated.node] >= 0
             first = np.where(by_nominated, first_with_nominated, first)
@@ -530,7 +539,7 @@ def _find_feasible_nodes(
 
 def _raise_filter_errors(outcome: FilterOutcome, considered: Bools) -> None:
     """Raise PluginError if a plugin fails on an examined node that no earlier plugin rejects."""
-    for name, verdict, reported in outcome.iter_reported():
+    for name, verdict, reported in outcome.iter_reported_verdicts():
         for rejection in verdict.rejections:
             failed = rejection.mask & considered & reported
             if rejection.code is Code.ERROR and failed.any():

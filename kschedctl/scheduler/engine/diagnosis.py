@@ -92,9 +92,11 @@ def run_post_filter(cycle: Cycle) -> PostFilterOutcome:
     # No plugin decided.
     if not results:
         return PostFilterOutcome()
-    reasons = tuple(reason for result in results.values() for reason in result.status.reasons)
+    reasons: list[str] = []
+    for result in results.values():
+        reasons += result.status.reasons
     first_plugin = next(iter(results))
-    return PostFilterOutcome(Status(Code.UNSCHEDULABLE, reasons), results, first_plugin)
+    return PostFilterOutcome(Status(Code.UNSCHEDULABLE, tuple(reasons)), results, first_plugin)
 
 
 ABSENT_COUNT = ByVersion(
@@ -112,7 +114,7 @@ def build_fit_error(cycle: Cycle, post_filter: str = "") -> str:
     if cycle.pre_filter.status.rejected:
         message = format_pre_filter_rejection(nodes, cycle.pre_filter.status)
     else:
-        message = format_histogram(nodes, count_reasons(cycle))
+        message = format_histogram(nodes, count_nodes_by_reason(cycle))
     return f"{message} {post_filter}" if post_filter else message
 
 
@@ -136,7 +138,7 @@ def format_histogram(nodes: int, counts: Mapping[str, int]) -> str:
     return f"0/{nodes} nodes are available:" + (f" {', '.join(reasons)}." if reasons else "")
 
 
-def count_reasons(cycle: Cycle) -> Counter[str]:
+def count_nodes_by_reason(cycle: Cycle) -> Counter[str]:
     """Count the nodes by the reason in the diagnosis.
 
     A node with a status from extenders counts for that status only. Nodes that were not examined share one reason,
@@ -144,7 +146,7 @@ def count_reasons(cycle: Cycle) -> Counter[str]:
     """
     has_extender_status = np.zeros(len(cycle.considered), np.bool_)
     has_extender_status[list(cycle.extender_statuses)] = True
-    counts = cycle.filter.count_reasons(cycle.considered & ~has_extender_status)
+    counts = cycle.filter.count_nodes_by_reason(cycle.considered & ~has_extender_status)
     for status in cycle.consultation.statuses.values():
         counts.update(status.reasons)
     unexamined = _count_unexamined(cycle, has_extender_status)

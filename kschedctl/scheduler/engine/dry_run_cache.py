@@ -53,7 +53,7 @@ class DryRunState:
         """
         unchanged = view.touched <= self.trail  # no pod has come or gone since
         if nominated is not self.nominated:
-            unchanged &= ~nominated.find_differing(self.nominated, len(unchanged))
+            unchanged &= ~nominated.find_differing_nodes(self.nominated, len(unchanged))
         return replace(
             self.restrict_to(unchanged & self.tried),
             trail=len(view.trail),

@@ -569,7 +569,7 @@ class Consultation:
     def prioritize(self, view: Fork, offered: OfferedNodes) -> Iterator[tuple[str, Scores]]:
         """Yield the URL of each extender that scores, with what it adds to the total score of each node, (F,).
 
-        Extenders that fail are ignored. If there is only one node, nothing is scored.
+        Extenders that fail are ignored, and unknown answers are recorded. If there is only one node, nothing is scored.
         """
         if len(offered.rows) < 2:
             return

@@ -62,6 +62,8 @@ def run_permit(
         if status.code is Code.WAIT:
             latest_wait = status
             seconds[plugin.name] = min(_get_timeout_seconds(plugin, info, view), MAX_TIMEOUT_SECONDS)
+
+    # No plugin rejects the pod.
     if latest_wait is not None:
         return PermitOutcome(Status(Code.WAIT, (*latest_wait.reasons, WAITS_AT_PLUGIN)), waiting=seconds)
     return PermitOutcome()

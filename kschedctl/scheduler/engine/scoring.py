@@ -113,7 +113,7 @@ def run_score(
             continue
         uses_pre_filter_state = name in prepared and name not in ran_pre_score
         try:
-            raw[name] = scored.score_with(plugin, info, pre_score.state, by_name=uses_pre_filter_state)
+            raw[name] = scored.score_with_plugin(plugin, info, pre_score.state, by_name=uses_pre_filter_state)
             normalized[name] = plugin.normalize(pre_score.state, raw[name])
         except PluginError as failure:
             raise PluginError(f'running Score plugins: plugin "{name}" failed with: {failure}') from None
@@ -167,7 +167,7 @@ class ScoredNodes(NamedTuple):
             raise PluginError(f"running Score plugins: {problem}")
         return cls(view, nodes.rows, view, nodes.rows)
 
-    def score_with(self, plugin: ScorePlugin, info: PodInfo, state: object, *, by_name: bool) -> Scores:
+    def score_with_plugin(self, plugin: ScorePlugin, info: PodInfo, state: object, *, by_name: bool) -> Scores:
         """Return a plugin's raw scores, (F,) one per node to score.
 
         With `by_name`, the plugin has no PreScore and looks nodes up by name in the state of its PreFilter. Nodes that

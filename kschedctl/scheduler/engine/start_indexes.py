@@ -94,9 +94,13 @@ class EveryStart:
         """
         if must_score_each_search(self.cycle):
             return self._score_each_search(sample_size)
+
         # In a run of windows with equal keys, each node has the same scores in all windows.
         feasible_count = len(self.places)
-        window_keys = [key for _, scorer in self._scorers for key in scorer.build_window_keys(sample_size)]
+        window_keys: list[npt.NDArray[np.int64]] = []
+        for _, scorer in self._scorers:
+            window_keys += scorer.build_window_keys(sample_size)
+
         best_of_runs = []
         for begin, end in split_into_runs(window_keys, feasible_count, sample_size):
             places = np.arange(begin, end + sample_size - 1) % feasible_count
@@ -130,7 +134,7 @@ class EveryStart:
     @cached_property
     def _scorers(self) -> list[tuple[int, Scorer]]:
         """The weight and scorer of each plugin whose scores depend on the sampled nodes."""
-        return list(iter_scorers(self.cycle))
+        return list(iter_window_scorers(self.cycle))
 
     @cached_property
     def _independent_scores(self) -> Scores:
@@ -227,7 +231,7 @@ class DomainsScorer:
         return self._raw[sizes]
 
 
-def iter_scorers(cycle: Cycle) -> Iterator[tuple[int, Scorer]]:
+def iter_window_scorers(cycle: Cycle) -> Iterator[tuple[int, Scorer]]:
     """Yield the weight and a scorer of each plugin whose scores depend on the sampled nodes.
 
     Plugins with Peers.ALL are left out.
@@ -284,9 +288,13 @@ def _reduce_windows(reduction: np.ufunc, values: Scores, width: int) -> Scores:
     """
     count = len(values) - width + 1
     covered = 1
+
+    # After each pass, each place has the reduction of twice as many values, from there on.
     while 2 * covered <= width:
         values = reduction(values[:-covered], values[covered:])
         covered *= 2
+
+    # Combine the first and the last `covered` values of each window.
     folded: Scores = reduction(values[:count], values[width - covered : width - covered + count])
     return folded
 
@@ -332,13 +340,15 @@ def split_into_runs(keys: Sequence[npt.NDArray[np.int64]], count: int, longest: 
     changes[0] = True
     for key in keys:
         changes[1:] |= key[1:] != key[:-1]
-    begins = np.flatnonzero(changes).tolist()
-    ends = [*begins[1:], count]
-    return [
-        (begin, min(begin + longest, end))
-        for start, end in zip(begins, ends, strict=True)
-        for begin in range(start, end, longest)
-    ]
+
+    # Cut runs that are too long into pieces.
+    run_starts = np.flatnonzero(changes).tolist()
+    run_ends = [*run_starts[1:], count]
+    pieces = []
+    for start, end in zip(run_starts, run_ends, strict=True):
+        for begin in range(start, end, longest):
+            pieces.append((begin, min(begin + longest, end)))
+    return pieces
 
 
 class Best(NamedTuple):
@@ -356,8 +366,9 @@ def find_best_per_window(scores: Scores, columns: npt.NDArray[np.int64], width: 
     There are L scores and at most `width` windows. `columns` is (C, L). All windows share the places in the middle, so
     each of them only adds the last few places before the middle and the first few places after it.
     """
-    # The places that all windows share.
     count = len(scores) - width + 1
+
+    # The places that all windows share.
     middle = scores[count - 1 : width]
     top = middle.max()
     common = (columns[:, count - 1 : width] * (middle == top)).sum(axis=1)

@@ -24,36 +24,36 @@ COUNTED = ByVersion(
 
 
 def find_cycle_doubts(cycle: Cycle, framework: FrameworkLike) -> Iterator[Unknown]:
-    """Yield an unknown if counting the unsure nominations would change whether, or where best, the pod fits.
+    """Yield an unknown if the pod would fit nowhere, or best on other nodes, were the unsure nominations counted.
 
-    Nothing is yielded for a pod that fits nowhere. The framework must not have extenders.
+    Nothing is yielded for a pod that fits nowhere anyway. The framework must not have extenders.
     """
     if not len(cycle.view.unsure_nominations[0]) or not cycle.schedulable:
         return
     counted = run_cycle(framework, cycle.info, _nominate_unsure_pods(cycle.view))
     if counted.error is not None or not counted.schedulable:
-        yield _build_unknown(cycle.view, Effect.NARROWS)
+        yield _build_nominations_unknown(cycle.view, Effect.NARROWS)
     elif counted.scores.best.tolist() != cycle.scores.best.tolist():
-        yield _build_unknown(cycle.view, Effect.SCORES)
+        yield _build_nominations_unknown(cycle.view, Effect.SCORES)
 
 
 def find_choice_doubts(info: PodInfo, row: Row, framework: FrameworkLike, view: Fork) -> Iterator[Unknown]:
-    """Yield an unknown if the pod might not fit on `row` when the unsure nominations count."""
+    """Yield an unknown if the pod would not fit on `row` once the unsure nominations for that row count."""
     if row in view.unsure_nominations[0].tolist():
         counted = run_cycle(framework, info, _nominate_unsure_pods(view))
         if row not in counted.feasible.tolist():
-            yield _build_unknown(view, Effect.EITHER)
+            yield _build_nominations_unknown(view, Effect.EITHER)
 
 
 def _nominate_unsure_pods(view: Fork) -> Fork:
-    """Return a fork in which all unsure nominations count."""
+    """Return a fork in which all unsure nominations count like other nominations."""
     fork = view.fork()
     for row, position in zip(*(column.tolist() for column in view.unsure_nominations), strict=True):
         fork.nominate(Position(position), Row(row))
     return fork
 
 
-def _build_unknown(view: Fork, effect: Effect) -> Unknown:
+def _build_nominations_unknown(view: Fork, effect: Effect) -> Unknown:
     """Build the unknown, whose reason names the first unsure nomination."""
     rows, positions = view.unsure_nominations
     first = f"{view.pods.objects[int(positions[0])].key} on {view.nodes.names[int(rows[0])]}"

@@ -226,6 +226,17 @@ class ScorePlugin(Plugin, Protocol[State_contra]):
         """Return the scores scaled to 0 to 100, (F,) int64. They stay unchanged if upstream has no NormalizeScore."""
 
 
+@runtime_checkable
+class PodCountingScorePlugin(ScorePlugin[State_contra], Protocol[State_contra]):
+    """A plugin whose scores of a pod, if it scores nodes for the pod at all, change as pods move."""
+
+    def may_score(self, info: PodInfo, view: Fork) -> bool:
+        """Return whether PreScore does not skip such a pod, or might no longer skip it after pods have moved.
+
+        The answer takes no counting of pods. Raises PluginError where PreScore does.
+        """
+
+
 _IMPLEMENTS: dict[tuple[type, type], bool] = {}
 """(plugin class, protocol) -> whether the class implements the protocol."""
 

@@ -87,10 +87,14 @@ def find_unknowns(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> tuple
     if not objects.gaps:
         return ()
     unknowns: list[Unknown] = []
+
+    # What every answer depends on.
     for dependency in (*ALWAYS_NEEDED, *_iter_manifest_dependencies(info.pod, view)):
         gap = objects.gap(dependency.kind)
         if gap:
             unknowns.append(Unknown(dependency, gap))
+
+    # What single plugins depend on.
     for plugin in plugins:
         if not offers(plugin, DependentPlugin):
             continue

@@ -122,7 +122,7 @@ class ChangedObject(NamedTuple):
         old_json, new_json = _get_json_field(old_document, path), _get_json_field(new_document, path)
         if path[-1] in STRING_MAPS:
             return _read_labels_or_annotations(old_json) != _read_labels_or_annotations(new_json)
-        return bool(_drop_empty(old_json) != _drop_empty(new_json))
+        return bool(_drop_empty_values(old_json) != _drop_empty_values(new_json))
 
 
 class QueueingHint(StrEnum):
@@ -221,8 +221,8 @@ def resolve_node_actions(requested: ActionType, gates: FeatureGates, broad: bool
     """Return the node actions to register for.
 
     A new node may be unusable for a pod at first, so that the queue's pre-check hides its event from plugins. Then
-    changes of labels and taints are needed as well. With `broad`, the plugin is one of those that EVERY_UPDATE is
-    about.
+    changes of labels and taints are needed as well. `broad` marks a plugin that registers for all updates of nodes in
+    versions with EVERY_UPDATE.
     """
     if broad and EVERY_UPDATE.at(gates.release):
         return ActionType.ADD | ActionType.UPDATE
@@ -279,16 +279,16 @@ def _to_camel_case(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
-def _drop_empty(value: Json) -> Json:
+def _drop_empty_values(value: Json) -> Json:
     """Return the value without null, empty strings, empty lists and empty objects, or None if nothing remains.
 
     Items of lists are replaced by None instead of being removed.
     """
     if isinstance(value, Mapping):
-        fields = {key: _drop_empty(inner) for key, inner in value.items()}
+        fields = {key: _drop_empty_values(inner) for key, inner in value.items()}
         return {key: inner for key, inner in fields.items() if inner is not None} or None
     if isinstance(value, list | tuple):
-        return [_drop_empty(inner) for inner in value] or None
+        return [_drop_empty_values(inner) for inner in value] or None
     return None if value == "" else value
 
 

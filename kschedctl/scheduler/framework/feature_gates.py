@@ -175,10 +175,10 @@ class FeatureGates:
     def __post_init__(self) -> None:
         faults = list(self._validate()) if self.mix is None else []
         if faults:
-            hint = self._find_hint(faults[0].removeprefix("unrecognized feature gate: "))
+            hint = self._find_version_hint(faults[0].removeprefix("unrecognized feature gate: "))
             raise ConfigurationError("; ".join(faults), where="feature gates", hint=hint)
 
-    def _find_hint(self, gate: str) -> str:
+    def _find_version_hint(self, gate: str) -> str:
         """Return a hint about the versions in which an unrecognized gate exists, or an empty string.
 
         `gate` may also be an error message, for which there is no hint.
@@ -241,7 +241,7 @@ class FeatureGates:
             elif not isinstance(value, bool):
                 yield f"invalid value of {name}={value}"
             elif name not in _BROADCASTS:
-                yield from self._validate_stage(name, value)
+                yield from self._validate_gate_value(name, value)
         if CHECKS_DEPENDENCIES.at(self.release) and self.overrides:
             yield from self._validate_dependencies()
 
@@ -256,7 +256,7 @@ class FeatureGates:
             if states[name] and disabled:
                 yield f"{name} is enabled, but depends on features that are disabled: [{' '.join(disabled)}]"
 
-    def _validate_stage(self, name: str, value: bool) -> Iterator[str]:
+    def _validate_gate_value(self, name: str, value: bool) -> Iterator[str]:
         """Yield an error if the gate cannot be set to the value in this version."""
         stage = get_stage(name, self.minor)
         prefix = f"cannot set feature gate {name} to {str(value).lower()}"

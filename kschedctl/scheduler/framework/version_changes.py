@@ -28,7 +28,9 @@ def find_version_changes(*names: str) -> tuple[ByVersion[object], ...]:
     changes_by_id: dict[int, ByVersion[object]] = {}  # several modules can import the same object
     for name in names:
         for module in _import_with_submodules(name):
-            changes_by_id.update((id(value), value) for value in vars(module).values() if isinstance(value, ByVersion))
+            for value in vars(module).values():
+                if isinstance(value, ByVersion):
+                    changes_by_id[id(value)] = value
     return tuple(changes_by_id.values())
 
 

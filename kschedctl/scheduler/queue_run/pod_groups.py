@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 
 from kschedctl.api.arrays import Position
 from kschedctl.scheduler.engine.permit import run_permit
@@ -52,7 +53,7 @@ class QueuedPodGroups:
         groups = self._scheduler.view.pods.by_group.values() if self._is_enabled else ()
         return frozenset(Position(position) for positions in groups for position in positions.tolist())
 
-    def schedule(self, run: QueueReplay, popped: QueuedPod) -> None:
+    def schedule_group(self, run: QueueReplay, popped: QueuedPod) -> None:
         """Try the popped pod together with the waiting pods of its group or tree of groups, and submit the result.
 
         If the group is invalid, all pods fail without a cycle. In a valid group, pods that are being deleted are
@@ -67,7 +68,7 @@ class QueuedPodGroups:
 
         # Check them. Only pods of a valid group are dropped because they terminate.
         release = self._scheduler.gates.release
-        infos = {pod.position: run.info(pod.position) for pods in queued.values() for pod in pods}
+        infos = {pod.position: run.info(pod.position) for pod in chain.from_iterable(queued.values())}
         group_object = tree.group if tree else find_pod_group(run.view, key)
         error = find_validation_error(group_object, infos, run.view, release)
         if not error:
@@ -78,9 +79,11 @@ class QueuedPodGroups:
         # Try them.
         attempt = _GroupAttempt(run, key, queued, tree)
         if error:
-            attempt.submit(attempt.build_failed_results(error), writes_condition=LIKE_ITS_PODS.at(release))
+            failed_results = attempt.build_failed_results(error)
+            attempt.apply_results(failed_results, writes_condition=LIKE_ITS_PODS.at(release))
         else:
-            attempt.submit(attempt.run_cycle(topology_aware=self.topology_aware, workload_aware=self.workload_aware))
+            results = attempt.run_cycle(topology_aware=self.topology_aware, workload_aware=self.workload_aware)
+            attempt.apply_results(results)
 
 
 def _sort_by_priority(pods: Iterable[QueuedPod]) -> list[QueuedPod]:
@@ -164,7 +167,7 @@ class _GroupAttempt:
             result = preempt_for_group(cycle, result)
         return {build_pod_group_key(self.key): result}
 
-    def submit(self, results: GroupResults, *, writes_condition: bool = True) -> None:
+    def apply_results(self, results: GroupResults, *, writes_condition: bool = True) -> None:
         """Apply the results: bind the placed pods, preempt victims, and put all other pods back.
 
         The effects are added to the run's record. With `writes_condition`, the result is written as a condition into
@@ -218,6 +221,7 @@ class _GroupAttempt:
                 failure = failed[pod.position]
                 failed_pod = Failed(failure.status.code, failure.message, failure.rejectors, failure.nominated)
                 self.run.put_back(pod.position, failed_pod)
+
         if bound and LEFT_OVER_AT_ONCE.at(self.run.scheduler.gates.release):
             self.run.queue.activate(failed)
 

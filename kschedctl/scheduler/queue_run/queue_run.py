@@ -23,7 +23,7 @@ from kschedctl.scheduler.event_handling import Occurrence
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.framework.events import POD, ChangedObject
 from kschedctl.scheduler.queue_run.exact_search import ExactSearch, Signer
-from kschedctl.scheduler.queueing.pods_on_nodes import Choice, IncomingPods, PodsOnNodes, find_lower_priority_nominated
+from kschedctl.scheduler.queueing.pods_on_nodes import Choice, IncomingPods, PodsOnNodes, list_lower_priority_nominees
 from kschedctl.scheduler.queueing.queue_order import QueueOrder
 from kschedctl.scheduler.queueing.queue_plugins import QueuePlugins
 from kschedctl.scheduler.queueing.scheduling_loop import Failed, SchedulingLoop
@@ -77,7 +77,7 @@ class PodGroups(Protocol):
     def members(self) -> Container[Position]:
         """The positions of the pods that belong to a group."""
 
-    def schedule(self, run: QueueReplay, popped: QueuedPod) -> None:
+    def schedule_group(self, run: QueueReplay, popped: QueuedPod) -> None:
         """Run the cycle of the group to which a popped pod belongs."""
 
 
@@ -109,7 +109,8 @@ class QueueReplay(SchedulingLoop):
     def fill_queue(self) -> None:
         """Put all pods that wait for a node and have a profile into the queue, in the order of the cluster.
 
-        With the feature gate GangScheduling, each pod that arrives may complete a group, even if the pod has a node.
+        With the feature gate GangScheduling, pods arrive one after another, even those with a node, because each of
+        them may complete a group. Its event then moves waiting pods.
         """
         completes_groups = self.scheduler.gates.enabled("GangScheduling")
         pod_count = len(self.view.pods)
@@ -141,8 +142,7 @@ class QueueReplay(SchedulingLoop):
     def run_closed_loop(self) -> Iterator[CycleRecord]:
         """Yield the records of cycles and apply their effects, until no pod can be popped.
 
-        Pod groups always return to the queue, so the loop also ends once every remaining pod has been tried without
-        success.
+        Pod groups always return to the queue, so the loop also ends once every remaining pod has been tried in vain.
         """
         cycles_in_vain = 0
         while record := self.schedule_one() or self.time_out_waiting():
@@ -164,16 +164,20 @@ class QueueReplay(SchedulingLoop):
         popped = self.queue.pop()
         if popped is None:
             return None
+
+        # Try the pod, alone or with its group.
         position = popped.position
         record = self.record = CycleRecord(position)
         framework = self.pods.framework(position)
         if self.groups is not None and position in self.groups.members:
-            self.groups.schedule(self, popped)
+            self.groups.schedule_group(self, popped)
         elif framework is None or self.info(position).terminating:
             self.queue.done(position)
         else:
             self.attempt(position, framework)
         self.view.preempting.clear()
+
+        # Record whether it waits at Permit, and end the waits that it completes.
         if waiting := self.waiting.pods.get(position):
             record.scheduled = waiting.choice
             record.waiting = {position: waiting.choice.row}
@@ -249,7 +253,7 @@ class QueueReplay(SchedulingLoop):
 
         Pods whose nomination only the scheduler knows, not yet the API server, are left out.
         """
-        nominated = find_lower_priority_nominated(self.view, row, priority)
+        nominated = list_lower_priority_nominees(self.view, row, priority)
         return tuple(position for position in nominated if self.exact.get_pod(position).status.nominated_node_name)
 
     def build_deletion_events(self, waiting: PermitWait) -> Sequence[Occurrence]:

@@ -142,4 +142,4 @@ class BackoffQueue:
 
     def _build_sort_key(self, pod: QueuedPod) -> tuple[int, object]:
         """Build a key that sorts pods by the end of their backoff, and then as in the active queue."""
-        return self.find_expiration(pod), self._active.key(pod)
+        return self.find_expiration(pod), self._active.get_sort_key(pod)

@@ -164,16 +164,16 @@ class PodsOnNodes:
         `pre_filter_results` are known results by plugin. Raises PluginError if a plugin fails, and the pod is not
         placed then.
         """
-        pods = self.view.pods
+        # Which plugins reserve something is the same for identical pods.
         info = self.arriving(position)
         plugins = self._reserving.get(info.alike)
         if plugins is None:
-            plugins = self._reserving[info.alike] = find_reserve_plugins(
-                self.get_required_framework(position), info.spec
-            )
+            framework = self.get_required_framework(position)
+            plugins = self._reserving[info.alike] = find_reserve_plugins(framework, info.spec)
+
         if plugins:
             has_shared_info = info is self.get_shared_incoming_info(position)
-            pod = pods.objects[position] if has_shared_info else info.pod
+            pod = self.view.pods.objects[position] if has_shared_info else info.pod
             reserve(plugins, info, pod, self.view, row, pre_filter_results=pre_filter_results)
         self.nominations.consume(position)
         self.view.assume(position, row)
@@ -218,9 +218,13 @@ class ServingProfiles:
         self._gates: dict[Framework, list[PreEnqueuePlugin]] = {}
 
     def find_framework(self, info: PodInfo) -> Framework | None:
-        """Return the profile for a pod, or None if no profile serves it."""
-        # Which unread objects matter may depend on more than what identical pods share.
-        key = info.number if self.view.objects.gaps else info.alike
+        """Return the profile for a pod, or None if no profile serves it.
+
+        Unread objects on which the choice depends are added to `unknown`.
+        """
+        has_unread_objects = bool(self.view.objects.gaps)
+        # Unread objects may matter to some of the pods only that are otherwise identical.
+        key = info.number if has_unread_objects else info.alike
         if key not in self._frameworks:
             self._frameworks[key], unknown = self.scheduler.find_framework_for(info, self.view)
             self.unknown.update(dict.fromkeys(unknown))
@@ -232,7 +236,7 @@ class ServingProfiles:
         return f'no profile serves scheduler name "{info.spec.scheduler_name}" (served: {served})'
 
     def find_gate_message(self, framework: Framework, info: PodInfo) -> str:
-        """Return why a PreEnqueue plugin keeps the pod out of the active queue, or an empty string."""
+        """Return why a PreEnqueue plugin keeps the pod out of the active queue, or "" if no plugin does."""
         plugins = self._gates.get(framework)
         if plugins is None:
             plugins = [p for p in framework.plugins_at("preEnqueue") if offers(p, PreEnqueuePlugin)]
@@ -244,7 +248,7 @@ class ServingProfiles:
         return ""
 
 
-def find_lower_priority_nominated(view: Fork, row: Row, priority: int) -> list[Position]:
+def list_lower_priority_nominees(view: Fork, row: Row, priority: int) -> list[Position]:
     """Return the pods of lower priority that are nominated for a node. Upstream: getLowerPriorityNominatedPods."""
     rows, positions = view.nominations
     nominated = positions[rows == row]
@@ -272,7 +276,8 @@ class Nominations:
     def nominate_group(self, nominated: Mapping[Position, Row | None], preempting: Mapping[Position, Row]) -> None:
         """Set the nominations of a group's pods, where None keeps a pod's current nomination.
 
-        The rows in `preempting` lose the nominations of less important pods, even if preemption was in vain there.
+        `preempting` has the rows on which members preempt. Less important pods lose their nominations for these rows,
+        even if preemption was in vain there.
         """
         for position, row in preempting.items():
             self._clear_lower_priority(position, row)
@@ -298,7 +303,7 @@ class Nominations:
     def _clear_lower_priority(self, position: Position, row: Row) -> None:
         """Clear the nominations of pods of lower priority for the node."""
         priority = int(self.view.pods.priority[self.view.pods.info[position]])
-        for outranked in find_lower_priority_nominated(self.view, row, priority):
+        for outranked in list_lower_priority_nominees(self.view, row, priority):
             self.clear(outranked)
 
     def _change_nomination(self, position: Position, row: Row) -> None:

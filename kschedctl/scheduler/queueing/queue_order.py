@@ -115,7 +115,7 @@ class QueueOrder:
         """Build an empty heap that suits this order."""
         return PodHeap(key) if self._plugin is None else ChangingHeap(key)
 
-    def key(self, pod: QueuedPod) -> object:
+    def get_sort_key(self, pod: QueuedPod) -> object:
         """Return the sort key that a pod has in the current state."""
         if self._plugin is None or self._view is None:
             return PrioritySort.sort_key(pod.priority, pod.timestamp)

@@ -63,7 +63,7 @@ def collect_hints(
     """Return the queueing hint of each plugin that rejected the pod, by plugin name.
 
     Upstream stops at the first Queue, while all plugins are asked here. A hint function that fails counts as Queue.
-    `view` is as for HintFunction.
+    `view` is the state after the change, as HintFunction describes.
     """
     event = occurrence.event
     return {
@@ -112,13 +112,15 @@ def may_requeue(registrations: Registrations, info: PodInfo, occurrence: Occurre
         return False
     if event.resource in registrations.pre_checked:
         return choose_strategy(registrations, Rejectors(plugins), info, occurrence, view) is not SKIP
-    hints = [hint for plugin in plugins for hint in registrations.find_hints(plugin, event)]
+    hints: list[HintFunction | None] = []
+    for plugin in plugins:
+        hints += registrations.find_hints(plugin, event)
     if None in hints:  # a plugin that registered without a hint function is always worth an attempt
         return True
     return any(_says_queue(hint, info, occurrence, view) for hint in hints if hint is not None)
 
 
-def concerns_pod(
+def does_event_concern_pod(
     registrations: Registrations, rejectors: Rejectors, info: PodInfo, occurrence: Occurrence, gating_plugin: str = ""
 ) -> bool:
     """Return whether an event concerns a rejected pod, so that the plugins that rejected it are asked for hints.
@@ -297,7 +299,7 @@ class QueuePlugins:
         return self._interested[key]
 
     def is_registered(self, event: ClusterEvent) -> bool:
-        """Return whether any plugin of any profile registered for such events."""
+        """Return whether any plugin of any profile registered for this kind of event."""
         if event not in self._registered:
             self._registered[event] = any(
                 registrations.find_hints(plugin, event)
@@ -314,7 +316,7 @@ class QueuePlugins:
         """Return whether an event concerns the pod, so that the plugins that rejected it are asked."""
         info = self._info(pod.position)
         registrations = self._scheduler.get_registrations(info.spec.scheduler_name)
-        return concerns_pod(registrations, pod.rejectors, info, occurrence, pod.gating_plugin)
+        return does_event_concern_pod(registrations, pod.rejectors, info, occurrence, pod.gating_plugin)
 
     def choose_strategy(self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False) -> QueueingStrategy:
         """Return what to do with a pod after an event, which came while the pod was tried if `in_flight`."""

@@ -147,10 +147,13 @@ class SchedulingLoop(ABC):
             self.put_back(position, _build_permit_failure(outcome))
             return False
 
+        # The plugin of a gang may have other pods of the gang tried at once.
         gang_plugin = find_gang_plugin(framework)
         if gang_plugin:
             siblings = gang_plugin.record_permitted(info.pod, self.view, waits=gang_plugin.name in outcome.waiting)
             self.queue.activate(siblings)
+
+        # Wait for the plugins that have not allowed the pod yet.
         pending = self.select_pending_plugins(outcome.waiting, gang_plugin)
         if not pending:
             return True
@@ -203,6 +206,8 @@ class SchedulingLoop(ABC):
         ended = [timed_out] if timed_out else self.waiting.park_gangs()
         for waiting in ended:
             self.end_wait(waiting, waiting.build_timeout_outcome())
+
+        # Pods of gangs that nothing else can help stay out of the queue.
         if not timed_out:
             for waiting in ended:
                 self.queue.delete(waiting.pod.position)

@@ -112,7 +112,7 @@ class UnschedulablePods:
         self._by_rejectors.setdefault(pod.rejectors, {})[pod.position] = pod
 
     def delete(self, position: Position) -> QueuedPod | None:
-        """Remove and return the pod at a position, or return None."""
+        """Remove and return the pod at a position, or return None if it does not wait here."""
         rejectors = self._rejectors.pop(position, None)
         if rejectors is None:
             return None
@@ -128,7 +128,7 @@ class SchedulingQueue:
 
     def __init__(self, plugins: QueueAdvice, rules: QueueRules, clock: Clock, order: QueueOrder = BY_PRIORITY) -> None:
         self.plugins, self.rules, self.clock = plugins, rules, clock
-        self.active = order.build_heap(order.key)
+        self.active = order.build_heap(order.get_sort_key)
         self.backoff = BackoffQueue(clock, rules.backoff, order)
         self.unschedulable = UnschedulablePods()
         self.cycle = 0
@@ -219,7 +219,10 @@ class SchedulingQueue:
     # -- what happens --------------------------------------------------------------------------------------------
 
     def update(self, position: Position, occurrence: Occurrence) -> None:
-        """Process an update of the object of a pod that waits for an event or is being tried."""
+        """Requeue a pod whose own object was updated, if that may help the pod.
+
+        An update of a pod that is being tried counts when the pod comes back.
+        """
         pod = self.unschedulable.get(position)
         if pod is not None:
             self._requeue(pod, self._find_strategy(pod, occurrence), occurrence.event.label)
@@ -261,7 +264,10 @@ class SchedulingQueue:
             self._activate(pod, checked=self.rules.backoff.popped)
 
     def flush_unschedulable(self) -> None:
-        """Move pods that waited for too long. Gated pods stay, since no gate is told that time passed."""
+        """Requeue the pods that waited longer than MAX_UNSCHEDULABLE_TIME.
+
+        Gated pods stay, since no gate is told that time passed.
+        """
         now = self.clock.now()
         for pod in list(self.unschedulable):
             if not pod.gated and now - pod.timestamp > MAX_UNSCHEDULABLE_TIME:
@@ -311,7 +317,10 @@ class SchedulingQueue:
         return self.plugins.choose_strategy(pod, occurrence, in_flight)
 
     def _requeue(self, pod: QueuedPod, strategy: QueueingStrategy, label: str = FAILURE) -> None:
-        """Put the pod into the queue that the strategy demands, and record the label of the event."""
+        """Put the pod into the queue that the strategy demands, and record the label of the event.
+
+        A pod that need not back off any longer becomes active.
+        """
         if strategy is SKIP:
             self.unschedulable.add(pod)
             return

@@ -184,6 +184,7 @@ def _load_target(point: EntryPoint) -> tuple[Declaration, object]:
         raise TypeError(error)
     if not points:
         raise TypeError("it runs at no extension point: it has no method of one and declares no points")
+
     kinds = tuple(sorted(_read_names(target, "kinds", FIELDS)))
     args_type = getattr(target, "args_type", DeclaredPlugin.args_type)
     if args_type is not None:
@@ -225,8 +226,8 @@ def _guard_plugin(plugin: Plugin, declared: Declaration, plugin_label: str) -> P
     checks["dependencies"] = _check_dependencies
     checks["reserve"] = _check_changes
     checks["release"] = _check_changes
-    checks["events_to_register"] = partial(_check_events, plugin_label)
-    checks["filter"] = partial(_check_rejections, plugin_label)
+    checks["events_to_register"] = partial(_check_and_guard_events, plugin_label)
+    checks["filter"] = partial(_check_and_guard_rejections, plugin_label)
 
     # Guard the methods that the plugin has.
     members: dict[str, object] = {}
@@ -331,7 +332,7 @@ def _build_score_check(argument: int) -> Method:
     return check
 
 
-def _check_rejections(
+def _check_and_guard_rejections(
     plugin_label: str, answer: Iterable[Rejection] | None, info: PodInfo, view: Fork, *_: object
 ) -> Iterator[Rejection]:
     """Return the rejections with guarded facts. Raises TypeError for a rejection that is not valid."""
@@ -381,7 +382,7 @@ def _check_dependencies(answer: Iterable[Dependency], *_: object) -> Iterator[De
     return iter(dependencies)
 
 
-def _check_events(
+def _check_and_guard_events(
     plugin_label: str, answer: Iterable[ClusterEventWithHint] | None, *_: object
 ) -> Iterator[ClusterEventWithHint]:
     """Return the registered events with guarded hints. Raises TypeError for an item that is not an event of a kind."""

@@ -86,6 +86,8 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[QuotaClaim, None]):
             return Ineligible(NEVER)
         if self.name not in cycle.pre_filter.reached:
             return Ineligible(NOT_PRE_FILTERED)
+
+        # Wait for pods that are terminating on the nominated node already.
         row = view.nodes.index.get(pod.status.nominated_node_name)
         if row is None or cycle.get_node_status(row).code is Code.UNRESOLVABLE:
             return None
@@ -144,6 +146,7 @@ def _find_nominated_requests(info: PodInfo, view: Fork, use: QuotaUse) -> tuple[
             if (pod.spec.priority or 0) >= info.priority:
                 same_quota.append(sum_effective_requests(pod))
             continue
+
         if quota.namespace not in stays_within_min:
             stays_within_min[quota.namespace] = not quota.is_over_min(use.sum_namespace(quota.namespace))
         if stays_within_min[quota.namespace]:

@@ -142,9 +142,11 @@ class _Search(NamedTuple):
             places = list(combination)
             distance = self._compute_mean_distance(places)
 
+            # Any combination that exists counts for the smallest distance.
             exists = self.numa.exists[:, places].all(axis=1)
             min_distance = np.where(exists, np.minimum(min_distance, distance), min_distance)
 
+            # Only a sufficient combination can be chosen.
             is_better = self._are_sufficient(places, requests) & (distance < best_distance)
             best_distance[is_better] = distance[is_better]
             is_chosen[is_better] = np.isin(np.arange(numa_node_count), places)
@@ -175,8 +177,9 @@ def _subtract_requests(requests: Requests, places: Bools, remaining: dict[str, A
     The amounts in `remaining` are replaced. Like upstream, this uses the number of a NUMA node as its index in the
     list.
     """
-    # The NUMA nodes whose amounts shrink.
     rows, chosen = np.nonzero(places)
+
+    # Find the NUMA nodes whose amounts shrink.
     numbers = numa.numbers[rows, chosen]
     is_valid_index = numbers < numa.exists.sum(axis=1)[rows]
     taken = np.zeros(places.shape, np.bool_)

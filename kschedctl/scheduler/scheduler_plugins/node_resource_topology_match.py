@@ -95,32 +95,33 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
         With the cache, nodes with pods of another scheduler that the topology does not count are rejected, too.
         """
         numa = self._get_numa_nodes(view)
-        quality = compute_qos_class(info.pod)
+        qos_class = compute_qos_class(info.pod)
         if not self._needs_numa_nodes(info):
             return
-        remaining = dict(numa.available)
-        single = numa.single
+        is_single = numa.single
         if self.cache:
             foreign = self.cache.get_published_pods(view).foreign
             yield Rejection(foreign, Code.UNSCHEDULABLE, INVALID)
-            single = single & ~foreign
+            is_single = is_single & ~foreign
 
         # Reject nodes that align each container by itself, container by container.
-        undecided = single & ~numa.by_pod
+        remaining = dict(numa.available)
+        undecided = is_single & ~numa.by_pod
         for kind, requests in _list_container_demands(info):
-            fits = _find_fitting_numa_nodes(requests, numa, remaining, view, quality)
+            fits = _find_fitting_numa_nodes(requests, numa, remaining, view, qos_class)
             rejected = undecided & ~fits.any(axis=1)
             if rejected.any():
                 undecided = undecided & ~rejected
                 yield self._build_rejection(rejected, f"cannot align {kind}", requests, numa)
             if kind is ContainerKind.APP:  # upstream subtracts only what app containers take
-                _subtract_requests(requests, fits, remaining, quality)
+                _subtract_requests(requests, fits, remaining, qos_class)
 
         # Reject nodes that align the pod as a whole.
         if numa.by_pod.any():
             requests = sum_effective_requests(info.pod)
-            fits = _find_fitting_numa_nodes(requests, numa, numa.available, view, quality)
-            yield self._build_rejection(single & numa.by_pod & ~fits.any(axis=1), "cannot align pod", requests, numa)
+            fits = _find_fitting_numa_nodes(requests, numa, numa.available, view, qos_class)
+            rejected = is_single & numa.by_pod & ~fits.any(axis=1)
+            yield self._build_rejection(rejected, "cannot align pod", requests, numa)
 
     def _build_rejection(self, rejected: Bools, reason: str, requests: Requests, numa: NumaNodes) -> Rejection:
         """Build a rejection whose fact compares the requests with the NUMA nodes."""
@@ -149,14 +150,14 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
 
     def _score_by_numa_count(self, info: PodInfo, view: Fork, rows: Rows) -> Scores:
         """Return scores (F,) that are higher if the pod needs fewer and closer NUMA nodes, and 0 without a topology."""
-        numa = _index_numa_list(view).subtract(self._get_reserved_amounts(view)).select_rows(rows)
+        numa = _get_cached_numa_list(view).subtract(self._get_reserved_amounts(view)).select_rows(rows)
         by_container = score_containers((requests for _, requests in _list_container_demands(info)), numa)
         scores = np.where(numa.by_pod, score_pod(sum_effective_requests(info.pod), numa), by_container)
         return np.where(numa.known, scores, 0)
 
     def _get_numa_nodes(self, view: Fork) -> NumaNodes:
         """Return the NUMA nodes without the amounts reserved in the cache."""
-        return _index_numa_nodes(view).subtract(self._get_reserved_amounts(view))
+        return _get_cached_numa_nodes(view).subtract(self._get_reserved_amounts(view))
 
     def _get_reserved_amounts(self, view: Fork) -> Mapping[str, Amounts]:
         """Return the amounts (N,), by resource, that the cache subtracts from every NUMA node of a node."""
@@ -184,7 +185,7 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
         if not self._needs_numa_nodes(info):
             return
         if self.cache:
-            numa = _index_numa_nodes(view)
+            numa = _get_cached_numa_nodes(view)
             depends_on_amounts = numa.single & _depends_on_amounts(info, numa)
             yield from self.cache.doubts(view, depends_on_amounts, self._find_nodes_scored_by_amounts(info, view))
             if self.frees_victims:
@@ -196,7 +197,11 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
         """Return a mask (N,) of the nodes on which the pod's score depends on the available amounts."""
         if compute_qos_class(info.pod) is not QualityOfService.GUARANTEED:
             return np.zeros(len(view.nodes), np.bool_)
-        return _index_numa_list(view).known if self.strategy == LEAST_NUMA_NODES else _index_numa_nodes(view).single
+        return (
+            _get_cached_numa_list(view).known
+            if self.strategy == LEAST_NUMA_NODES
+            else _get_cached_numa_nodes(view).single
+        )
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         """Yield the events after which a rejected pod is retried.
@@ -214,14 +219,14 @@ def _can_any_pod_wait(view: Fork) -> bool:
     return any(find_coscheduling_gang(view.pods.infos[number].pod) for number in infos)
 
 
-def _index_numa_nodes(view: Fork) -> NumaNodes:
-    """Return the cached NUMA nodes of the nodes with the policy single-numa-node."""
+def _get_cached_numa_nodes(view: Fork) -> NumaNodes:
+    """Return the NUMA nodes of the nodes with the policy single-numa-node, from a cache if possible."""
     index = view.nodes.index
     return view.objects.index(KIND, lambda topologies: build_numa_nodes(topologies, index), KIND, of=(view.nodes,))
 
 
-def _index_numa_list(view: Fork) -> NumaList:
-    """Return the cached NUMA nodes of all nodes, in the order of their publication."""
+def _get_cached_numa_list(view: Fork) -> NumaList:
+    """Return the NUMA nodes of all nodes, in the order of their publication, from a cache if possible."""
     index = view.nodes.index
     return view.objects.index(
         (KIND, "list"), lambda topologies: build_numa_list(topologies, index), KIND, of=(view.nodes,)

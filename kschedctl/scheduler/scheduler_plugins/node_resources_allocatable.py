@@ -39,7 +39,7 @@ class NodeResourcesAllocatableArgs(PluginArgs, frozen=True):
         return type(self)(resources, self.mode or LEAST)
 
     def validate(self, gates: FeatureGates) -> Iterator[str]:
-        """Yield the errors of the arguments."""
+        """Yield an error for each resource without a positive weight, and for an unknown mode."""
         for i, resource in enumerate(self.resources):
             if resource.weight <= 0:
                 message = f"resource weight of {resource.name} should be a positive value, got :{resource.weight}"

@@ -129,7 +129,7 @@ class OverReserve:
     def _compare_with_pods(
         self, topologies: Iterable[NodeResourceTopology], view: Fork, profiles: frozenset[str]
     ) -> PublishedPods:
-        """Compare the published topologies with the pods of the cluster.
+        """Compare the published topologies with the pods of the cluster, by the fingerprints of the pods on each node.
 
         `profiles` are the names of the profiles whose pods the plugin knows.
         """

@@ -56,7 +56,7 @@ class QuotaVictims:
 
     @property
     def is_borrowing(self) -> bool:
-        """Return whether the pod's quota would use more than its min with the pod."""
+        """Whether the pod's quota would use more than its min with the pod."""
         quota = self.quota
         return quota is not None and quota.would_be_over_min(
             self.use.sum_namespace(quota.namespace), self.claim.same_quota
@@ -129,7 +129,7 @@ class QuotaVictims:
         can_be_evicted[order] = still_borrows
         return can_be_evicted
 
-    def find_rejected(self, pods: Positions) -> tuple[str, Bools] | None:
+    def find_rejected_nodes(self, pods: Positions) -> tuple[str, Bools] | None:
         """Return upstream's message and a mask (N,) of the nodes where quotas are exceeded even without the victims.
 
         Return None if the pod's namespace has no quota.

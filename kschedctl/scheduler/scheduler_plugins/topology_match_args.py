@@ -58,7 +58,7 @@ class NodeResourceTopologyMatchArgs(PluginArgs, frozen=True):
     """Whether the cache computes what victims free, if their NUMA nodes are published."""
 
     def validate(self, gates: FeatureGates) -> Iterator[str]:
-        """Yield the errors of the arguments."""
+        """Yield an error for an unknown scoring strategy and for an unknown preemption mode."""
         if self.scoring_strategy.type not in (*STRATEGIES, LEAST_NUMA_NODES):
             yield invalid("scoringStrategy.type", self.scoring_strategy.type, "invalid ScoringStrategyType")
         if self.preemption_mode not in (DISABLED, ENABLED):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from kschedctl.scheduler.engine.sampling import Sampling, SearchTerms
 from kschedctl.scheduler.framework import (
     FilterPlugin,
     Plugin,
+    PodCountingScorePlugin,
     PreFilterResult,
     PreScoreResult,
     Reads,
@@ -50,6 +52,17 @@ GROUPING_THRESHOLD = 4
 """Number of identical pods from which nodes are ranked in groups."""
 
 
+class _ScorePlugins(NamedTuple):
+    """The Score plugins for pods like one example, by how often they have to be asked."""
+
+    uniform_sum: Scores
+    """The sum of the weighted scores that are equal on all nodes, (N,)."""
+    fixed: list[tuple[ScorePlugin, object, Scores]]
+    """Plugins whose raw scores (N,) never change, each with its state and its raw scores."""
+    changing: list[tuple[ScorePlugin, Prepare]]
+    """Plugins to ask for each pod, each with the function that prepares scoring."""
+
+
 class AlikePods:
     """Cached answers for pods identical to `info` in one profile. Arrays are (N,), one entry per node.
 
@@ -72,7 +85,7 @@ class AlikePods:
         lasting = {
             p.name
             for p in self._list_plugins("preFilter")
-            if _find_dependency(p, pre_filter.results.get(p.name)) is Reads.NODES
+            if _get_answer_reads(p, pre_filter.results.get(p.name)) is Reads.NODES
         }
         self.lasting_pre_filter = PreFilterOutcome(
             {name: result for name, result in pre_filter.results.items() if name in lasting}
@@ -88,21 +101,22 @@ class AlikePods:
             return
         rejecting = list_rejecting_plugins(self._list_plugins("preFilter"), self._list_plugins("filter"))
         self.changing_filters = [
-            a for a in rejecting if _find_dependency(a.plugin, pre_filter.results.get(a.plugin.name)) is Reads.PODS
+            a for a in rejecting if _get_answer_reads(a.plugin, pre_filter.results.get(a.plugin.name)) is Reads.PODS
         ]
-        base, self.fixed_scores, self.changing_scores = self._split_score_plugins()
-        never_fits = self._find_never_feasible(pre_filter)
-        is_uniform = not never_fits.any() and (base == base[:1]).all()
-        self.always = None if is_uniform else shared(np.where(never_fits, INFEASIBLE, base))
+        uniform_sum, self.fixed_scores, self.changing_scores = self._split_score_plugins()
+        never_fits = self._find_never_feasible_nodes(pre_filter)
+        is_uniform = not never_fits.any() and (uniform_sum == uniform_sum[:1]).all()
+        self.always = None if is_uniform else shared(np.where(never_fits, INFEASIBLE, uniform_sum))
 
     def find_best_rows(
         self, info: PodInfo, sampling: Sampling | None = None, nominated: Delta = NO_CHANGE
     ) -> tuple[Rows | TiedRows, int]:
         """Return the rows that share the highest score, and the number of feasible rows.
 
-        There are no rows if no node can ever be feasible for such pods. `info` is the pod's own PodInfo, which may have
-        other claims than the first of the identical pods. The pods in `nominated`, which are nominated ahead of this
-        one, count as placed. With `sampling`, only part of the nodes is searched. Raises PluginError if a plugin fails.
+        There are no rows if no node can ever be feasible for the identical pods. `info` is the pod's own PodInfo, which
+        may have other claims than the first of the identical pods. The pods in `nominated`, which are nominated ahead
+        of this one, count as placed. With `sampling`, only part of the nodes is searched. Raises PluginError if a
+        plugin fails.
         """
         if self.hopeless:
             return NO_ROWS, 0
@@ -120,7 +134,7 @@ class AlikePods:
         needs_plugins = self.changing_filters or self.fixed_scores or self.changing_scores or self.claims
         if not (sampling or needs_plugins):
             if nominated:
-                local = self._exclude_crowded(local, nominated)
+                local = self._exclude_crowded_nodes(local, nominated)
             feasible_count = int(np.count_nonzero(local >= 0))
             self.best_rows = (local == local.max()).nonzero()[0] if feasible_count else NO_ROWS
             return self.best_rows, feasible_count
@@ -144,9 +158,9 @@ class AlikePods:
         if nominated:
             if self.changing_filters:  # their verdicts with the nominated pods placed depend on other nodes
                 return None
-            rejected = self.local.find_crowded(nominated, self.info.priority)
+            rejected = self.local.find_crowded_nodes(nominated, self.info.priority)
         if self.claims:
-            rejected = self.claims.find_rejected(info, nominated) | rejected
+            rejected = self.claims.find_rejected_nodes(info, nominated) | rejected
             if not self.claims.are_scores_zero(info):
                 return None
         return ranking.find_best_rows(rejected)
@@ -154,8 +168,8 @@ class AlikePods:
     def _find_grouped_ranking(self) -> GroupedRanking | None:
         """Return the ranking of nodes in groups, or None if nodes have to be judged one by one.
 
-        The ranking is built for the GROUPING_THRESHOLD-th such pod, and given up if there are too many groups. Raises
-        PluginError if a plugin fails.
+        The ranking is built for the GROUPING_THRESHOLD-th of the identical pods, and given up if there are too many
+        groups. Raises PluginError if a plugin fails.
         """
         if self.view.group_since is not None:  # in the cycle of a pod group, plugins count other pods
             return None
@@ -170,7 +184,7 @@ class AlikePods:
 
     @property
     def _consulted_plugins(self) -> ConsultedPlugins:
-        """The plugins that have to be asked about such pods, together with the raw scores that never change."""
+        """The plugins that have to be asked about the identical pods, with the raw scores that never change."""
         fixed = [FixedScores(plugin, state, raw, self._get_weight(plugin)) for plugin, state, raw in self.fixed_scores]
         scorers = [scorer for scorer, _ in self.changing_scores]
         return ConsultedPlugins(
@@ -191,7 +205,7 @@ class AlikePods:
     def score_feasible_rows(self, info: PodInfo) -> tuple[Rows, Scores]:
         """Return the feasible rows and the pod's scores there, without scores that are equal on all rows.
 
-        Both are empty if no node can ever be feasible for such pods. Raises PluginError if a plugin fails.
+        Both are empty if no node can ever be feasible for the identical pods. Raises PluginError if a plugin fails.
         """
         if self.hopeless:
             return NO_ROWS, np.zeros(0, np.int64)
@@ -208,8 +222,8 @@ class AlikePods:
         nominated: Delta = NO_CHANGE,
     ) -> tuple[Rows, Scores]:
         """Return the feasible rows that the search visits, and their scores. Raises PluginError if a plugin fails."""
-        # While nodes are closed in turn, groups do not pay, and rows are judged one by one.
         judges_rows = self.view.closed is not None and self.view.group_since is None
+        # While nodes are closed in turn, groups do not pay, and rows are judged one by one.
         answers = self._row_answers if judges_rows else None
 
         # Reject nodes by groups or by single rows if possible, otherwise ask every plugin about all nodes.
@@ -217,18 +231,18 @@ class AlikePods:
         if ranking:
             ranking.update()
         if ranking and not nominated:
-            rejected |= ranking.find_filtered_out()
+            rejected |= ranking.find_rows_rejected_by_filters()
         elif answers and not nominated:
             fitting = (~rejected).nonzero()[0]
-            rejected[fitting] = answers.find_rejected(fitting)
+            rejected[fitting] = answers.find_rejected_rows(fitting)
         else:
             for plugin in self.changing_filters:
                 pre_filter_result = plugin.run_pre_filter(self.info, self.view)
                 rejected |= find_rejected_nodes(plugin, pre_filter_result, self.info, self.view, nominated)
         if self.claims:
-            rejected |= self.claims.find_rejected(info, nominated)
+            rejected |= self.claims.find_rejected_nodes(info, nominated)
         if nominated:
-            rejected |= self.local.find_crowded(nominated, self.info.priority)
+            rejected |= self.local.find_crowded_nodes(nominated, self.info.priority)
 
         # Score the remaining nodes in the same way.
         rows = self._select_rows_to_score(rejected, sampling)
@@ -239,13 +253,13 @@ class AlikePods:
         elif answers:
             total = local.take(rows) + answers.score_rows(rows, np.ones(len(rows), np.int64))
         else:
-            total = self._sum_scores(local, rows)
+            total = self._sum_scores_of_all_plugins(local, rows)
         if self.claims:
             self.claims.add_scores(total, info, rows)
         return rows, total
 
     def find_feasible_mask(self) -> Bools | None:
-        """Return a mask (N,) of the nodes on which such pods fit now.
+        """Return a mask (N,) of the nodes on which the identical pods fit now.
 
         Return None if the answer depends on pods on other nodes or on the pod's claims.
         """
@@ -257,13 +271,13 @@ class AlikePods:
         scores = self.local.scores if self.always is None else self.local.scores + self.always
         return np.asarray(scores >= 0)
 
-    def _exclude_crowded(self, local: Scores, nominated: Delta) -> Scores:
+    def _exclude_crowded_nodes(self, local: Scores, nominated: Delta) -> Scores:
         """Return the scores with INFEASIBLE on nodes that have no room beside the pods nominated ahead."""
-        crowded = self.local.find_crowded(nominated, self.info.priority)
+        crowded = self.local.find_crowded_nodes(nominated, self.info.priority)
         return np.where(crowded, INFEASIBLE, local) if crowded.any() else local
 
     def certainly_fits(self, row: int, nominated: Delta) -> bool:
-        """Return whether such a pod certainly fits on a row, even with the pods in `nominated` ahead of it.
+        """Return whether one of the identical pods certainly fits on a row, even with the pods in `nominated` ahead.
 
         False means that this quick check cannot tell, so that a full cycle is needed.
         """
@@ -286,7 +300,7 @@ class AlikePods:
             return np.sort(sampling.search(rejected, np.flatnonzero(self.allowed), terms).feasible)
         return (~rejected).nonzero()[0] if rejected.any() else self.view.nodes.rows
 
-    def _sum_scores(self, local: Scores, rows: Rows) -> Scores:
+    def _sum_scores_of_all_plugins(self, local: Scores, rows: Rows) -> Scores:
         """Return the scores of the rows: their local scores plus the weighted scores of all other Score plugins."""
         total = local.copy() if rows is self.view.nodes.rows else local.take(rows)
         for plugin, state, raw in self.fixed_scores:
@@ -305,10 +319,10 @@ class AlikePods:
     # -- filters -------------------------------------------------------------------------------------------------
 
     def _iter_lasting_filters(self, pre_filter: PreFilterOutcome) -> Iterator[FilterPlugin]:
-        """Yield the Filter plugins whose verdict about such pods never changes."""
+        """Yield the Filter plugins whose verdict about the identical pods never changes."""
         for plugin in self._list_plugins("filter"):
             result = pre_filter.results.get(plugin.name)
-            if offers(plugin, FilterPlugin) and _find_dependency(plugin, result) is Reads.NODES:
+            if offers(plugin, FilterPlugin) and _get_answer_reads(plugin, result) is Reads.NODES:
                 yield plugin
 
     @cached_property
@@ -320,7 +334,7 @@ class AlikePods:
                 allowed &= mask_named_rows(result.node_names, self.view)
         return allowed
 
-    def _find_never_feasible(self, pre_filter: PreFilterOutcome) -> Bools:
+    def _find_never_feasible_nodes(self, pre_filter: PreFilterOutcome) -> Bools:
         """Return a mask (N,) of the nodes that plugins reject no matter which pods run there."""
         rejected = ~self.allowed
         filtering = Filtering.from_framework(self.framework, self.lasting_pre_filter, self.info, self.view)
@@ -335,32 +349,36 @@ class AlikePods:
 
     # -- scores --------------------------------------------------------------------------------------------------
 
-    def _split_score_plugins(
-        self,
-    ) -> tuple[Scores, list[tuple[ScorePlugin, object, Scores]], list[tuple[ScorePlugin, Prepare]]]:
-        """Return the sum of uniform scores, the plugins with fixed raw scores, and the plugins to ask for each pod.
+    def _split_score_plugins(self) -> _ScorePlugins:
+        """Split the Score plugins by how often they have to be asked about the identical pods.
 
         Plugins that read only a node's own row are left out, since `local` has their scores. Raises PluginError if a
         plugin fails.
         """
         prepares = map_score_preparations(self.framework)
-        everywhere = self.view.nodes.rows
-        base = np.zeros(len(everywhere), np.int64)
+        with_pre_score = {plugin.name for plugin in self.framework.plugins_at("preScore")}
+        all_rows = self.view.nodes.rows
+        uniform_sum = np.zeros(len(all_rows), np.int64)
         fixed = []
-        changing = []
+        changing: list[tuple[ScorePlugin, Prepare]] = []
         for plugin in self._list_plugins("score"):
             if get_reads(plugin) is Reads.OWN_ROW or not offers(plugin, ScorePlugin):
                 continue
-            pre_score = prepares[plugin.name](self.info, self.view, everywhere)
-            if _find_dependency(plugin, pre_score) is Reads.PODS:
-                changing.append((plugin, prepares[plugin.name]))
+            prepare = prepares[plugin.name]
+            if plugin.name in with_pre_score and offers(plugin, PodCountingScorePlugin):
+                if plugin.may_score(self.info, self.view):
+                    changing.append((plugin, prepare))
+                continue
+            pre_score = prepare(self.info, self.view, all_rows)
+            if _get_answer_reads(plugin, pre_score) is Reads.PODS:
+                changing.append((plugin, prepare))
             elif not pre_score.skip:
-                raw = plugin.score(self.info, self.view, pre_score.state, everywhere)
+                raw = plugin.score(self.info, self.view, pre_score.state, all_rows)
                 if (raw == raw[:1]).all():  # scores that are equal everywhere are so for any set of nodes
-                    base += self._get_weight(plugin) * plugin.normalize(pre_score.state, raw)
+                    uniform_sum += self._get_weight(plugin) * plugin.normalize(pre_score.state, raw)
                 else:
                     fixed.append((plugin, pre_score.state, self._share_column(raw)))
-        return base, fixed, changing
+        return _ScorePlugins(uniform_sum, fixed, changing)
 
     def _get_weight(self, plugin: Plugin) -> int:
         """Return the weight of a Score plugin in the profile."""
@@ -368,10 +386,10 @@ class AlikePods:
         return weight
 
 
-def _find_dependency(plugin: Plugin, result: PreFilterResult | PreScoreResult | None) -> Reads:
-    """Return what a plugin's answer about such pods depends on.
+def _get_answer_reads(plugin: Plugin, result: PreFilterResult | PreScoreResult | None) -> Reads:
+    """Return what a plugin's answer about the identical pods depends on.
 
-    A result may narrow the plugin's declaration from all pods to nodes, but never to a node's own row.
+    The answer may narrow the plugin's declaration from all pods to nodes, but never to a node's own row.
     """
     if get_reads(plugin) is Reads.OWN_ROW:
         return Reads.OWN_ROW

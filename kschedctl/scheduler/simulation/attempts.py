@@ -89,11 +89,11 @@ class Attempts(PodsOnNodes):
         if outcome_without_cycle is not None or framework is None:
             return outcome_without_cycle
         try:
-            return self._try_to_place(position, framework)
+            return self._try_single_pod(position, framework)
         except PluginError as error:
             return Outcome(position, ERROR, message=str(error))
 
-    def _try_to_place(self, position: Position, framework: Framework) -> Outcome | None:
+    def _try_single_pod(self, position: Position, framework: Framework) -> Outcome | None:
         """Bind the pod to the best feasible node, if necessary after evicting victims at once.
 
         Return None if the pod fits nowhere. A pod that Permit rejects on its node is Unschedulable. Raises PluginError
@@ -112,7 +112,9 @@ class Attempts(PodsOnNodes):
                 feasible=choice.feasible,
                 victims=self.pop_victims(position),
             )
-        candidate, _ = self.search.find_candidate(position, framework)
+
+        # No node is feasible, so preempt.
+        candidate, _ = self.search.find_preemption_candidate(position, framework)
         if candidate is None:
             self.failures.add(position)
             return None

@@ -83,17 +83,17 @@ class ClaimAnswers:
         scorers = _map_claim_readers(framework, "score", ScorePlugin, info)
         self._scorers = [(scorer, pre_scores.get(name)) for name, scorer in scorers.items()]
 
-    def find_rejected(self, info: PodInfo, nominated: Delta) -> Bools | bool:
+    def find_rejected_nodes(self, info: PodInfo, nominated: Delta) -> Bools | bool:
         """Return a mask (N,) of the nodes that the plugins reject for this pod now, or one bool for all nodes.
 
         Nominated pods count as placed on their nodes. Raises PluginError if a plugin fails.
         """
-        rejected = self._find_lastingly_rejected(info)
+        rejected = self._find_lastingly_rejected_nodes(info)
         for plugin in self._changing:
-            rejected = rejected | self._find_rejected_by(plugin, info, nominated)
+            rejected = rejected | self._find_nodes_rejected_by(plugin, info, nominated)
         return rejected
 
-    def _find_lastingly_rejected(self, info: PodInfo) -> Bools | bool:
+    def _find_lastingly_rejected_nodes(self, info: PodInfo) -> Bools | bool:
         """Return a mask (N,) of the nodes rejected no matter which pods move, or one bool for all nodes.
 
         The answer is cached for the latest pod until a claim changes. Raises PluginError if a plugin fails.
@@ -105,7 +105,7 @@ class ClaimAnswers:
         self.pre_filter_results = {}
         rejected: Bools | bool = False
         for plugin in self._lasting:
-            rejected = rejected | self._find_rejected_by(plugin, info)
+            rejected = rejected | self._find_nodes_rejected_by(plugin, info)
         self._latest = _LastingRejections(info, replaced_count, rejected)
         return rejected
 
@@ -124,7 +124,9 @@ class ClaimAnswers:
                 keys.append(key)
         return tuple(keys)
 
-    def _find_rejected_by(self, plugin: RejectingPlugin, info: PodInfo, nominated: Delta = NO_CHANGE) -> Bools | bool:
+    def _find_nodes_rejected_by(
+        self, plugin: RejectingPlugin, info: PodInfo, nominated: Delta = NO_CHANGE
+    ) -> Bools | bool:
         """Return the nodes that one plugin rejects, and store its PreFilter result in `pre_filter_results`."""
         result = self.pre_filter_results[plugin.plugin.name] = plugin.run_pre_filter(info, self.view)
         return find_rejected_nodes(plugin, result, info, self.view, nominated)
@@ -200,10 +202,14 @@ def find_rejected_nodes(
         return False
     if pre_filter_result.status.rejected:
         return True
+
+    # PreFilter may have restricted the nodes.
     names = pre_filter_result.node_names
     excluded_by_pre_filter = False if names is None else ~mask_named_rows(names, view)
     if not plugin.runs_filter:
         return excluded_by_pre_filter
+
+    # Filter the nodes, also with the nominated pods.
     state = pre_filter_result.state
     rejected = find_nodes_rejected_by_filter(plugin.plugin, info, view, state)
     if nominated is not NO_CHANGE:

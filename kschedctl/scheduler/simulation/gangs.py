@@ -428,11 +428,9 @@ def _build_placed_member(member: MemberResult) -> PlacedMember:
 
 def _assign_victims_once(victims: Mapping[Position, Sequence[Position]]) -> dict[Position, tuple[Position, ...]]:
     """Return the victims of each member, assigning a victim that several members share only to the first of them."""
-    preemptors: dict[Position, Position] = {}
+    assigned: set[Position] = set()
+    victims_once = {}
     for member, member_victims in victims.items():
-        for victim in member_victims:
-            preemptors.setdefault(victim, member)
-    return {
-        member: tuple(victim for victim in member_victims if preemptors[victim] == member)
-        for member, member_victims in victims.items()
-    }
+        victims_once[member] = tuple(victim for victim in member_victims if victim not in assigned)
+        assigned.update(member_victims)
+    return victims_once

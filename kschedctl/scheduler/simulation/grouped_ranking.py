@@ -105,8 +105,8 @@ class RowAnswers:
             return None
         return cls(consulted, verdicts, scores)
 
-    def find_rejected(self, rows: Rows) -> Bools:
-        """Return a mask (F,) of those of the given rows that at least one filter rejects."""
+    def find_rejected_rows(self, rows: Rows) -> Bools:
+        """Return a mask (F,) of the given rows that at least one filter rejects."""
         rejected = np.zeros(len(rows), np.bool_)
         for verdicts in self.verdicts:
             rejected |= verdicts.rejected(rows)
@@ -152,12 +152,17 @@ class GroupedRanking:
         return ranking if len(ranking.groups) <= ranking.max_groups else None
 
     def _build_groups(self) -> RankedGroups:
-        """Group the nodes so that no plugin and no rejection of the pod distinguishes the nodes of a group now."""
+        """Group the nodes so that neither a plugin nor a rejection of the pod distinguishes the nodes of a group."""
         consulted = self.consulted
         local = consulted.local.scores if consulted.always is None else consulted.local.scores + consulted.always
-        distinctions = [distinction for verdicts in self.verdicts for distinction in verdicts.distinctions]
-        distinctions += [distinction for _, scores in self.scores for distinction in scores.distinctions]
-        distinctions += self.rejections.distinctions if self.rejections else []
+
+        distinctions: list[Distinction] = []
+        for verdicts in self.verdicts:
+            distinctions += verdicts.distinctions
+        for _, scores in self.scores:
+            distinctions += scores.distinctions
+        if self.rejections:
+            distinctions += self.rejections.distinctions
         return RankedGroups(local, [fixed.raw for fixed in consulted.fixed], distinctions, consulted.local.view.trail)
 
     @property
@@ -206,7 +211,7 @@ class GroupedRanking:
         # Drop the groups whose example is rejected.
         rows = groups.example[feasible]
         if self.verdicts or self.rejections:
-            rejected_groups = self._find_rejected(rows)
+            rejected_groups = self._find_rejected_rows(rows)
             if rejected_groups.any():
                 feasible, rows = feasible[~rejected_groups], rows[~rejected_groups]
             if not len(feasible):
@@ -244,23 +249,26 @@ class GroupedRanking:
         self.groups = self._build_groups()
         return NO_ROWS
 
-    def _find_rejected(self, rows: Rows) -> Bools:
-        """Return a mask (F,) of those of the given rows that the filters or the pod's own rejections exclude."""
-        rejected = self.answers.find_rejected(rows)
+    def _find_rejected_rows(self, rows: Rows) -> Bools:
+        """Return a mask (F,) of the given rows that the filters or the pod's own rejections exclude."""
+        rejected = self.answers.find_rejected_rows(rows)
         return rejected | self.rejections.rejected(rows) if self.rejections else rejected
 
-    def find_filtered_out(self) -> Bools:
+    def find_rows_rejected_by_filters(self) -> Bools:
         """Return a mask (N,) of the rows that the filters reject, judging one example of each group.
 
         A row that is infeasible by its local score may be False.
         """
         groups, feasible = self.groups, self.groups.feasible_groups
         by_group = np.zeros(len(groups), np.bool_)
-        by_group[feasible] = self.answers.find_rejected(groups.example[feasible])
+        by_group[feasible] = self.answers.find_rejected_rows(groups.example[feasible])
         return by_group.take(groups.group)
 
     def score_rows(self, rows: Rows) -> Scores | int:
-        """Return what the score plugins add to the local scores if only these rows are scored, (F,) or 0."""
+        """Return what the score plugins add to the local scores, (F,), if only these rows are scored.
+
+        Without such plugins, return 0 for all rows.
+        """
         if not (self.scores or self.consulted.fixed):
             return 0
         groups = self.groups
@@ -295,7 +303,7 @@ class RejectedRows:
         return self.mask
 
     def rejected(self, rows: Rows) -> Bools:
-        """Return a mask (F,) of those of the given rows that are rejected."""
+        """Return a mask (F,) of the given rows that are rejected."""
         is_rejected: Bools = self.mask.take(rows) > 0
         return is_rejected
 

@@ -1,11 +1,11 @@
-"""Verdicts and scores of the plugins that only read a node's own row, kept up to date along the trail.
+"""Verdicts and scores of the plugins that only read a node's own row, kept up to date as pods move.
 
 Pods with the same requests share them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -68,11 +68,11 @@ class LocalScores:
     """Scores for pods with the requests of `info` that count on their nodes like the PodInfo `number`. Arrays are (N,).
 
     `scores` are weighted and summed, and INFEASIBLE where the pod does not fit. `ahead` (N, LOOKAHEAD) is what `scores`
-    will be after each of the next such pods comes to the node. Its entries before `step` are used up. Raises
-    PluginError.
+    will be after each of the next such pods comes to the node. Its entries before `step` are used up. `key` stands for
+    the other arguments except `view`, for sharing scores between forks. Raises PluginError.
     """
 
-    def __init__(self, framework: FrameworkLike, info: PodInfo, number: int, view: Fork) -> None:
+    def __init__(self, framework: FrameworkLike, info: PodInfo, number: int, view: Fork, key: Hashable) -> None:
         self.info, self.number, self.view = info, number, view
         self.demand_codes = view.pods.distinct.demand
         self.filters = _list_local_filters(framework, info, view)
@@ -86,7 +86,22 @@ class LocalScores:
         self._crowded: dict[int, Crowded] = {}
         self._requests_devices = has_backed_resources(info, view)
         self._replaced_count = view.objects.replaced_count
-        self._store_scores(view.nodes.rows, self._compute_scores(view.nodes.rows))
+        shared_scores = self._find_shared_scores(key)
+        if shared_scores is None:
+            shared_scores = self._compute_scores(view, view.nodes.rows)
+        else:
+            self.seen = 0  # nodes whose pods moved since then are brought up to date later
+        self._store_scores(view.nodes.rows, shared_scores)
+
+    def _find_shared_scores(self, key: Hashable) -> Scores | None:
+        """Return the scores before all moves in a fork without some nodes, shared by forks without other nodes.
+
+        Return None if the scores depend on more than the nodes and their pods, or for any other fork.
+        """
+        view = self.view
+        if view.part_of is None or view.closed is not None or self._requests_devices:
+            return None
+        return view.part_of.find_column(key, lambda whole: self._compute_scores(whole, whole.nodes.rows))
 
     @property
     def is_outdated(self) -> bool:
@@ -96,9 +111,10 @@ class LocalScores:
     def bring_up_to_date(self, tied: Rows | TiedRows, alone: bool = True) -> None:
         """Bring the scores up to date after moves.
 
-        Scores of a node after the next such pods are computed ahead. `tied` are the nodes that were best when the
-        latest such pod was placed, so the next one may go there. With `alone`, pods on other nodes do not matter to
-        such pods.
+        If a pod with these requests came to a node, the scores of nodes that the next of these pods may get are
+        computed ahead. `tied` are the nodes that were best when the latest of these pods was placed, so the next one
+        may go there. With `alone`, pods on other nodes do not matter to these pods, so that it pays to compute more
+        scores ahead.
         """
         trail = self.view.trail
         previously_seen = self.seen
@@ -120,15 +136,15 @@ class LocalScores:
             pods_ahead = LOOKAHEAD if alone or len(next_rows) < MANY_NODES else 1
             self._precompute_scores(rows, next_rows, pods_ahead)
         else:
-            self._store_scores(rows, self._compute_scores(rows))
+            self._store_scores(rows, self._compute_scores(self.view, rows))
 
     def fits(self, row: int) -> bool:
-        """Return whether such a pod fits on one row now, even if the scores are not up to date."""
+        """Return whether a pod with these requests fits on one row now, even if the scores are not up to date."""
         if self.view.touched[row] <= self.seen:
             return bool(self.scores[row] >= 0)
-        return not self._find_rejected(NO_CHANGE, OwnRows(self.view, np.array([row])))[0]
+        return not self._find_rejecting_rows(NO_CHANGE, OwnRows(self.view, np.array([row])))[0]
 
-    def find_crowded(self, nominated: Delta, priority: int) -> Bools:
+    def find_crowded_nodes(self, nominated: Delta, priority: int) -> Bools:
         """Return a mask (N,) of the nodes that reject a pod of this priority because of pods nominated ahead of it.
 
         The answer is cached by priority, and only nodes on which pods moved are judged again.
@@ -136,7 +152,7 @@ class LocalScores:
         crowded = self._crowded.get(priority)
         trail_length = len(self.view.trail)
         if crowded is None or crowded.nominated is not nominated:
-            crowded = self._crowded[priority] = self._recompute_crowded(nominated, crowded)
+            crowded = self._crowded[priority] = self._recompute_crowded_nodes(nominated, crowded)
         elif crowded.seen != trail_length:
             if trail_length - crowded.seen == 1:
                 self._update_crowded_row(crowded, *self.view.trail.latest)
@@ -145,7 +161,7 @@ class LocalScores:
             crowded.seen = trail_length
         return crowded.rejected
 
-    def _recompute_crowded(self, nominated: Delta, previous: Crowded | None) -> Crowded:
+    def _recompute_crowded_nodes(self, nominated: Delta, previous: Crowded | None) -> Crowded:
         """Compute which nodes are crowded by these nominated pods.
 
         Nodes that have the same nominated pods as in `previous`, and on which no pod moved since, keep their answers.
@@ -155,25 +171,28 @@ class LocalScores:
         rejected = np.zeros_like(has_nominations)
         to_compute = has_nominations
         if previous is not None:
-            has_other_nominations = nominated.find_differing(previous.nominated, len(has_nominations))
+            has_other_nominations = nominated.find_differing_nodes(previous.nominated, len(has_nominations))
             is_unchanged = ~has_other_nominations & (self.view.touched <= previous.seen)
             rejected = previous.rejected & has_nominations & is_unchanged
             to_compute = has_nominations & ~is_unchanged
         rows = np.flatnonzero(to_compute)
-        rejected[rows] = self._find_rejected(nominated.restrict_to(rows), OwnRows(self.view, rows))
+        rejected[rows] = self._find_rejecting_rows(nominated.restrict_to(rows), OwnRows(self.view, rows))
         return Crowded(nominated, has_nominations, rejected, len(self.view.trail))
 
     def _update_crowded_rows(self, crowded: Crowded) -> None:
-        """Update the crowded nodes after several moves."""
+        """Judge the nodes on which pods moved again, after several moves."""
         rows = np.flatnonzero(crowded.has_nominations & (self.view.touched > crowded.seen))
         if len(rows):
-            crowded.rejected[rows] = self._find_rejected(crowded.nominated.restrict_to(rows), OwnRows(self.view, rows))
+            crowded.rejected[rows] = self._find_rejecting_rows(
+                crowded.nominated.restrict_to(rows), OwnRows(self.view, rows)
+            )
             crowded.ahead.clear()
 
     def _update_crowded_row(self, crowded: Crowded, row: int, number: int, sign: int) -> None:
         """Update the crowded nodes after one pod came to a row (`sign` 1) or left it (-1).
 
-        Answers for the next such pods are taken from those computed ahead, or computed ahead if there are none.
+        The answer that was computed ahead is used. If there is none, or the pod is of another kind, answers are
+        computed ahead again.
         """
         if not crowded.has_nominations[row]:
             return
@@ -184,28 +203,31 @@ class LocalScores:
         crowded.rejected[row], *crowded.ahead[row] = answers
 
     def _compute_crowded_ahead(self, crowded: Crowded, row: int) -> list[bool]:
-        """Return whether the node rejects the pod now, and once 1, 2, … LOOKAHEAD more such pods are placed there."""
-        # The same node is judged several times, each time with the same nominated pods and one more placed pod.
+        """Return whether the node rejects the pod now, and after 1, 2, … LOOKAHEAD more pods like it came there."""
         added_pods = np.arange(LOOKAHEAD + 1)
         rows = np.full(LOOKAHEAD + 1, row)
+
+        # The same node is judged several times, each time with the same nominated pods and one more placed pod.
         nominated_there = crowded.nominated.restrict_to(rows[:1])
         repeated = Delta(
             np.repeat(added_pods.astype(np.int32), len(nominated_there.node)),
             np.tile(nominated_there.info, LOOKAHEAD + 1),
             np.tile(nominated_there.sign, LOOKAHEAD + 1),
         )
-        answers: list[bool] = self._find_rejected(repeated, OwnRows(self.view, rows, added_pods, self.number)).tolist()
+        answers: list[bool] = self._find_rejecting_rows(
+            repeated, OwnRows(self.view, rows, added_pods, self.number)
+        ).tolist()
         return answers
 
-    def _find_rejected(self, nominated: Delta, rows: OwnRows) -> Bools:
-        """Return a mask (M,) of the rows that reject such a pod, counting the pods nominated there."""
+    def _find_rejecting_rows(self, nominated: Delta, rows: OwnRows) -> Bools:
+        """Return a mask (M,) of the rows that reject a pod with these requests, counting the pods nominated there."""
         rejected = self._mask_closed_rows(rows.rows)
         for plugin, state in self.filters:
             rejected |= find_nodes_rejected_by_filter(plugin, self.info, rows, state, nominated)
         return rejected
 
     def _use_precomputed_score(self, row: int) -> bool:
-        """Replace the score of a row, to which one such pod came, by the score that was computed ahead.
+        """Replace the score of a row, to which a pod with these requests came, by the score that was computed ahead.
 
         Return False if there is none.
         """
@@ -217,7 +239,7 @@ class LocalScores:
         return True
 
     def _predict_next_rows(self, latest: int, tied: Rows | TiedRows) -> Rows:
-        """Return the nodes to which such pods may come next.
+        """Return the nodes to which the next pods with these requests may come.
 
         These are the latest node and, after MANY_PODS pods, all tied nodes whose next scores are not known yet.
         """
@@ -227,13 +249,13 @@ class LocalScores:
         return np.append(rows[self.step[rows] == LOOKAHEAD], latest)
 
     def _precompute_scores(self, rows: Rows, next_rows: Rows, pods: int) -> None:
-        """Compute and store the scores of `rows` now, and the scores of `next_rows` after more such pods.
+        """Compute and store the scores of `rows` now, and the scores of `next_rows` after more pods like these.
 
         The latter are computed for 1 to `pods` more pods on the node.
         """
         count = len(rows)
         added_pods = np.concatenate((np.zeros(count, np.int64), np.tile(np.arange(1, pods + 1), len(next_rows))))
-        scores = self._compute_scores(np.concatenate((rows, np.repeat(next_rows, pods))), added_pods)
+        scores = self._compute_scores(self.view, np.concatenate((rows, np.repeat(next_rows, pods))), added_pods)
         self._store_scores(rows, scores[:count])
         self.ahead[next_rows, LOOKAHEAD - pods :] = scores[count:].reshape(-1, pods)
         self.step[next_rows] = LOOKAHEAD - pods
@@ -244,18 +266,18 @@ class LocalScores:
         self.step[rows] = LOOKAHEAD
 
     def _mask_closed_rows(self, rows: Rows) -> Bools:
-        """Return a mask (M,) of those of the given rows that are closed, so that they accept no more pods."""
+        """Return a mask (M,) of the given rows that are closed, so that they accept no more pods."""
         closed = self.view.closed
         if closed is None:
             return np.zeros(len(rows), np.bool_)
         return closed.mask[rows]
 
-    def _compute_scores(self, rows: Rows, added_pods: Rows | None = None) -> Scores:
-        """Compute the scores of the rows, each with as many more such pods on it as its entry in `added_pods`.
+    def _compute_scores(self, view: Fork, rows: Rows, added_pods: Rows | None = None) -> Scores:
+        """Compute the scores of rows of a fork, each after as many more of these pods came to it as `added_pods` says.
 
         Rows that reject the pod score INFEASIBLE.
         """
-        own_rows = OwnRows(self.view, rows, added_pods, self.number)
+        own_rows = OwnRows(view, rows, added_pods, self.number)
         rejected = self._mask_closed_rows(rows)
         for plugin, state in self.filters:
             rejected |= find_nodes_rejected_by_filter(plugin, self.info, own_rows, state)

@@ -84,7 +84,8 @@ class Placements(IncomingPods):
     def _choose_with_cache(self, framework: FrameworkLike, position: Position) -> Choice | None:
         """Choose a node from cached answers if they suffice, otherwise by a full cycle.
 
-        Raises PluginError if a plugin fails.
+        A pod that is or was nominated, or about which extenders are called, needs a full cycle, unless its nominated
+        node certainly fits. Raises PluginError if a plugin fails.
         """
         number = int(self.view.pods.info[position])
         info = self.build_arriving_info(position)
@@ -162,7 +163,7 @@ class Placements(IncomingPods):
         return number if claims_key is None else (info.alike, claims_key)
 
     def depends_on_other_nodes(self, framework: FrameworkLike, position: Position) -> bool:
-        """Return whether a plugin may reject a node for such a pod because of pods on other nodes.
+        """Return whether a plugin may reject a node for this pod because of pods on other nodes.
 
         If a plugin fails, return True.
         """
@@ -219,7 +220,7 @@ class Placements(IncomingPods):
         return self._columns.setdefault(column.tobytes(), column)
 
     def _uses_claims_cached(self, info: PodInfo) -> bool:
-        """Return whether such pods use claims, from a cache."""
+        """Return whether the pod uses volume claims or device claims, from a cache if possible."""
         claiming = self._claim_users.get(info.alike)
         if claiming is None:
             claiming = self._claim_users[info.alike] = uses_claims(info, self.view)
@@ -233,7 +234,7 @@ class Placements(IncomingPods):
         local = self._local_scores_cache.get(key)
         if local is None or local.is_outdated:
             drop_oldest_if_full(self._local_scores_cache, CACHED_KINDS)
-            local = self._local_scores_cache[key] = LocalScores(framework, info, number, self.view)
+            local = self._local_scores_cache[key] = LocalScores(framework, info, number, self.view, key)
         return local
 
     def _choose_by_full_cycle(self, framework: FrameworkLike, position: Position) -> Choice | None:

@@ -70,6 +70,8 @@ class QueuedPods:
         """Pods that were tried in vain. Until there are some, no event needs to be handled."""
         self._unjudged: dict[int, list[QueuedPod]] = {}
         """The rejected pods that no relevant event has reached yet, by the number of their PodInfo."""
+        self._additions = 0
+        """How often a PodInfo was added to `_unjudged`."""
         self._judged: dict[Position, Rejectors | None] = {}
         """The rejectors of unjudged pods for which they are known anyway."""
         self._rejected_members: list[tuple[QueuedPod, Rejectors, int]] = []
@@ -129,7 +131,11 @@ class QueuedPods:
         pod = self.get_queued_pod(position)
         pod.timestamp = self.clock.now()
         self._judged[position] = rejectors
-        self._unjudged.setdefault(int(self.view.pods.info[position]), []).append(pod)
+        number = int(self.view.pods.info[position])
+        if number not in self._unjudged:
+            self._unjudged[number] = []
+            self._additions += 1
+        self._unjudged[number].append(pod)
 
     def put_back(self, position: Position, rejectors: Rejectors) -> None:
         """Put a tried pod back into the scheduling queue as unschedulable, rejected by these plugins."""
@@ -149,7 +155,7 @@ class QueuedPods:
         if self.view.gang_history:
             self.view.gang_history.record_move()
 
-    def take_group(self, group: AnyGroupKey) -> list[Position]:
+    def take_group_members(self, group: AnyGroupKey) -> list[Position]:
         """Take the waiting pods of a group out of the queue, count them as tried, and return them."""
         members = self._group_members[group]
         for member in members:
@@ -192,18 +198,22 @@ class QueuedPods:
             self._queue_woken_pods(occurrence)
 
     def _queue_woken_pods(self, occurrence: Occurrence) -> None:
-        """Put the unjudged pods that an event may wake into the queue, with the plugins that reject them now."""
+        """Put the waiting pods that an event may wake into the scheduling queue, with the plugins that reject them now.
+
+        These are only pods that no earlier event put there.
+        """
         woken_pods: list[QueuedPod] = []
-        for number in self._advice.find_woken_infos(self._unjudged.keys(), occurrence):
+        for number in self._advice.find_woken_infos(self._unjudged.keys(), self._additions, occurrence):
             woken_pods += self._unjudged.pop(number)
         for pod in sorted(woken_pods, key=_get_timestamp):
             rejectors = self._judged[pod.position] or self._rejectors(pod.position)
             self.scheduling_queue.add_unschedulable(pod, rejectors, pod.timestamp)
 
     def find_rejectors_before_nomination_loss(self, position: Position) -> None:
-        """Determine which plugins reject each unjudged pod of at most this pod's priority.
+        """Determine which plugins reject the pods of at most this pod's priority, unless that is known already.
 
-        To be called before the pod's nomination is lost, which counts only for these pods.
+        This must be called before the pod's nomination is lost. The nomination counts only for these pods, whose
+        rejectors may change afterwards.
         """
         priority = self._get_priority(position)
         for pod in chain.from_iterable(self._unjudged.values()):
@@ -283,6 +293,7 @@ class QueuedPods:
         first = min(due_times, default=None)
         if first is None or first not in (backoff_end, flush):
             return False
+
         self.clock.time = max(self.clock.time, first)
         if first == backoff_end:
             self.scheduling_queue.flush_backoff()
@@ -348,20 +359,22 @@ class _SharedQueuePlugins(QueuePlugins):
         self._strategies: dict[tuple[int, Rejectors, int, bool], QueueingStrategy] = {}
         self._unaffected: dict[int, set[int]] = {}
         """By the id of an event, the numbers of the PodInfos to which it does not matter."""
+        self._additions_at_event: dict[int, int] = {}
+        """The `additions` when an event was asked about last, by the id of the event."""
         self._listeners: dict[ClusterEvent, _Listeners] = {}
         """The PodInfos to which such events may matter, by event."""
         self._seen_events: dict[int, Occurrence] = {}
         """Events by their ids. Keeping the events alive keeps their ids unique."""
 
     def build_arrival_event(self, position: Position) -> Occurrence:
-        """Return the event that a pod like this one was placed on a node."""
+        """Return the event that a pod like this one was placed on a node. Identical pods share it."""
         number = int(self._view.pods.info[position])
         if number not in self._arrivals:
             self._arrivals[number] = Occurrence(ADDED, ChangedObject(POD, None, self._build_placed_pod(position)))
         return self._arrivals[number]
 
     def build_departure_event(self, position: Position) -> Occurrence:
-        """Return the event that a pod like this one left a node."""
+        """Return the event that a pod like this one left a node. Identical pods share it."""
         number = int(self._view.pods.info[position])
         if number not in self._departures:
             self._departures[number] = Occurrence(DELETED, ChangedObject(POD, self._build_placed_pod(position), None))
@@ -385,20 +398,30 @@ class _SharedQueuePlugins(QueuePlugins):
         pod = self._info(position).pod
         return replace(pod, spec=replace(pod.spec, node_name=pod.spec.node_name or self._view.nodes.names[0]))
 
-    def find_woken_infos(self, info_numbers: Set[int], occurrence: Occurrence) -> list[int]:
+    def find_woken_infos(self, info_numbers: Set[int], additions: int, occurrence: Occurrence) -> list[int]:
         """Return, in ascending order, the numbers of the PodInfos whose pods the event may put back into the queue.
 
         The plugins that rejected the pods are not needed: if any plugin would requeue a pod, its PodInfo is returned.
+        The caller removes the returned numbers from `info_numbers`, and counts in `additions` how often it adds one.
         """
+        # If no number was added since this very event was asked about last, all were found to be unaffected then.
+        event_id = self._get_event_id(occurrence)
+        if self._additions_at_event.get(event_id) == additions:
+            return []
+        self._additions_at_event[event_id] = additions
+
         listening = info_numbers & self._find_listening_infos(info_numbers, occurrence.event)
-        unaffected = self._unaffected.setdefault(self._get_event_id(occurrence), set())
+        unaffected = self._unaffected.setdefault(event_id, set())
         to_ask = listening - unaffected
         woken = {number for number in to_ask if self._may_wake(number, occurrence)}
         unaffected |= to_ask - woken
         return sorted(woken)
 
     def _find_listening_infos(self, info_numbers: Set[int], event: ClusterEvent) -> Set[int]:
-        """Return all checked PodInfos to which such events may matter. Each of `info_numbers` is checked only once."""
+        """Return the numbers of all PodInfos, checked so far, to which events of this kind may matter.
+
+        Each of `info_numbers` is checked only once.
+        """
         listeners = self._listeners.setdefault(event, _Listeners())
         for number in info_numbers - listeners.checked:
             if not self._do_all_hints_skip(number, event):
@@ -407,7 +430,7 @@ class _SharedQueuePlugins(QueuePlugins):
         return listeners.affected
 
     def _do_all_hints_skip(self, number: int, event: ClusterEvent) -> bool:
-        """Return whether the queueing hints of all plugins skip pods of this PodInfo after such events."""
+        """Return whether the queueing hints of all plugins skip pods of this PodInfo after events of this kind."""
         info = self._view.pods.infos[number]
         return self._scheduler.get_registrations(info.spec.scheduler_name).do_all_hints_skip(info, event, self._view)
 
@@ -438,7 +461,10 @@ class _SharedQueuePlugins(QueuePlugins):
         return _reaches_priority(occurrence, pod.priority)
 
     def choose_strategy(self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False) -> QueueingStrategy:
-        """Return what to do with the pod after an event, cached for identical pods."""
+        """Return what to do with the pod after an event, which came while the pod was tried if `in_flight`.
+
+        The answer is cached for identical pods.
+        """
         number = int(self._view.pods.info[pod.position])
         key = (number, pod.rejectors, self._get_event_id(occurrence), in_flight)
         if key not in self._strategies:

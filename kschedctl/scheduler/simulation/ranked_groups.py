@@ -62,11 +62,14 @@ class TiedRows:
         up_to = self._length
         interpolates = True
         while low < high:
+            # Guess a row in the range, and count the rows up to it.
             interpolated = (high - low) * (place - below) // (up_to - below)
             offset = interpolated if interpolates else (high - low) // 2
             rows_up_to_offset = 0
             for rows in self._lists:
                 rows_up_to_offset += bisect_right(rows, low + offset)
+
+            # Go on with the part of the range that has the place.
             if rows_up_to_offset > place:
                 high = low + offset
                 up_to = rows_up_to_offset
@@ -132,10 +135,10 @@ class RankedGroups:
         return TiedRows([self._lists[group][top] for group, top in zip(groups.tolist(), tops, strict=True)])
 
     def update(self, score: Scores, always: Scores | None, changed_rows: Rows) -> None:
-        """Move the rows that changed to their groups and scores: `score` (N,) plus `always` (N,), or None for zeros.
+        """Bring the groups and scores of the rows up to date.
 
-        Rows changed if a pod came or left since the last update. `changed_rows` are further rows whose distinctions
-        changed.
+        The new scores are the sum of `score` (N,) and `always` (N,), where None stands for zeros. Rows may have changed
+        if a pod came or left since the last update. `changed_rows` are further rows whose distinctions changed.
         """
         new_moves = len(self.trail) - self.seen
         if not (new_moves or len(changed_rows)):
@@ -144,6 +147,8 @@ class RankedGroups:
         if len(changed_rows):
             rows = sorted({*map(int, rows), *changed_rows.tolist()})
         self.seen = len(self.trail)
+
+        # Few rows are moved one by one, which is faster than to start numpy for them.
         if len(rows) <= SMALL_COUNT:
             for row in map(int, rows):
                 new_score = int(score[row]) if always is None else int(score[row] + always[row])
@@ -156,7 +161,7 @@ class RankedGroups:
             self._move_rows(row_array, new_scores)
 
     def _list_moved_rows(self, count: int) -> Rows | Sequence[int]:
-        """Return the distinct rows of the latest moves in ascending order."""
+        """Return the distinct rows of the latest `count` moves, in ascending order."""
         if count == 1:
             return (self.trail.latest.row,)
         if count <= SMALL_COUNT:
@@ -171,6 +176,8 @@ class RankedGroups:
             return
         self.group[row] = group
         self.score[row] = score
+
+        # Take the row off its old list, and put it on the new one. Infeasible rows are on no list.
         if old_score >= 0:
             self.count[old_group] -= 1
             if old_score >= self._floor[old_group]:
@@ -183,7 +190,7 @@ class RankedGroups:
             self._update_top(group)
 
     def _move_rows(self, rows: Rows, new_scores: Scores) -> None:
-        """Move these rows, in ascending order, to these scores and to the groups to which they belong now."""
+        """Give these rows, in ascending order, their new scores, and move them to the groups that they belong to."""
         # Rows that change groups are moved one by one.
         if self._single_node_distinctions:
             regrouped = np.zeros(len(rows), np.bool_)

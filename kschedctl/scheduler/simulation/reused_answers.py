@@ -80,8 +80,9 @@ class Preemptors:
 
     def has_victim_of_lower_priority(self, priority: int) -> bool:
         """Return whether a pod of lower priority has a node."""
-        # Usually, the pod that was found last still has a node.
         view, pods = self.view, self.view.pods
+
+        # Usually, the pod that was found last still has a node.
         example = self._low_priority_pod
         if example is not None and view.node[example] >= 0 and pods.priority[pods.info[example]] < priority:
             return True
@@ -177,6 +178,8 @@ class KnownFailures:
         # A pod in a preemption loop keeps the message about the loop.
         groups_to_explain = [position for position in positions if not self._is_in_preemption_loop(position)]
         group_messages = self._gangs.build_messages_for_groups(groups_to_explain, self._framework)
+
+        # Pods with equal keys have the same message from their cycle.
         messages_by_key: dict[Hashable, str] = {}
         messages = {}
         for position in positions:
@@ -251,7 +254,7 @@ class ReusedAnswers:
         """
         in_gang = position in self.gang_pods
         rejectors = self.failures.find_rejectors(position) if in_gang else None
-        candidate, outcome = self.find_candidate(position, framework)
+        candidate, outcome = self.find_preemption_candidate(position, framework)
 
         # With a candidate, evict its victims and nominate its node.
         if candidate is not None and outcome is not None:
@@ -272,13 +275,14 @@ class ReusedAnswers:
             plugins_asked = [plugin.name for plugin in framework.plugins_at("postFilter")]
         return PostFilterEffect(Failed(Code.UNSCHEDULABLE, "", rejectors, None), asked=plugins_asked)
 
-    def find_candidate(
+    def find_preemption_candidate(
         self, position: Position, framework: Framework
     ) -> tuple[Candidate | None, PostFilterOutcome | None]:
         """Return the preemption candidate or None, and the PostFilter outcome or None if PostFilter was not run.
 
-        PostFilter is not run if preemption cannot help, and then the pod loses its nomination. Raises PluginError if a
-        plugin fails.
+        PostFilter is not run if an identical pod is known to fit nowhere, if preemption is off, or if the pod never
+        preempts. Neither is it run if the pod finds no victim, in which case the pod loses its nomination. Raises
+        PluginError if a plugin fails.
         """
         info = self.placements.get_incoming_info(int(self.placements.view.pods.info[position]))
         if self._is_known_failure or not self.preemption or info.spec.preemption_policy == "Never":

@@ -171,14 +171,14 @@ class SettlingLoop(SchedulingLoop):
             else:
                 # No pod is ready: let a wait at Permit time out, or create pods that wait for their preemptor.
                 has_timed_out = bool(queued_pods.gangs) and self.time_out()
-                if not has_timed_out and not self._create_remaining_pods():
+                if not has_timed_out and not self._recreate_remaining_pods():
                     return
             self._process_lost_nominations()
             if queued_pods.gangs:
                 self._stop_gang_rounds()
 
     def _process_lost_nominations(self) -> None:
-        """Move waiting pods after other pods lost their nominations, which are then forgotten."""
+        """Wake waiting pods after other pods lost their nominations, and forget these losses."""
         nominations = self.pods.nominations
         if nominations.lost:
             self.attempts.failures.forget()
@@ -207,8 +207,8 @@ class SettlingLoop(SchedulingLoop):
         """
         outcome_count = len(self.outcomes)
         replacements = self._recreated_later.pop(position, ())
-        self._try_popped(position)
-        self._create_pods(replacements)
+        self._try_popped_pod(position)
+        self._recreate_pods(replacements)
         new_outcomes = self.outcomes[outcome_count:]
         if self.queued_pods.tried:
             for outcome in new_outcomes:
@@ -216,7 +216,7 @@ class SettlingLoop(SchedulingLoop):
                     self.queued_pods.move_after_placement(outcome.position)
         return len(new_outcomes)
 
-    def _try_popped(self, position: Position) -> None:
+    def _try_popped_pod(self, position: Position) -> None:
         """Try a popped pod, alone or with its group, and record the outcomes."""
         gangs = self.attempts.gangs
         outcome_count = len(self.outcomes)
@@ -242,8 +242,11 @@ class SettlingLoop(SchedulingLoop):
             self.outcomes[outcome_count:] = sorted(new_outcomes, key=lambda outcome: objects[outcome.position].key)
 
     def _try_group(self, key: AnyGroupKey) -> None:
-        """Try the waiting pods of a group together. Pods that keep waiting come back after the next move."""
-        members = self.queued_pods.take_group(key)
+        """Try the waiting pods of a group together, evict their victims, and record the outcomes.
+
+        Pods that keep waiting come back after the next move.
+        """
+        members = self.queued_pods.take_group_members(key)
         self.queued_pods.find_rejectors_before_moves(members, ())
         outcomes, attempt = self.attempts.try_group(members, queued=True)
 
@@ -305,6 +308,8 @@ class SettlingLoop(SchedulingLoop):
             permit_failures[position] = failure
         else:
             permit_failures.pop(position, None)
+
+        # A pod whose victims make room on a node waits with its nomination for that node.
         if failure.nominated is None or failure.nominated == NO_ROW or failure.rejectors is None:
             self.queued_pods.record_rejection(position, failure.rejectors)
         else:
@@ -357,14 +362,14 @@ class SettlingLoop(SchedulingLoop):
             if sole_victim and not self._do_others_wait(preemptor, victims):
                 self._recreated_later.setdefault(preemptor, []).append(victim)
             elif when is not Recreation.NEVER:
-                self._create_pods((victim,))
+                self._recreate_pods((victim,))
 
     def _do_others_wait(self, preemptor: Position, victims: Sequence[Position]) -> bool:
         """Return whether pods that exist, besides the preemptor and its victims, wait for a node."""
         waiting = set(np.flatnonzero(self.view.node == NO_ROW).tolist())
         return bool(waiting - self.attempts.gone - {preemptor, *victims})
 
-    def _create_pods(self, positions: Iterable[Position]) -> None:
+    def _recreate_pods(self, positions: Iterable[Position]) -> None:
         """Add recreated pods to the queue, forgetting their earlier failures."""
         for position in positions:
             self.attempts.gone.discard(position)
@@ -374,11 +379,11 @@ class SettlingLoop(SchedulingLoop):
             self.recreated[position] = None
             self.queued_pods.add(position)
 
-    def _create_remaining_pods(self) -> bool:
+    def _recreate_remaining_pods(self) -> bool:
         """Create the pods that wait for an attempt of their preemptor, and return whether there were any."""
-        remaining = [victim for victims in self._recreated_later.values() for victim in victims]
+        remaining = list(chain.from_iterable(self._recreated_later.values()))
         self._recreated_later = {}
-        self._create_pods(remaining)
+        self._recreate_pods(remaining)
         return bool(remaining)
 
     def _record_evictions(self, position: Position, victims: Sequence[Position]) -> None:

@@ -190,7 +190,7 @@ def get_local_name(key: str) -> str:
 
 
 def _find_mentioned_names(texts: set[str], names: frozenset[str]) -> frozenset[str]:
-    """Return those of the names that occur as words in any of the texts."""
+    """Return the names that occur as words in any of the texts."""
     return names & {word for text in texts for word in _WORD.findall(text)}
 
 

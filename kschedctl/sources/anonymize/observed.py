@@ -90,7 +90,7 @@ def _replace_event_message(rewriter: Rewriter, value: str, obj: api.Event) -> st
 def _filter_workload_conditions(
     rewriter: Rewriter, value: tuple[api.Condition, ...], obj: object
 ) -> tuple[api.Condition, ...]:
-    """Drop all conditions except those about failed pod creations, with the classes of their messages."""
+    """Keep only conditions about failed pod creations, and replace their messages by the classes of the messages."""
     return tuple(
         replace(condition, message=classify_message(condition.message))
         for condition in value
@@ -101,7 +101,7 @@ def _filter_workload_conditions(
 def _filter_job_conditions(
     rewriter: Rewriter, value: tuple[api.Condition, ...], obj: object
 ) -> tuple[api.Condition, ...]:
-    """Drop all conditions except those that a Job has ended, without reason and message."""
+    """Keep only the conditions that say that a Job has ended, without their reasons and messages."""
     return tuple(api.Condition(condition.type, condition.status) for condition in value if condition.type in JOB_ENDED)
 
 

@@ -75,7 +75,7 @@ class Kustomizations:
     def iter_roots(self, extra_roots: Collection[str] = ()) -> Iterator[tuple[str, set[str]]]:
         """Yield each root folder with the files and folders of all its bases.
 
-        Roots are the folders in ``extra_roots``, and those that are neither components nor bases of another folder.
+        Roots are the folders in ``extra_roots``, and all folders that are neither components nor bases of others.
         """
         for folder in self._bases:
             if folder in extra_roots or (folder not in self._used and not _is_component(self._documents[folder])):
@@ -283,7 +283,7 @@ def _iter_patch_files(folder: str, kustomization: JsonObject) -> Iterator[str]:
 
 
 def _iter_patches(folder: str, kustomization: JsonObject) -> Iterator[object]:
-    """Yield the patches of a kustomization, inline ones first, except those that cannot be read or parsed."""
+    """Yield the patches of a kustomization, inline patches first. Patches that cannot be read or parsed are skipped."""
     inline_patches = [entry.get("patch") for entry in get_list(kustomization, "patches") if isinstance(entry, dict)]
     texts = [patch for patch in inline_patches if isinstance(patch, str)]
     for file in _iter_patch_files(folder, kustomization):

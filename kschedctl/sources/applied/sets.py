@@ -129,7 +129,7 @@ class AppliedSets:
         return (os.path.dirname(path) for path in self._paths if os.path.basename(path) == name)
 
     def _iter_applied_files(self, applied: AppliedFolders) -> Iterator[str]:
-        """Yield the files in applied folders, except those in folders of tests and examples.
+        """Yield the files in applied folders. Folders of tests and examples in them are skipped.
 
         Folders with a kustomization are skipped, because the kustomization decides which files are applied.
         """
@@ -205,9 +205,10 @@ class Applier(NamedTuple):
     def _iter_application_set_folders(
         self, spec: JsonObject, repository: RepositoryFolders
     ) -> Iterator[AppliedFolders]:
-        """Yield each folder that an ApplicationSet applies, as a set of its own.
+        """Yield each folder that an ApplicationSet applies, as a separate set.
 
-        Such a folder matches a generator's pattern, or the path in the template with its placeholders as stars.
+        A folder is applied if it matches a generator's pattern, or the path in the template if stars take the place of
+        the path's placeholders.
         """
         template = _as_mapping(_as_mapping(spec.get("template")).get("spec"))
         paths = [source.get("path") for source in _list_application_sources(template)]

@@ -118,7 +118,7 @@ def parse_timeout(duration: str, option: str = "--request-timeout") -> float:
 
 
 def _find_kubeconfig_files(access: Access) -> list[str]:
-    """Return the existing kubeconfig files in order of precedence: that of --kubeconfig, or those of KUBECONFIG.
+    """Return the existing kubeconfig files in order of precedence: the file of --kubeconfig, or all of KUBECONFIG.
 
     Raises ClusterError if the file of --kubeconfig does not exist.
     """

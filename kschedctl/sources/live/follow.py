@@ -108,7 +108,7 @@ class Follower:
                     raise
 
     def _apply_updates(self, updates: list[Update]) -> None:
-        """Replace the reading by one with the updates applied. Raises ClusterError if one of them is an error.
+        """Apply the updates to the reading. Raises ClusterError if one of the updates is an error.
 
         A new list replaces the earlier updates of its kind.
         """

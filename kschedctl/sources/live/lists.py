@@ -129,7 +129,7 @@ class Listing(NamedTuple):
 
 
 def read_list(server: Server, kind: str, namespace: str = "", fields: str = "") -> Listing:
-    """List all objects of a kind, or those of a namespace, in the first API version that the server serves.
+    """List all objects of a kind, or only the objects in a namespace, in the first API version that the server serves.
 
     Versions known to kschedctl are tried before newer ones. Raises RefusedError (403, or 404 if the server serves no
     version), LeftOutError, ClusterError.
@@ -146,7 +146,7 @@ def read_list(server: Server, kind: str, namespace: str = "", fields: str = "") 
 
 
 def _find_newer_versions(server: Server, kind: str) -> Sequence[str]:
-    """Return the API versions of a kind that the server has and that are newer than those known to kschedctl.
+    """Return the API versions of a kind that the server has and that are newer than all versions known to kschedctl.
 
     The versions nearest to the known ones come first. Return () for the core group, for kinds that are only read as
     history, such as events, and if the server does not list its versions.
@@ -175,7 +175,7 @@ def _iter_newer_paths(server: Server, kind: str, namespace: str) -> Iterator[str
 
 
 def iter_list_paths(kind: str, namespace: str = "", versions: Sequence[str] | None = None) -> Iterator[str]:
-    """Yield the URL path of the list in each API version, by default in those known for the kind.
+    """Yield the URL path of the list in each API version, by default in all versions known for the kind.
 
     >>> list(iter_list_paths("Pod", "shop")), list(iter_list_paths("StorageClass"))
     (['/api/v1/namespaces/shop/pods'], ['/apis/storage.k8s.io/v1/storageclasses'])

@@ -248,7 +248,7 @@ def _read_kinds(
 
 
 def _find_absent_kinds(server: Server, kinds: Collection[str]) -> set[str]:
-    """Return those of the kinds whose API group the server does not have. Without kinds, no request is sent.
+    """Return the kinds whose API group the server does not have. Without kinds, no request is sent.
 
     If the groups cannot be listed, no kind counts as absent.
     """
@@ -347,7 +347,10 @@ def _list_kind(server: Server, kind: str, namespace: str, fields: str, cached_li
 
 
 def _choose_config_maps(options: ReadingOptions, absent_kinds: Collection[str]) -> list[str]:
-    """Return the names of the ConfigMaps to read: those of autoscalers if requested, and that of an installed Kueue."""
+    """Return the names of the ConfigMaps to read.
+
+    These are the ConfigMaps of autoscalers if they are needed, and Kueue's if its Workloads are read as well.
+    """
     names = list(AUTOSCALER_MAPS) if _asks_about_autoscalers(options) else []
     if "KueueWorkload" in options.also and "KueueWorkload" not in absent_kinds:
         names.append(KUEUE_MAP)

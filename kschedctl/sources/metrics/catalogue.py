@@ -174,7 +174,7 @@ class MetricsReading:
 
     @property
     def version(self) -> str:
-        """kube-scheduler's version, such as 1.36.2, or "" if it is unknown."""
+        """The version of kube-scheduler, such as 1.36.2, or "" if it is unknown."""
         for (git_version,) in self.numbers.get(BUILD, {}):
             return git_version.removeprefix("v")
         return ""
@@ -186,13 +186,13 @@ class MetricsReading:
 
     @property
     def is_leader(self) -> bool | None:
-        """Whether this scheduler is the leader and schedules pods, or None if that is unknown."""
+        """Return whether this scheduler is the leader, which schedules the pods, or None if that is unknown."""
         status = self.numbers.get(LEADS)
         return any(status.values()) if status else None
 
     @property
     def is_empty(self) -> bool:
-        """Whether the reading has no metric that only kube-scheduler has."""
+        """Return whether the reading lacks all metrics that only kube-scheduler has."""
         scheduler_keys = {metric.key for metric in METRICS if not metric.shared}
         return not any(self.histograms.get(key) or self.numbers.get(key) for key in scheduler_keys)
 

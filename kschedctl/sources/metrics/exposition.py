@@ -103,7 +103,7 @@ def _has_restarted(old: Exposition, new: Exposition) -> bool:
 
 
 def _iter_counter_names() -> Iterator[str]:
-    """Yield the names of all samples that never decrease: those of counters and histograms."""
+    """Yield the names of all samples of counters and histograms, which never decrease."""
     for metric in METRICS:
         if metric.kind is not MetricKind.GAUGE:
             yield from (name.text + suffix for name in metric.names for suffix in SUFFIXES[metric.kind])

@@ -62,9 +62,9 @@ def estimate_classic_quantile(q: float, buckets: Iterable[Bucket]) -> float:
 def find_finite_buckets(buckets: Iterable[Bucket]) -> list[Bucket]:
     """Return the finite buckets by ascending bound, up to the first that contains all observations."""
     merged = _make_counts_ascending(_merge_equal_bounds(buckets))
-    highest = merged[-1].observations if merged else 0.0
-    full = bisect_left(merged, highest, key=lambda bucket: bucket.observations)
-    return [bucket for bucket in merged[: full + 1] if math.isfinite(bucket.bound)]
+    all_observations = merged[-1].observations if merged else 0.0
+    first_full = bisect_left(merged, all_observations, key=lambda bucket: bucket.observations)
+    return [bucket for bucket in merged[: first_full + 1] if math.isfinite(bucket.bound)]
 
 
 def is_quantile_in_highest_bucket(q: float, buckets: Iterable[Bucket]) -> bool:
@@ -74,7 +74,7 @@ def is_quantile_in_highest_bucket(q: float, buckets: Iterable[Bucket]) -> bool:
 
 
 def _merge_equal_bounds(buckets: Iterable[Bucket]) -> list[Bucket]:
-    """Sort the buckets by bound and add up those with the same bound."""
+    """Add up buckets with the same bound, and return the buckets sorted by bound."""
     counts: dict[float, float] = {}
     for bound, count in buckets:
         counts[bound] = counts.get(bound, 0.0) + count
@@ -163,7 +163,7 @@ def _interpolate_in_bucket(bucket: NativeBucket, share: float, native_buckets: S
 
 
 def have_exponential_bounds(buckets: Sequence[NativeBucket]) -> bool:
-    """Return whether the bounds are those of an exponential schema rather than custom ones.
+    """Return whether the buckets have the bounds of an exponential schema, instead of custom bounds.
 
     Prometheus' HTTP API does not report this. Custom bounds that all happen to fit a schema count as exponential.
     """

@@ -73,7 +73,7 @@ def test_the_plan_that_remedies_show() -> None:
     report = kschedctl.remedies(Cluster.from_objects(chain()), "d/new-5f-x")
     room = report.make_room
     assert room is not None
-    assert room.build_first_line()[0] == "Move 2 pods:"
+    assert room.build_first_line()[0] == "Moving 2 pods makes room for"
     store = control_plane(chain(), "d/new-5f-x")
     carry_out(store, room.commands, "new")
     assert get_places(store) == {"a": ["n2"], "y": ["n3"], "z": ["n2"], "new": ["n1"]}

@@ -16,7 +16,7 @@ import kschedctl
 from kschedctl.scheduler.engine.diagnosis import Rejectors
 from kschedctl.scheduler.event_handling import POD_DELETED, Occurrence
 from kschedctl.scheduler.framework.events import POD, ChangedObject
-from kschedctl.scheduler.queueing.queue_plugins import concerns_pod
+from kschedctl.scheduler.queueing.queue_plugins import does_event_concern_pod
 from kschedctl.scheduler.scheduler import Scheduler
 
 ON = {"SchedulerQueueingHints": True}
@@ -416,4 +416,7 @@ def test_what_gated_pods_hear(version: str, rejectors: set[str], heard: bool) ->
     info, gone = scheduler.view.pods.infos[0], scheduler.view.pods.objects[1]
     registrations = scheduler.get_registrations("default-scheduler")
     occurrence = Occurrence(POD_DELETED, ChangedObject(POD, gone, None))
-    assert concerns_pod(registrations, Rejectors(frozenset(rejectors)), info, occurrence, "DynamicResources") is heard
+    assert (
+        does_event_concern_pod(registrations, Rejectors(frozenset(rejectors)), info, occurrence, "DynamicResources")
+        is heard
+    )

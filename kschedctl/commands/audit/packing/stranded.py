@@ -147,7 +147,7 @@ def _find_feasible_nodes(cycle: Cycle) -> Bools:
 
 def _iter_rejection_reasons(cycle: Cycle) -> Iterator[tuple[str, Bools]]:
     """Yield the reasons that the framework reports, each with the nodes it concerns, shape (N,)."""
-    for _, verdict, reported_nodes in cycle.filter.iter_reported():
+    for _, verdict, reported_nodes in cycle.filter.iter_reported_verdicts():
         for rejection in verdict.rejections:
             yield rejection.reason, rejection.mask & reported_nodes
 

@@ -92,15 +92,16 @@ class DomainCapacities:
         self.leaders[level] = np.maximum.reduceat(self.leaders[below], starts)
         self.affinity[level] = np.add.reduceat(self.affinity[below], starts)
 
-        # What fits beside a leader is the total less what the leader costs in the best of the children
         may_lead = self.leaders[below] > 0 if needs_leader else np.ones(len(pods), dtype=np.bool_)
         has_place = np.logical_or.reduceat(may_lead, starts)
-        for totals, lost, with_leader in (
-            (self.pods[level], pods - pods_with_leader, self.pods_with_leader),
-            (self.slices[level], slices - slices_with_leader, self.slices_with_leader),
-        ):
+
+        def count_beside_leader(totals: Counts, lost: Counts) -> Counts:
+            """Return the totals less what a leader costs in the best of the children, or 0 where it has no place."""
             least_lost = np.minimum.reduceat(np.where(may_lead, lost, MAX_COUNT), starts)
-            with_leader[level] = np.where(has_place, totals - least_lost, 0)
+            return np.where(has_place, totals - least_lost, 0)
+
+        self.pods_with_leader[level] = count_beside_leader(self.pods[level], pods - pods_with_leader)
+        self.slices_with_leader[level] = count_beside_leader(self.slices[level], slices - slices_with_leader)
 
 
 def count_fitting_pods(requests: Mapping[str, int], capacity: Mapping[str, Counts], size: int) -> Counts:

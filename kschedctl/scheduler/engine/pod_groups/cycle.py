@@ -318,7 +318,7 @@ class PodGroupCycle:
         if cycle.schedulable:
             member = _build_placed_member_result(cycle, position, self.choose(view, cycle.scores.best))
         else:
-            member = _build_failed_member(cycle, position, run_post_filter(cycle) if post_filter else None)
+            member = _build_failed_member_result(cycle, position, run_post_filter(cycle) if post_filter else None)
         if member.row == NO_ROW:
             return member, view
         return self.assume_member(view, cycle, member)
@@ -346,7 +346,7 @@ class PodGroupCycle:
             return replace(member, permit=outcome.status), trial
         if trial is view:
             view.forget(position)
-        return _build_rejected_member(position, outcome), view
+        return _build_rejected_member_result(position, outcome), view
 
 
 def format_no_fitting_placement(results: Sequence[GroupResult]) -> str:
@@ -388,7 +388,7 @@ def _build_placed_member_result(cycle: Cycle, position: Position, row: Row) -> M
     )
 
 
-def _build_failed_member(cycle: Cycle, position: Position, outcome: PostFilterOutcome | None) -> MemberResult:
+def _build_failed_member_result(cycle: Cycle, position: Position, outcome: PostFilterOutcome | None) -> MemberResult:
     """Build the result for a pod without feasible nodes. `outcome` is None if PostFilter did not run.
 
     If preemption found victims, the result has the nominated node and requires preemption. An error of the cycle, or a
@@ -398,6 +398,8 @@ def _build_failed_member(cycle: Cycle, position: Position, outcome: PostFilterOu
         return MemberResult(position, Status(Code.ERROR, (cycle.error,)), nominated="")
     if not cycle.view.nodes_in_placement:
         return MemberResult(position, Status(Code.UNRESOLVABLE, (build_fit_error(cycle),)), nominated="")
+
+    # A PostFilter plugin may have found victims that make room.
     outcome = outcome or PostFilterOutcome()
     status = Status(Code.UNSCHEDULABLE, (build_fit_error(cycle, outcome.message),))
     rejectors = find_rejectors(cycle)
@@ -416,7 +418,7 @@ def _build_failed_member(cycle: Cycle, position: Position, outcome: PostFilterOu
     return MemberResult(position, status, nominated=_find_nomination_after_post_filter(outcome), rejectors=rejectors)
 
 
-def _build_rejected_member(position: Position, outcome: PermitOutcome) -> MemberResult:
+def _build_rejected_member_result(position: Position, outcome: PermitOutcome) -> MemberResult:
     """Build the result for a pod that Permit rejects or for which Permit fails."""
     if outcome.status.code is Code.ERROR:
         return MemberResult(position, outcome.status, nominated="")

@@ -112,9 +112,13 @@ def find_groups_sharing_pods(cycle: PodGroupCycle, result: GroupResult, *, own_g
     waits = [member.position for member in result.members if member.permit and member.permit.code is Code.WAIT]
     if result.placed or result.waiting_on_preemption or not waits:
         return Crossing()
+
+    # The pods that the awaited gangs lack may belong to other PodGroups.
     awaited = _find_groups_of_pods(cycle, waits, {cycle.key}, own_groups)
-    awaited_gangs = [key for key in awaited if isinstance(key, GangKey)]
-    missing_pods = [position for gang in awaited_gangs for position in _find_pods_without_node(cycle, gang)]
+    missing_pods: list[Position] = []
+    for key in awaited:
+        if isinstance(key, GangKey):
+            missing_pods += _find_pods_without_node(cycle, key)
     competing = _find_groups_of_pods(cycle, missing_pods, {cycle.key, *awaited}, own_groups)
     return Crossing(awaited, tuple(key for key in competing if not isinstance(key, GangKey)))
 

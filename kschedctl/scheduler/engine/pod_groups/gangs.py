@@ -107,9 +107,10 @@ def find_ended_pods(view: Fork) -> Mapping[GangKey, EndedPods]:
 
 def _iter_ended_pods(table: PodTable) -> Iterator[tuple[GangKey, EndedPods]]:
     """Yield each gang that has ended pods, with these pods."""
-    # Pods that share a template have the same phase and the same gangs.
     succeeded: dict[GangKey, list[int]] = {}
     failed: dict[GangKey, list[int]] = {}
+
+    # Pods that share a template have the same phase and the same gangs.
     for number, template in enumerate(table.templates):
         if template.terminated:
             templates_by_gang = failed if template.status.phase == "Failed" else succeeded
@@ -134,6 +135,7 @@ def find_gang_terms(view: Fork, key: GangKey) -> GangTerms:
     if gang is None:
         gap = view.cluster.gap(GROUP_KINDS[key.project], key.namespace)
         return GangTerms(None, problem=f"PodGroups {gap.why}" if gap else "its PodGroup does not exist")
+
     tasks = gang.spec.min_task_member if isinstance(gang, VolcanoPodGroup) else {}
     # Volcano ignores the tasks if they need more pods than the gang.
     are_tasks_counted = gang.spec.min_member >= sum(tasks.values())

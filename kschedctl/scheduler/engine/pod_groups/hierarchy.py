@@ -147,20 +147,25 @@ def iter_ancestors(view: Fork, key: GroupKey) -> Iterator[tuple[EntityKey, AnyGr
 
 
 def build_tree(view: Fork, key: GroupKey) -> GroupTree:
-    """Build the whole tree to which a PodGroup belongs. Raises PluginError with PreEnqueue's message on failure."""
+    """Build the whole tree to which a PodGroup belongs. A PodGroup without a parent is a tree by itself.
+
+    Raises PluginError, with PreEnqueue's message, if an object is missing or the groups form a cycle.
+    """
     group = find_pod_group(view, key)
     if group is None:
         raise PluginError(NO_POD_GROUP.format(build_pod_group_key(key)))
-    start = find_parent_key(group)
-    if start is None:
+    parent = find_parent_key(group)
+    if parent is None:
         return GroupTree(build_pod_group_key(key), group)
-    top = _find_top_key(view, start)
-    circular = _find_repeated_group(view, top, set())
-    if circular is not None:
-        raise PluginError(CYCLE.format(circular))
+
+    # Go up to the root, and check that no group is below itself.
+    top = _find_top_key(view, parent)
+    repeated = _find_repeated_group(view, top, set())
+    if repeated is not None:
+        raise PluginError(CYCLE.format(repeated))
     composite = find_composite(view, top)
-    if composite is None or find_parent_key(composite) is not None:
-        raise PluginError(NO_COMPOSITE.format(start))
+    if composite is None or find_parent_key(composite) is not None:  # the tree is too high
+        raise PluginError(NO_COMPOSITE.format(parent))
     return _build_subtree(view, top, composite)
 
 
@@ -219,7 +224,7 @@ def _find_repeated_group(view: Fork, key: EntityKey, seen: set[EntityKey]) -> En
 
 
 def _build_subtree(view: Fork, key: EntityKey, composite: CompositePodGroup) -> GroupTree:
-    """Build the tree below a CompositePodGroup."""
+    """Build the tree that has this CompositePodGroup as its root."""
     children = []
     for child in _list_children(view, key):
         if child.composite:

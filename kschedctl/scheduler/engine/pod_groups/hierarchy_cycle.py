@@ -179,7 +179,7 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         return results[tree.key]
 
     def _try_placement(self, view: Fork, tree: GroupTree, placement: GroupPlacement) -> _PlacementAttempt:
-        """Try the child groups on one placement, on a fork of the view."""
+        """Try the child groups on one placement, on a fork of the view, and return the results and that fork."""
         inner_view = view.fork()
         below = GroupResults()
         inner_view.placement = mask_placement(placement, view)
@@ -216,10 +216,12 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
     def _build_proposal(self, tree: GroupTree, attempt: _PlacementAttempt) -> PodGroupAssignments:
         """Build the assignments that PlacementScore plugins score, from the placed pods of all groups that fit."""
         assert attempt.result.placement is not None
-        successful = self._iter_fitting_pod_groups(tree, attempt.below | {tree.key: attempt.result})
-        placed = (member for result in successful for member in result.members if member.placed)
-        assignments = tuple(ProposedAssignment(self.infos[member.position], member.row) for member in placed)
-        return PodGroupAssignments(attempt.result.placement, assignments)
+        assignments = []
+        for result in self._iter_fitting_pod_groups(tree, attempt.below | {tree.key: attempt.result}):
+            for member in result.members:
+                if member.placed:
+                    assignments.append(ProposedAssignment(self.infos[member.position], member.row))
+        return PodGroupAssignments(attempt.result.placement, tuple(assignments))
 
     def _try_children(self, view: Fork, tree: GroupTree, results: GroupResults) -> tuple[Status, Fork]:
         """Try the child groups in order, each with the earlier ones assumed, while enough of them can still fit.

@@ -85,18 +85,19 @@ def score_placements(
     """
     scores: dict[str, Scores] = {}
     plugins = [plugin for plugin in framework.plugins_at("placementScore") if offers(plugin, PlacementScorePlugin)]
+
+    # All plugins score before any scores are normalized.
     for plugin in plugins:
         try:
             raw = [plugin.score_placement(group, view, proposal) for proposal in proposals]
         except PluginError as failure:
-            raise PluginError(
-                f'running PlacementScore plugins: plugin "{plugin.name}" failed with: {failure}'
-            ) from None
+            what = f'plugin "{plugin.name}" failed with: {failure}'
+            raise PluginError(f"running PlacementScore plugins: {what}") from None
         scores[plugin.name] = np.array(raw, np.int64)
+
     for plugin in plugins:
-        scores[plugin.name] = (
-            _normalize_scores(plugin, scores[plugin.name]) * framework.profile.placement_weights[plugin.name]
-        )
+        weight = framework.profile.placement_weights[plugin.name]
+        scores[plugin.name] = _normalize_scores(plugin, scores[plugin.name]) * weight
     return scores
 
 

@@ -149,6 +149,7 @@ def _iter_differences(infos: Iterable[PodInfo], group: AnyGroup, first: PodInfo,
     else:
         policy = _get_preemption_policy(first)
         policy_error = OTHER_POLICY
+
     for info in infos:
         if info.spec.scheduler_name != first.spec.scheduler_name:
             yield SEVERAL_SCHEDULERS.format(info.spec.scheduler_name, first.spec.scheduler_name)

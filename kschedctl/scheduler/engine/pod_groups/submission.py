@@ -55,7 +55,11 @@ def find_failed_members(result: GroupResult, members: Sequence[Position], view: 
     bound = find_bound_members(result)
     # Only results of v1.37 or later have nominations for the group as a whole.
     build_failure = _build_failure_before_1_37 if result.nominated_rows is None else _build_failure_since_1_37
-    return {member: build_failure(result, member, tried.get(member), view) for member in members if member not in bound}
+    failures = {}
+    for member in members:
+        if member not in bound:
+            failures[member] = build_failure(result, member, tried.get(member), view)
+    return failures
 
 
 def _build_failure_before_1_37(

@@ -61,8 +61,11 @@ def find_potential_victims(view: Fork, priority: int, release: KubeVersion) -> l
     """
     as_groups = AS_GROUPS.at(release)
     roles = {key: find_preemption_role(view, key, as_groups=as_groups) for key in view.pods.by_group}
+    priorities = find_preemption_priorities(view, roles)
+
+    # Collect the pods by what is evicted as a whole with them: a group or the pod alone.
     victims: dict[EntityKey | Position, Victim] = {}
-    for position in _list_less_important_pods(view, find_preemption_priorities(view, roles), priority):
+    for position in _list_less_important_pods(view, priorities, priority):
         info = view.pods.infos[view.pods.info[position]]
         key = get_group_key(info.pod)
         start = int(view.pods.start[position])

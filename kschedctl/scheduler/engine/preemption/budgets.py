@@ -57,7 +57,7 @@ class Budgets:
             labelled = bool(self.view.pods.infos[number].labels)
             self._protecting_by_info[number] = tuple(
                 name
-                for name in self._find_selecting_info(number)
+                for name in self._list_budgets_selecting_info(number)
                 if labelled and not self._get_selector(name).selects_everything
             )
         return self._protecting_by_info[number]
@@ -66,10 +66,10 @@ class Budgets:
         """Return the names of the PDBs that an eviction of the pod must respect."""
         number = int(self.view.pods.info[position])
         if number not in self._selecting_by_info:
-            self._selecting_by_info[number] = tuple(self._find_selecting_info(number))
+            self._selecting_by_info[number] = tuple(self._list_budgets_selecting_info(number))
         return self._selecting_by_info[number]
 
-    def _find_selecting_info(self, info_number: int) -> list[str]:
+    def _list_budgets_selecting_info(self, info_number: int) -> list[str]:
         """Return the names of the PDBs that select the pods with this PodInfo."""
         info = self.view.pods.infos[info_number]
         return [
@@ -106,7 +106,7 @@ class Budgets:
         violating = np.zeros(len(pods), np.bool_)
         if not self._budgets:
             return violating
-        pod_indexes, budget_indexes = self._list_protections(pods)
+        pod_indexes, budget_indexes = self._pair_pods_with_budgets(pods)
         # Number the pods of each PDB on each node. A pod whose number reaches the allowed disruptions is a violation.
         budget_and_node = budget_indexes * len(self.view.nodes) + self.view.node[pods[pod_indexes]]
         order = np.argsort(budget_and_node, kind="stable")
@@ -128,14 +128,14 @@ class Budgets:
         for unit in units:
             is_violating = False
             for position in unit:
-                if self._use_disruption(position, allowed):
+                if self._use_disruptions(position, allowed):
                     is_violating = True
                     if not charges_all_pods:
                         break
             violating_units.append(is_violating)
         return violating_units
 
-    def _use_disruption(self, position: Position, allowed: dict[str, int]) -> bool:
+    def _use_disruptions(self, position: Position, allowed: dict[str, int]) -> bool:
         """Use up one disruption of each PDB of the pod, and return whether one of them had none left.
 
         The numbers in `allowed` are reduced, up to the first PDB without a disruption left. A PDB that has already
@@ -149,14 +149,15 @@ class Budgets:
                     return True
         return False
 
-    def _list_protections(self, pods: Positions) -> tuple[Rows, Rows]:
+    def _pair_pods_with_budgets(self, pods: Positions) -> tuple[Rows, Rows]:
         """Return two arrays: the indexes of pods and the indexes of their PDBs, one pair for each PDB of each pod.
 
         A pair is left out if the API server has already recorded the pod's disruption.
         """
-        # Repeat each pod's index as often as it has PDBs, and number the repetitions to find the PDBs.
         starts, budgets = self._budgets_by_info
         info = self.view.pods.info[pods]
+
+        # Repeat each pod's index as often as it has PDBs, and number the repetitions to find the PDBs.
         budget_count = starts[info + 1] - starts[info]
         pod_indexes = np.repeat(np.arange(len(pods)), budget_count)
         offsets = np.arange(len(pod_indexes)) - np.repeat(np.cumsum(budget_count) - budget_count, budget_count)
@@ -174,13 +175,20 @@ class Budgets:
     def _budgets_by_info(self) -> tuple[Rows, Rows]:
         """(`starts`, `budgets`): the PDBs of the i-th PodInfo are `budgets[starts[i] : starts[i + 1]]`."""
         distinct = self.view.pods.distinct
-        return self.view.objects.index("budgets of infos", self._index_by_info, "PodDisruptionBudget", of=(distinct,))
+        return self.view.objects.index(
+            "budgets of infos", self._index_budgets_by_info, "PodDisruptionBudget", of=(distinct,)
+        )
 
-    def _index_by_info(self, _: object) -> tuple[Rows, Rows]:
-        """Build `_budgets_by_info`. The argument, the PDBs, is not needed because `_budgets` has them."""
+    def _index_budgets_by_info(self, _: object) -> tuple[Rows, Rows]:
+        """Return the PDBs that protect the pods of each PodInfo, in the form of `_budgets_by_info`.
+
+        The argument, the PDBs, is not needed because `_budgets` has them.
+        """
         protected = [np.flatnonzero(self._find_protected_infos(name)) for name in self._budgets]
         infos = np.concatenate([np.empty(0, np.int64), *protected])
         budgets = np.repeat(np.arange(len(protected)), [len(protected_infos) for protected_infos in protected])
+
+        # Sort the pairs of a PodInfo and a PDB by PodInfo.
         order = np.argsort(infos, kind="stable")
         starts = np.searchsorted(infos[order], np.arange(len(self.view.pods.infos) + 1))
         return starts, budgets[order]

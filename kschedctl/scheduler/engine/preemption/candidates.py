@@ -179,6 +179,7 @@ def choose_best_candidates(view: Fork, candidates: Candidates) -> BestCandidates
         if len(best) < len(remaining):
             remaining = remaining.take(best)
             decided_by = name
+
     if len(remaining) > 1:
         decided_by = "a tie: any of them"
     return BestCandidates(remaining, decided_by)

@@ -61,12 +61,13 @@ class DryRun:
         """
         counts = Counter(self.rejected_counts) + Counter(self.failed.values())
         if self.hopeless.any():
-            counts += self.outcome_without_victims.count_reasons(self.hopeless)
+            counts += self.outcome_without_victims.count_nodes_by_reason(self.hopeless)
         counts[NO_VICTIMS] += int(self.empty.sum())
 
         # All other nodes are candidates or were not tried.
         other_nodes = int((~self.empty & ~self.hopeless).sum()) - sum(self.rejected_counts.values()) - len(self.failed)
-        counts[NOT_HELPFUL] += other_nodes - len(self.candidates) if candidates_wanted else other_nodes
+        candidate_count = len(self.candidates) if candidates_wanted else 0
+        counts[NOT_HELPFUL] += other_nodes - candidate_count
         return +counts  # without reasons that no node has
 
     def count_nodes_for_message(self, selection: Selection, candidates_wanted: bool) -> Counter[str]:
@@ -92,7 +93,7 @@ class DryRun:
 
     def _iter_filter_errors(self) -> Iterator[tuple[int, str]]:
         """Yield the row and the message of each error of a filter without the evictable pods."""
-        for plugin, verdict, reported in self.outcome_without_victims.iter_reported():
+        for plugin, verdict, reported in self.outcome_without_victims.iter_reported_verdicts():
             for rejection in verdict.rejections:
                 if rejection.code is Code.ERROR:
                     message = f'running "{plugin}" filter plugin: {rejection.reason}'
@@ -122,7 +123,7 @@ def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
 
     # The selection may reject further nodes.
     rejected_counts: dict[str, int] = {}
-    if rejection := selection.find_rejected(victims.pod):
+    if rejection := selection.find_rejected_nodes(victims.pod):
         reason, rejected = rejection
         rejected_counts[reason] = int((promising & rejected).sum())
         promising = promising & ~rejected
@@ -149,19 +150,21 @@ def _dry_run_per_node(cycle: Cycle, filtering: Filtering, potential: Bools, sele
 
     This is valid only if no filter looks at other nodes. Raises PluginError if a plugin fails.
     """
-    view = cycle.view
+    # Find the nodes that become feasible if pods are evicted.
     state = dry_run_changed_nodes(cycle, filtering, potential, selection)
     has_victims = np.zeros(len(potential), np.bool_)
     has_victims[state.node] = True
     tried = potential & state.tried
-    promising = tried & has_victims & state.fits & ~filtering.find_rejected_regardless_of_pods(cycle.filter.verdicts)
+    rejected = filtering.find_rejected_regardless_of_pods(cycle.filter.verdicts)
+    promising = tried & has_victims & state.fits & ~rejected
+
+    # Build the candidates from their pods that have to go.
     promising_state = state.restrict_to(promising)
-    order = order_for_put_back(view, promising_state.pods, promising_state.violating)
+    order = order_for_put_back(cycle.view, promising_state.pods, promising_state.violating)
     victims = Victims.from_pods(cycle, promising_state.pods[order], promising_state.violating[order])
     victims.removed = promising_state.must_go[order]
-    candidates = victims.build_candidates(
-        np.flatnonzero(promising), selection.sorts_by_importance(cycle.framework.release)
-    )
+    by_importance = selection.sorts_by_importance(cycle.framework.release)
+    candidates = victims.build_candidates(np.flatnonzero(promising), by_importance)
 
     def judge() -> FilterOutcome:
         """Judge all nodes without their evictable pods."""

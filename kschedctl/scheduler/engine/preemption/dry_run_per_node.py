@@ -168,7 +168,7 @@ class _Trial:
         return replace(state, tried=nodes, fits=fits, pods=pods, node=node, violating=violating, must_go=must_go)
 
     def find_nodes_with_violations(self, nodes: Bools) -> Bools:
-        """Return a mask (N,) of those of the given nodes that have a pod whose eviction violates a PDB."""
+        """Return a mask (N,) of the given nodes that have a pod whose eviction violates a PDB."""
         guarded = np.zeros(len(nodes), np.bool_)
         budgets = get_budgets(self.view)
         if budgets.has_budgets:
@@ -232,7 +232,7 @@ class _Trial:
         if len(pods):
             by_node = np.argsort(self.view.node[pods], kind="stable")
             pods_per_node = _PodsPerNode(self.filtering, self.nominated, pods[by_node])
-            fitting[pods_per_node.rows] = ~pods_per_node.find_rejected(np.ones(len(pods), np.bool_))
+            fitting[pods_per_node.rows] = ~pods_per_node.find_rejected_nodes(np.ones(len(pods), np.bool_))
         return fitting
 
 
@@ -254,7 +254,7 @@ def _find_required_victims(filtering: Filtering, nominated: Delta, pods: Positio
         while 2 * np.count_nonzero(is_unfinished) > len(is_unfinished):
             put_back = np.flatnonzero(pods_per_node.rank == step)
             removed[put_back] = False
-            rejected_nodes = pods_per_node.find_rejected(removed)
+            rejected_nodes = pods_per_node.find_rejected_nodes(removed)
             is_in_the_way = rejected_nodes[pods_per_node.place[put_back]]
             removed[put_back[is_in_the_way]] = True
             step += 1
@@ -290,7 +290,7 @@ class _PodsPerNode:
         """The nodes as rows that plugins can judge."""
         return OwnRows(self.view, self.rows)
 
-    def find_rejected(self, removed: Bools) -> Bools:
+    def find_rejected_nodes(self, removed: Bools) -> Bools:
         """Return a mask (M,) of the nodes that are rejected without the removed pods (V,).
 
         A node must pass with and without the nominated pods. Raises PluginError if a plugin fails.
@@ -299,5 +299,5 @@ class _PodsPerNode:
         without = Delta(self.place[removed], info, self._minus[: len(info)])
         rejected = self.filtering.find_rejected_rows(self._own_rows, without)
         if self._nominated:
-            rejected |= self.filtering.find_rejected_rows(self._own_rows, without.then(self._nominated))
+            rejected |= self.filtering.find_rejected_rows(self._own_rows, without.followed_by(self._nominated))
         return rejected

@@ -183,7 +183,7 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
 
     def _build_success(self, cycle: Cycle, allowed: BestCandidates, report: Preemption) -> PostFilterResult:
         """Build the result that nominates the node whose name comes first among the best nodes."""
-        node, victims = _find_first_by_name(allowed, cycle)
+        node, victims = _pick_first_node_by_name(allowed, cycle)
         message = self.format_success(cycle, node, victims)
         status = self._build_status(Code.SUCCESS, message) if message else SUCCESS
         return PostFilterResult(status, node, report)
@@ -208,7 +208,7 @@ def is_being_preempted(pod: Pod) -> bool:
     )
 
 
-def _find_first_by_name(best: BestCandidates, cycle: Cycle) -> tuple[str, int]:
+def _pick_first_node_by_name(best: BestCandidates, cycle: Cycle) -> tuple[str, int]:
     """Return the name and the number of victims of the best node whose name comes first in the alphabet."""
     names = cycle.view.nodes.names
     # The inverse of the sorting permutation is the rank of each row.
@@ -294,10 +294,10 @@ def _ask_extender_for_victims(
     answer = consultation.preempt(extender, sent)
     if answer is None:
         return None
-    return {name: _resolve_victims(name, answer[name], extender, view) for name in sorted(answer)}
+    return {name: _find_victims_by_uid(name, answer[name], extender, view) for name in sorted(answer)}
 
 
-def _resolve_victims(name: str, answer: MetaVictims, extender: HTTPExtender, view: Fork) -> _Victims:
+def _find_victims_by_uid(name: str, answer: MetaVictims, extender: HTTPExtender, view: Fork) -> _Victims:
     """Find the pods on a node that have the UIDs in an extender's answer.
 
     Raises ExtenderError if the node or a pod is missing.
@@ -329,7 +329,9 @@ def _drop_nodes_without_victims(candidates: dict[str, _Victims], extender: HTTPE
 def _build_candidates(victims_by_node: Mapping[str, _Victims], view: Fork) -> Candidates:
     """Build candidates in node order from victims by node name."""
     in_order = sorted((view.nodes.index[name], victims) for name, victims in victims_by_node.items())
-    positions = [position for _, victims in in_order for position in victims.positions]
+    positions: list[Position] = []
+    for _, victims in in_order:
+        positions += victims.positions
     sizes = [len(victims.positions) for _, victims in in_order]
     return Candidates(
         row=np.array([row for row, _ in in_order], np.int64),

@@ -30,13 +30,13 @@ class Selection(Protocol):
     filters_decide: bool
     """Whether the Filter plugins alone decide which pods must go.
 
-    Then `find_rejected` and `find_nodes_to_evict_again` return None.
+    Then `find_rejected_nodes` and `find_nodes_to_evict_again` return None.
     """
 
     def find_potential_victims(self, nodes: Bools) -> Positions:
         """Return the evictable pods on these nodes (N,), sorted by node and then by importance, (V,)."""
 
-    def find_rejected(self, pods: Positions) -> tuple[str, Bools] | None:
+    def find_rejected_nodes(self, pods: Positions) -> tuple[str, Bools] | None:
         """Return a reason and a mask (N,) of the nodes that it rejects even if all of these pods (V,) go, or None."""
 
     def find_nodes_to_evict_again(self, pods: Positions, is_gone: Bools) -> Bools | None:
@@ -82,7 +82,7 @@ class LowerPriority:
         victims: Positions = placed[priorities < self.priority]
         return victims
 
-    def find_rejected(self, pods: Positions) -> None:
+    def find_rejected_nodes(self, pods: Positions) -> None:
         """Return None, since only filters reject nodes."""
         return
 
@@ -136,8 +136,8 @@ class Judge(NamedTuple):
     promising: Bools
     """(N,): the nodes that matter."""
 
-    def find_rejected(self, delta: Delta, rows: Rows) -> Bools:
-        """Return a mask (M,) of those of the given rows that the filters reject under a hypothesis.
+    def find_rejected_rows(self, delta: Delta, rows: Rows) -> Bools:
+        """Return a mask (M,) of the given rows that the filters reject under a hypothesis.
 
         Raises PluginError if a plugin fails.
         """
@@ -192,7 +192,7 @@ class Victims:
             step_victims = np.flatnonzero(self.rank == step)
             self._restore(step_victims)
             rows: Rows = self.node[step_victims].astype(np.int64)
-            self._remove(step_victims[judge.find_rejected(self.build_delta(), rows)])
+            self._remove(step_victims[judge.find_rejected_rows(self.build_delta(), rows)])
 
             # Evict it also if the selection demands that, e.g. because of a quota.
             exceeded = selection.find_nodes_to_evict_again(self.pod, self.removed)

@@ -194,7 +194,7 @@ def find_claim_rejected_nodes(cycle: Cycle, plugin_name: str) -> Bools:
     rejection came from an earlier plugin, are left out.
     """
     unavailable: Bools = np.zeros_like(cycle.considered)
-    for plugin, verdict, reported in cycle.filter.iter_reported():
+    for plugin, verdict, reported in cycle.filter.iter_reported_verdicts():
         if plugin != plugin_name:
             continue
         for rejection in verdict.rejections:

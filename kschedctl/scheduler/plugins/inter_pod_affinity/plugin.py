@@ -192,10 +192,9 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
             return PreFilterResult(Status(Code.UNRESOLVABLE, (reason,)))
         affinity = self._resolve_namespaces(info.required_affinity, view)
         anti_affinity = self._resolve_namespaces(info.required_anti_affinity, view)
-        existing_anti_affinity = TopologyCounts.build_for_pod(
-            EXISTING_TERMS, info, view, partial(_count_existing_anti_affinity, info, view)
-        )
-        existing_anti_affinity = existing_anti_affinity.limit_to_nodes_at_cycle_start(
+        count_existing = partial(_count_existing_anti_affinity, info, view)
+        all_existing_counts = TopologyCounts.build_for_pod(EXISTING_TERMS, info, view, count_existing)
+        existing_anti_affinity = all_existing_counts.limit_to_nodes_at_cycle_start(
             partial(_find_infos_with_terms, view, "required_anti_affinity"), view
         )
         if not affinity and not anti_affinity and existing_anti_affinity.is_empty:
@@ -245,17 +244,25 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         _, weights = self._get_score_weights(info, view)
         return AffinityAmong(RunningCounts(self._build_cache_key("score"), info, view, lambda: weights), view)
 
+    def may_score(self, info: PodInfo, view: Fork) -> bool:
+        """Return whether any pods match the preferred terms, whether or not they are on nodes.
+
+        Raises PluginError for terms that cannot be parsed.
+        """
+        if self._ignores_all_terms(info):
+            return False
+        matches, _ = self._get_score_weights(info, view)
+        return bool(matches)
+
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[TopologyCounts]:
         """Sum the weights of the scored terms that match, per topology domain, or skip Score if no term matches.
 
         Score is skipped as well for a pod without preferred terms if those of running pods are ignored. Raises
         PluginError for terms that cannot be parsed.
         """
-        preferred_terms = (*info.preferred_affinity, *info.preferred_anti_affinity)
-        if self.args.ignore_preferred_terms_of_existing_pods and not preferred_terms:
+        if self._ignores_all_terms(info):
             return PRE_SCORE_SKIP
-        if info.affinity_errors:
-            raise PluginError(f"failed to parse pod: {format_aggregate(info.affinity_errors)}")
+        preferred_terms = (*info.preferred_affinity, *info.preferred_anti_affinity)
         matches, weights = self._get_score_weights(info, view)
         match_counts = TopologyCounts.build_for_pod(self._build_cache_key("matches"), info, view, lambda: matches)
         if not preferred_terms:
@@ -266,6 +273,18 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         if not preferred_terms:
             score_counts = score_counts.limit_to_nodes_at_cycle_start(partial(_find_infos_with_terms, view), view)
         return PreScoreResult(score_counts)
+
+    def _ignores_all_terms(self, info: PodInfo) -> bool:
+        """Return whether no term counts for the scores, because the pod prefers nothing and existing pods are ignored.
+
+        Raises PluginError for terms that cannot be parsed, unless they are ignored.
+        """
+        has_preferred_terms = bool(info.preferred_affinity or info.preferred_anti_affinity)
+        if self.args.ignore_preferred_terms_of_existing_pods and not has_preferred_terms:
+            return True
+        if info.affinity_errors:
+            raise PluginError(f"failed to parse pod: {format_aggregate(info.affinity_errors)}")
+        return False
 
     def score(self, info: PodInfo, view: Fork, state: TopologyCounts | None, rows: Rows) -> Scores:
         """Return, for each node in `rows` (F,), the sum of the weights of the terms that match in the node's domains.

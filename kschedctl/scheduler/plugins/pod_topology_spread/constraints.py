@@ -230,12 +230,14 @@ def tally_matching_pods(
     def compute_weights() -> Counts:
         """Compute how many pods each distinct PodInfo counts for: 1 if it matches, otherwise 0."""
         if constraint.selector == EVERYTHING:  # an empty selector, which upstream takes for one that matches nothing
-            return np.zeros(len(view.pods.infos), np.int64)
+            return np.zeros(len(view.pods.infos), np.int8)
         selected = view.pods.matching(constraint.selector, frozenset((info.namespace,)))
-        return (selected & ~view.pods.terminating).astype(np.int64)
+        return (selected & ~view.pods.terminating).astype(np.int8)
 
-    name = (NAME, constraint.selector, info.namespace, key)
-    return view.find_tally(name, compute_weights, domains, None if key is None else info)
+    name = (NAME, constraint.selector, info.namespace)
+    if key is None:
+        return view.find_tally(name, compute_weights, domains)
+    return view.find_tally((*name, key), compute_weights, domains, info, by_node=name)
 
 
 def find_nodes_with_all_keys(constraints: Sequence[SpreadConstraint], view: Fork) -> Bools:

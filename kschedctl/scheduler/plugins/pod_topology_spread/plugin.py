@@ -263,15 +263,23 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
         spreads = require_state(state, 'reading "PreFilterPodTopologySpread" from cycleState: not found')
         yield from iter_rejections(spreads, info, view, delta, self.settings.comparison_operators)
 
+    def soft_constraints(self, info: PodInfo, view: Fork) -> list[SpreadConstraint]:
+        """Return the pod's soft constraints. Raises PluginError for invalid selectors."""
+        try:
+            return self.settings.get_constraints(info, view, SOFT)
+        except SelectorError as error:
+            raise PluginError(f"obtaining pod's soft topology spread constraints: {error}") from None
+
+    def may_score(self, info: PodInfo, view: Fork) -> bool:
+        """Return whether the pod has soft constraints. Raises PluginError for invalid selectors."""
+        return bool(self.soft_constraints(info, view))
+
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[RawScores]:
         """Compute the raw scores of the soft constraints, or skip Score if there are none.
 
         Raises PluginError for invalid selectors.
         """
-        try:
-            constraints = self.settings.get_constraints(info, view, SOFT)
-        except SelectorError as error:
-            raise PluginError(f"obtaining pod's soft topology spread constraints: {error}") from None
+        constraints = self.soft_constraints(info, view)
         if not constraints:
             return PRE_SCORE_SKIP
         return PreScoreResult(compute_raw_scores(constraints, self.settings, info, view, rows))
