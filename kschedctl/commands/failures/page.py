@@ -1,4 +1,4 @@
-"""The page of Failures, with texts that the page of Drain shares."""
+"""The page of a Failures report, with texts that the page of a drain also shows."""
 
 from __future__ import annotations
 

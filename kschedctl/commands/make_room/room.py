@@ -259,7 +259,7 @@ class RoomMaking:
         is_whole_unit = members[-1:] == self._get_last_pod_of_unit(members)
 
         def accept(plans: Sequence[Plan]) -> Iterator[bool]:
-            """Yield, for each of several plans of further moves, whether it works."""
+            """Iterate over whether each of several plans of further moves works, in processes of the pool if any."""
             drafts = []
             for further_moves in plans:
                 draft_emptied = emptied | {_get_emptied_row(stage, further_moves)}
