@@ -2,8 +2,8 @@
 
 Read in this order: build.py collects the pages and runs zensical; site_pages.py has the pages, their links and the
 navigation; command_pages.py, example_page.py, reference_pages.py and library_page.py generate pages from the code, and
-terminal_picture.py draws what commands print. The folder pages/ has the pages that exist for the site alone. All others are README.md, CONTRIBUTING.md, CHANGELOG.md, the
-help topics and RULES.md. Generated pages are not committed.
+terminal_picture.py draws what commands print. The folder pages/ has the pages that exist for the site alone. All others
+are README.md, CONTRIBUTING.md, CHANGELOG.md, the help topics and RULES.md. Generated pages are not committed.
 """
 
 from __future__ import annotations

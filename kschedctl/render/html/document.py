@@ -73,10 +73,19 @@ def _build_heading(document: Document) -> str:
     """Build the heading: the kind of report in words. The first line of the answer names the pod."""
     if kind_of(document) == "AuditSection":
         return f"Audit: {getattr(document, 'title', '')}"
+    if kind_of(document) in HEADINGS:
+        return HEADINGS[kind_of(document)]
     first, *other_words = split_camel_case(kind_of(document))
     return " ".join((first, *map(str.lower, other_words)))
 
 
+HEADINGS = {
+    "RemediesOfMany": "Fixes for pending pods",
+    "WakeUpsOfMany": "What wakes pending pods",
+    "WakesOfMany": "Pods that the events wake",
+    "FollowedRollout": "Rollout compared with the replay",
+}
+"""Kind of a document -> its heading, if that is not the kind in words."""
 SCHEDULER_PREFIX = "kube-scheduler:"
 
 

@@ -10,6 +10,34 @@ from kschedctl.reports.summary import ShortFix, Summary
 from kschedctl.text.printable import printable
 
 MAX_FIGURES = 4
+LABELS = {
+    "tried": "nodes tried",
+    "withConsequences": "disruptive failures",
+    "placed": "pods that get a node",
+    "unplaced": "pods without a node",
+    "evicted": "pods evicted",
+    "displaced": "pods displaced",
+    "moved": "pods that move",
+    "lost": "pods lost",
+    "moves": "pods to move",
+    "missing": "pods without room",
+    "again": "pods evicted again",
+    "unsafe": "evictions left out",
+    "waiting": "waiting",
+    "cleared": "pods that get a node",
+    "elsewhere": "pods of other schedulers",
+    "wouldGetQuota": "would get quota now",
+    "inactiveQueues": "inactive queues",
+    "pending": "pending pods",
+    "waitingElsewhere": "objects that wait elsewhere",
+    "neverScheduled": "pods that no new node helps",
+    "pendingBefore": "pending before",
+    "pendingAfter": "pending after",
+    "changes": "pods affected",
+    "removable": "nodes that could be removed",
+    "staying": "nodes that must stay",
+}
+"""Name of a figure -> its label, if that is not the name itself."""
 
 
 class Tile(NamedTuple):
@@ -48,7 +76,16 @@ def _build_figure_tiles(summary: Summary) -> list[Tile]:
     if len(figures) > MAX_FIGURES:
         figures = {name: number for name, number in figures.items() if number}
     shown = list(figures.items())[:MAX_FIGURES]
-    return [Tile(" ".join(split_camel_case(name)).lower(), f"{number:,}") for name, number in shown]
+    if summary.summarizes == "Capacity":
+        return [Tile(f"more of {shape} fit", f"{number:,}") for shape, number in shown]
+    return [Tile(_get_label(summary, name), f"{number:,}") for name, number in shown]
+
+
+def _get_label(summary: Summary, figure: str) -> str:
+    """Return the label of a figure, which for an unknown figure are the words of its name."""
+    if (summary.summarizes, figure) == ("Failures", "tried"):
+        return "failures simulated"
+    return LABELS.get(figure) or " ".join(split_camel_case(figure)).lower()
 
 
 def _build_node_tiles(summary: Summary) -> list[Tile]:

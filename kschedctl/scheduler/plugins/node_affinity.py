@@ -232,9 +232,8 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
         total = np.zeros(len(rows), np.int64)
         for terms in (self.added_preferred, state):
             if terms is not None:
-                total += view.nodes.evaluate_per_node(terms.score, terms.keys, terms.names, np.int64).astype(np.int64)[
-                    rows
-                ]
+                weights = view.nodes.evaluate_per_node(terms.score, terms.keys, terms.names, np.int64)
+                total += weights.astype(np.int64)[rows]
         return total
 
     def normalize(self, state: CompiledPreferredTerms | None, scores: Scores) -> Scores:

@@ -252,7 +252,7 @@ class Devices:
         if key not in self._verdicts:
             self._verdicts[key] = self._evaluate_selector(expression.text, device, shares)
         verdict = self._verdicts[key]
-        if isinstance(verdict, str):
+        if isinstance(verdict, str):  # an error message
             device_name = self._format_device(device) if verdict.startswith(RUNTIME_ERROR) else ""
             raise AllocationError(f"{expression.source}{device_name}: {verdict}", verdict, expression.text)
         return verdict

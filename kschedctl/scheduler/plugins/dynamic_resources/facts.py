@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kschedctl.scheduler.framework.facts import Detail, Fact
-from kschedctl.text.counts import agreeing
+from kschedctl.text.counts import agreeing, counted
 
 MAX_EXPRESSION_LENGTH = 80
 """The length to which CEL expressions are cut in sentences."""
@@ -132,13 +132,14 @@ class DeviceSearchFailed(Fact, frozen=True):
 
 def _render_request(devices: RequestedDevices) -> str:
     """Render the number of devices that a request needs, how many would fit, and why the others do not."""
-    requested = "all devices" if devices.wanted is None else f"{devices.wanted} device{'s' * (devices.wanted != 1)}"
+    requested = "all devices" if devices.wanted is None else counted(devices.wanted, "device")
     text = f"request {devices.request} of claim {devices.claim} needs {requested}"
     if not devices.devices:
         return f"{text}; the node has none"
     text += f"; {devices.free} of {devices.devices} {agreeing(devices.free, 'fits', 'fit')}"
     if devices.faults:
-        text += f" ({', '.join(f'{fault.devices} {_render_fault(fault)}' for fault in devices.faults)})"
+        faults = [f"{fault.devices} {_render_fault(fault)}" for fault in devices.faults]
+        text += f" ({', '.join(faults)})"
     return text
 
 

@@ -87,7 +87,9 @@ class StepLimit:
         """
         if not self.any_order:
             return 1 << devices  # 2 to the power of `devices`
-        sequences_of_length = 1  # the number of sequences with a certain number of devices, at first 0
+        sequences_of_length = (
+            1  # at first the single sequence without devices, then the sequences of one device and so on
+        )
         total = 1
         for choices in range(devices, 0, -1):
             sequences_of_length *= choices

@@ -84,7 +84,8 @@ class PodInTheWay(Fact, frozen=True):
         """
         if not self.pod:
             return "a nominated pod is in the same topology"
-        pods, verb = (f"{self.pod} and {self.others} more", "match") if self.others else (self.pod, "matches")
+        pods = f"{self.pod} and {self.others} more" if self.others else self.pod
+        verb = "match" if self.others else "matches"
         location = f"{self.key}={self.domain}"
         if self.of_existing_pod:
             kept_out = f"pods matching {self.selector}" if self.selector else "all pods"

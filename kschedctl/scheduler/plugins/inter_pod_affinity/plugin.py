@@ -192,10 +192,9 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
             return PreFilterResult(Status(Code.UNRESOLVABLE, (reason,)))
         affinity = self._resolve_namespaces(info.required_affinity, view)
         anti_affinity = self._resolve_namespaces(info.required_anti_affinity, view)
-        existing_anti_affinity = TopologyCounts.build_for_pod(
-            EXISTING_TERMS, info, view, partial(_count_existing_anti_affinity, info, view)
-        )
-        existing_anti_affinity = existing_anti_affinity.limit_to_nodes_at_cycle_start(
+        count_existing = partial(_count_existing_anti_affinity, info, view)
+        all_existing_counts = TopologyCounts.build_for_pod(EXISTING_TERMS, info, view, count_existing)
+        existing_anti_affinity = all_existing_counts.limit_to_nodes_at_cycle_start(
             partial(_find_infos_with_terms, view, "required_anti_affinity"), view
         )
         if not affinity and not anti_affinity and existing_anti_affinity.is_empty:
