@@ -325,7 +325,10 @@ class Fork:
         return _get_or_make(self._memo_of_pods, _build_pod_key(key, info), make, MAX_MEMOS_OF_PODS)
 
     def share_column(self, key: Hashable, compute: Callable[[Fork], Amounts]) -> Amounts:
-        """Return the cached result of `compute`, (N,), which is read-only. The key must tell where pods are."""
+        """Return a cached array (N,) that `compute` makes from this fork, which is read-only.
+
+        `key` must also say where the pods are, for example by the number of moves so far.
+        """
         return _get_or_make(self._columns, key, lambda: compute(self), MAX_COLUMNS)
 
     # -- moving pods ---------------------------------------------------------------------------------------------

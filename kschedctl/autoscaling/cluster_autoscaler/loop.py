@@ -126,7 +126,7 @@ class AutoscalerLoop:
         """The pods that were already looked up, by position."""
         return {}
 
-    def get_requests(self, position: Position) -> Mapping[str, int]:
+    def get_pod_requests(self, position: Position) -> Mapping[str, int]:
         """Return the requests of the pod at a position, in millicores, bytes or units."""
         pods = self.snapshot.universe.pods
         requests: Mapping[str, int] = pods.infos[pods.info[position]].requests

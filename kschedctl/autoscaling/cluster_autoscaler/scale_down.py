@@ -184,7 +184,7 @@ class ScaleDownPlan:
             return "ScaleDownDisabledAnnotation"
         assert group is not None
         positions = self.loop.snapshot.get_pods_on(self.loop.get_node_row(name))
-        pods = [(self.loop.get_pod(position), self.loop.get_requests(position)) for position in positions]
+        pods = [(self.loop.get_pod(position), self.loop.get_pod_requests(position)) for position in positions]
         utilization = compute_utilization(
             node, pods, UtilizationRules.for_group(options, group, self.loop.now), options
         )

@@ -376,7 +376,7 @@ class ScaleUpRun:
 
     def _get_pod_requests(self, pod: Pod) -> Mapping[str, int]:
         """Return the requests of a pod, in millicores, bytes or units."""
-        return self.loop.get_requests(self.loop.get_position(pod))
+        return self.loop.get_pod_requests(self.loop.get_position(pod))
 
     def _choose_growth_option(self) -> ExpanderChoice:
         """Let the expanders choose one of ``options``, and record their events and doubts. Raises InputError."""

@@ -90,7 +90,10 @@ class TypeColumns:
         return np.array([offering.capacity_type == RESERVED for offering in self.offerings], np.bool_)
 
     def find_compatible_types(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
-        """Return a (T,) mask of the types that have labels which meet the requirements. Offerings are not checked."""
+        """Return a (T,) mask of the types whose labels agree with the requirements.
+
+        Labels that a type does not have are ignored, and offerings are not checked.
+        """
         return self._requirements.find_agreeing_rows(requirements)
 
     def find_matching_offerings(self, requirements: Mapping[str, LabelRequirement]) -> Bools:

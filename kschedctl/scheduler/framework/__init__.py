@@ -231,9 +231,9 @@ class PodCountingScorePlugin(ScorePlugin[State_contra], Protocol[State_contra]):
     """A plugin whose scores of a pod, if it scores nodes for the pod at all, change as pods move."""
 
     def may_score(self, info: PodInfo, view: Fork) -> bool:
-        """Return whether PreScore does not skip such a pod, or might no longer skip it after pods have moved.
+        """Return whether PreScore does not skip a pod like this, or may stop skipping it as pods move.
 
-        The answer takes no counting of pods. Raises PluginError where PreScore does.
+        No pods are counted to find out. Raises PluginError where PreScore does.
         """
 
 

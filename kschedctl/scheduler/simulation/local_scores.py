@@ -94,9 +94,10 @@ class LocalScores:
         self._store_scores(view.nodes.rows, shared_scores)
 
     def _find_shared_scores(self, key: Hashable) -> Scores | None:
-        """Return the scores before all moves in a fork without some nodes, shared by forks without other nodes.
+        """Return the scores before all moves in this fork, shared with other forks, or None if they cannot be shared.
 
-        Return None if the scores depend on more than the nodes and their pods, or for any other fork.
+        Forks share scores if they were made by leaving out nodes of the same fork. The scores cannot be shared if pods
+        have moved in that fork since, or if they depend on more than the nodes and their pods.
         """
         view = self.view
         if view.part_of is None or view.closed is not None or self._requests_devices:
