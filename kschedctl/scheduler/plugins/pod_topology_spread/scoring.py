@@ -247,7 +247,7 @@ class SpreadAmong:
         return [_count_domains(scored_domains, rows, counts) for scored_domains in self._scored_domains]
 
     def raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores:
-        """Return the scores of the nodes in `rows` (F,) before normalization.
+        """Return the scores of the nodes in `rows` before normalization.
 
         `sizes` is the number of scored domains of each constraint, as `count_domains` returns it.
         """
