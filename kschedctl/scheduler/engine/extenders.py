@@ -512,7 +512,7 @@ class Consultation:
     def filter(self, view: Fork, rows: Rows) -> OfferedNodes:
         """Return the nodes at these rows that remain after all extenders filtered them in order.
 
-        The extenders' messages are recorded. An extender leaves all nodes if its answer is unknown, or if it fails and
+        The extenders' messages are recorded. An extender removes no node if its answer is unknown, or if it fails and
         is ignorable. Raises PluginError if another extender fails.
         """
         offered = OfferedNodes.from_rows(view.nodes, rows)

@@ -181,7 +181,7 @@ class DomainScores(Protocol):
     def domains(self) -> Sequence[Ints | Rows]:
         """The domain of each node (N,), for each topology key."""
 
-    def raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores:
+    def compute_raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores:
         """Return the raw scores of the rows, given the number of domains for each topology key."""
 
     def normalize(self, scores: Scores, counted: Bools) -> Scores:
@@ -227,7 +227,7 @@ class DomainsScorer:
     def _get_raw_scores(self, sizes: tuple[int, ...]) -> Scores:
         """Return the raw scores of all nodes for these numbers of domains, from a cache if possible."""
         if sizes not in self._raw:
-            self._raw[sizes] = self.domain_scores.raw_scores(self.rows, sizes)
+            self._raw[sizes] = self.domain_scores.compute_raw_scores(self.rows, sizes)
         return self._raw[sizes]
 
 

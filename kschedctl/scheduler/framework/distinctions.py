@@ -54,7 +54,7 @@ class RowVerdicts(Protocol):
     def distinctions(self) -> Sequence[Distinction]:
         """The topology domains with the values that decide the answer for a node."""
 
-    def rejected(self, rows: Rows) -> Bools:
+    def find_rejected(self, rows: Rows) -> Bools:
         """Return a mask (F,) of the rows that are rejected."""
 
 
@@ -79,7 +79,7 @@ class RowScores(Protocol):
     def count_domains(self, rows: Rows, counts: Counts) -> list[int]:
         """Return the number of scored domains per topology key if each row stands for `counts` (F,) equal nodes."""
 
-    def raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores:
+    def compute_raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores:
         """Return the raw scores (F,) of the rows for the given number of scored domains per topology key."""
 
     def normalize(self, scores: Scores, counted: Bools) -> Scores:

@@ -320,7 +320,7 @@ class QueuePlugins:
         return does_event_concern_pod(registrations, pod.rejectors, info, occurrence, pod.gating_plugin)
 
     def choose_strategy(self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False) -> QueueingStrategy:
-        """Return what to do with a pod after an event, which came while the pod was tried if `in_flight`."""
+        """Return what to do with a pod after an event. With `in_flight`, the event came while it was being tried."""
         info = self._info(pod.position)
         registrations = self._scheduler.get_registrations(info.spec.scheduler_name)
         return choose_strategy(registrations, pod.rejectors, info, occurrence, self._view, in_flight=in_flight)

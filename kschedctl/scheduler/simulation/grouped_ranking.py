@@ -109,7 +109,7 @@ class RowAnswers:
         """Return a mask over `rows` of those that at least one filter rejects."""
         rejected = np.zeros(len(rows), np.bool_)
         for verdicts in self.verdicts:
-            rejected |= verdicts.rejected(rows)
+            rejected |= verdicts.find_rejected(rows)
         return rejected
 
     def score_rows(self, rows: Rows, counts: Counts) -> Scores:
@@ -121,7 +121,7 @@ class RowAnswers:
         for plugin, state, raw, weight in self.consulted.fixed:
             total += weight * plugin.normalize(state, raw[rows])
         for weight, scores in self.scores:
-            raw = scores.raw_scores(rows, scores.count_domains(rows, counts))
+            raw = scores.compute_raw_scores(rows, scores.count_domains(rows, counts))
             total += weight * scores.normalize(raw, scores.counted[rows])
         return total
 
@@ -252,7 +252,7 @@ class GroupedRanking:
     def _find_rejected_rows(self, rows: Rows) -> Bools:
         """Return a mask (F,) of the given rows that the filters or the pod's own rejections exclude."""
         rejected = self.answers.find_rejected_rows(rows)
-        return rejected | self.rejections.rejected(rows) if self.rejections else rejected
+        return rejected | self.rejections.find_rejected(rows) if self.rejections else rejected
 
     def find_rows_rejected_by_filters(self) -> Bools:
         """Return a mask (N,) of the rows that the filters reject, judging one example of each group.
@@ -302,7 +302,7 @@ class RejectedRows:
         """Return the mask, as the value that distinguishes nodes."""
         return self.mask
 
-    def rejected(self, rows: Rows) -> Bools:
+    def find_rejected(self, rows: Rows) -> Bools:
         """Return a mask (F,) of the given rows that are rejected."""
         is_rejected: Bools = self.mask.take(rows) > 0
         return is_rejected

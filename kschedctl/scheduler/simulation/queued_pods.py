@@ -420,7 +420,7 @@ class _SharedQueuePlugins(QueuePlugins):
         return sorted(woken)
 
     def _find_listening_infos(self, info_numbers: Set[int], event: ClusterEvent) -> Set[int]:
-        """Return the numbers of all PodInfos, checked so far, to which events of this kind may matter.
+        """Return the numbers of all PodInfos checked so far that events of this kind may affect.
 
         Each of `info_numbers` is checked only once.
         """
@@ -463,7 +463,7 @@ class _SharedQueuePlugins(QueuePlugins):
         return _reaches_priority(occurrence, pod.priority)
 
     def choose_strategy(self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False) -> QueueingStrategy:
-        """Return what to do with the pod after an event, which came while the pod was tried if `in_flight`.
+        """Return what to do with the pod after an event. With `in_flight`, the event came while it was being tried.
 
         The answer is cached for identical pods.
         """

@@ -53,8 +53,8 @@ class TiedRows:
     def _find_row_at(self, place: int) -> int:
         """Find the row at this place by narrowing the range from the lowest to the highest row.
 
-        Interpolation, which suits evenly spread rows, alternates with bisection, which limits the number of steps.
-        `below` rows are less than `low`, and `up_to` rows are at most `high`.
+        Interpolation, which is fast for evenly spread rows, alternates with bisection, which limits the number of
+        steps. `below` rows are less than `low`, and `up_to` rows are at most `high`.
         """
         low = min([rows[0] for rows in self._lists])
         high = max([rows[-1] for rows in self._lists])

@@ -99,7 +99,7 @@ class AffinityAmong:
         """Return an empty list, because the scores do not depend on the number of domains."""
         return []
 
-    def raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores:
+    def compute_raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores:
         """Return the scores of the nodes in `rows` before normalization. `sizes` is not used."""
         total = np.zeros(len(rows), np.int64)
         for counts in self._running.iter_counts(rows):

@@ -212,7 +212,7 @@ def find_infos_matching_term(term: AffinityTerm, view: Fork) -> Bools:
 
 
 def count_matches_per_key(matches: Iterable[tuple[AffinityTerm, Infos]], view: Fork) -> dict[str, Weights]:
-    """Count the matches by topology key. Each key has the number of matched terms of each pod info (T,)."""
+    """Count, by topology key, the matched terms of each pod info."""
     counts: dict[str, Weights] = {}
     for term, infos in matches:
         if term.topology_key not in counts:
@@ -227,9 +227,9 @@ def count_each_match_per_key(terms: Iterable[AffinityTerm], view: Fork) -> dict[
 
 
 def count_full_matches_per_key(terms: tuple[AffinityTerm, ...], view: Fork) -> dict[str, Weights]:
-    """Return, by topology key, how many terms have this key, for each pod info (T,) that matches all terms.
+    """Return, by topology key, the number of terms with this key for each pod info that matches all terms.
 
-    The number is 0 for a pod info that does not match all terms. The result is empty without terms.
+    A pod info that does not match all terms has the number 0. If there are no terms, the result is empty.
     """
     if not terms:
         return {}
