@@ -105,7 +105,7 @@ def wakes_by(
 def replay_changes_for_targets(
     targets: Sequence[TargetPod], changes: Sequence[JsonObject], *, where: str = ""
 ) -> WakesOfMany:
-    """Find which changes wake the target pods. There must be at least one target, and all share a scheduler.
+    """Find which changes wake the target pods, of which there must be at least one. All share a scheduler.
 
     Targets that are never created are only listed. The other arguments and the errors are as for `wakes_by`.
     """

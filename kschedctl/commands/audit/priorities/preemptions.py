@@ -215,7 +215,9 @@ def grow_tier(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits, done: 
         placed=sum(outcome.row >= 0 for outcome in outcomes),
         message=message,
     )
-    return Growth(report, _group_by_workload(tiers, report_evictions(simulation)), find_simulation_unknowns(simulation))
+    return Growth(
+        report, _group_preempted_by_workload(tiers, report_evictions(simulation)), find_simulation_unknowns(simulation)
+    )
 
 
 def _find_info_to_clone(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits) -> int | None:
@@ -239,7 +241,8 @@ def _find_info_to_clone(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimi
 def _can_clone(scheduler: Scheduler, info: PodInfo) -> bool:
     """Return whether another pod like this can be created and scheduled.
 
-    A profile serves it, and it does not terminate, has no claims or group, and is not bound to its node by its owner.
+    A profile must serve the pod. The pod must not terminate, must have no claims and no scheduling group, and its owner
+    must not bind it to a node.
     """
     spec = info.spec
     has_volume_claims = any(volume.persistent_volume_claim or volume.ephemeral for volume in spec.volumes)
@@ -251,14 +254,17 @@ def _can_clone(scheduler: Scheduler, info: PodInfo) -> bool:
 
 
 def _find_tier(tiers: Tiers, tier_name: str) -> int:
-    """Return the index of the tier with a PriorityClass or a priority value. Raises UsageError if there is none."""
+    """Return the index of the tier that has the given PriorityClass name or priority value.
+
+    Raises UsageError if there is no such tier.
+    """
     for tier, (name, value) in enumerate(zip(tiers.names, tiers.priorities.tolist(), strict=True)):
         if tier_name in (str(value), *name.split(", ")):
             return tier
     raise UsageError(f'no pod has priority "{tier_name}"', where="--tier", hint=f"there are: {', '.join(tiers.names)}")
 
 
-def _group_by_workload(tiers: Tiers, evicted: tuple[EvictedPod, ...]) -> tuple[EvictedWorkload, ...]:
+def _group_preempted_by_workload(tiers: Tiers, evicted: tuple[EvictedPod, ...]) -> tuple[EvictedWorkload, ...]:
     """Group preempted pods by workload in order of preemption. Pods that terminate anyway are left out."""
     groups: dict[str, list[EvictedPod]] = {}
     for evicted_pod in evicted:
