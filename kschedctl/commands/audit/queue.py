@@ -101,7 +101,7 @@ def build_queue_section(audited: AuditedCluster) -> QueueSection:
     if between is not None:
         stuck_pods = list(_iter_stuck_pods_with_wakes(between, audited))
         reported_pods = tuple(_with_short_headline(pod, waiting) for pod, waiting in stuck_pods)
-        findings += (_build_missed_wake_up_finding(pod, waiting, between, audited) for pod, waiting in stuck_pods)
+        findings += (_build_stuck_pod_finding(pod, waiting, between, audited) for pod, waiting in stuck_pods)
     return QueueSection(
         title="Queue and wake-ups",
         headline=_build_headline(queued, between, reported_pods),
@@ -270,7 +270,7 @@ def _with_short_headline(pod: PodBetween, waiting: WaitingPod) -> PodBetween:
     return replace(pod, headline=f"{message}; it fits on {waiting.node} now", fits=(waiting.node,))
 
 
-def _build_missed_wake_up_finding(
+def _build_stuck_pod_finding(
     pod: PodBetween, waiting: WaitingPod, between: WakesBetween, audited: AuditedCluster
 ) -> Finding:
     """Build the finding about a pod that fits now and was not woken, or was woken and still waits.
