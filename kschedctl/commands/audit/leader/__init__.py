@@ -112,7 +112,7 @@ def build_leader_section(audited: AuditedCluster) -> LeaderSection:
 
 
 def _iter_unknowns(leases: Sequence[SchedulerLease], audited: AuditedCluster) -> Iterator[UnknownKind]:
-    """Yield the unread data without which the leader cannot be called healthy.
+    """Yield the unread data without which it is uncertain that the leader is healthy.
 
     Without the time of the cluster it is unknown if leases are stale, unless the renewals of other leases show it.
     """
@@ -151,7 +151,10 @@ def _iter_lease_findings(leases: Sequence[SchedulerLease], audited: AuditedClust
 
 
 def _iter_own_lease_findings(lease: SchedulerLease, audited: AuditedCluster) -> Iterator[Finding]:
-    """Yield the finding that the replayed scheduler's lease was released or is stale, if so."""
+    """Yield the finding that the replayed scheduler's lease was released or is stale, if this is so.
+
+    A stale lease is only a warning if no other lease was renewed since, because the time of the cluster may be wrong.
+    """
     if not lease.holder:
         yield _build_lease_finding(STALE, lease, f"released{_format_age_suffix(lease)}, and not acquired since")
     elif lease.stale:
