@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import kschedctl
-from kschedctl.reports.report import Report
+from kschedctl.reports.report import PlainReport
 
 FOLDER = Path(kschedctl.__file__).parent
 ANSWERING = ("commands", "fixes", "replay", "lint", "admission", "autoscaling", "descheduling", "scheduler")
@@ -68,7 +68,7 @@ def _is_of(node: ast.AST, module: str) -> typing.TypeGuard[ast.Attribute]:
 
 def is_report(hint: object) -> bool:
     if isinstance(hint, type):
-        return issubclass(hint, Report)
+        return issubclass(hint, PlainReport)
     return any(is_report(part) for part in typing.get_args(hint))
 
 

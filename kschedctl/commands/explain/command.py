@@ -63,7 +63,8 @@ class Supposed:
         str, typer.Option("--as-if-priority-class", metavar="NAME", help="Replay it in this PriorityClass.")
     ] = ""
     words: Annotated[
-        list[str], typer.Option("--as-if", metavar="NAME=VALUE", help=f"Replay it as if {SUPPOSABLE}. Repeatable.")
+        list[str],
+        typer.Option("--as-if", metavar="NAME=VALUE", help=f"Replay it with {SUPPOSABLE}. Repeatable."),
     ] = field(default_factory=list)
 
     def __bool__(self) -> bool:

@@ -50,7 +50,7 @@ def pending(
 
     >>> import kschedctl
     >>> str(pending(kschedctl.Cluster.from_objects([])))
-    'Nothing is pending in all namespaces'
+    'Nothing is pending in any namespace'
     """
     scheduler = Scheduler(cluster, call_extender)
     now = now or get_read_time(cluster)
