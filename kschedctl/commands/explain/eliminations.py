@@ -10,7 +10,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Bools, Rows
-from kschedctl.api.node_pools import find_pool
+from kschedctl.api.node_pools import find_node_pool_name
 from kschedctl.commands.explain.reach import NEAR, OUT_OF_REACH, Distances, NodeCloseness, Obstacle, combine_obstacles
 from kschedctl.commands.explain.report import Cause, Elimination, NearestMiss, NodeGroup, NodeReport, Refusal
 from kschedctl.scheduler.engine.cycle import Cycle
@@ -107,7 +107,7 @@ def _report_node(obstacles: Sequence[Obstacle], cycle: Cycle, row: int, totals: 
     return NodeReport(
         name=node.metadata.name,
         zone=get_region_and_zone(node)[1],
-        pool=find_pool(node),
+        pool=find_node_pool_name(node),
         feasible=row in totals,
         refusals=() if row in totals else _report_refusals(obstacles, row),
         total=totals.get(row),

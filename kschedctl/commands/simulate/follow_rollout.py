@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kschedctl.api.decoding import type_name
-from kschedctl.api.events import get_first_time, get_reporter, parse_assignment
+from kschedctl.api.events import get_first_time, get_reporter, parse_scheduled_event
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Event, Struct
 from kschedctl.api.times import parse_nanoseconds
@@ -113,7 +113,7 @@ def _parse_placement(document: JsonObject, path: str) -> RealPlacement | None:
 def _parse_scheduled_event(document: JsonObject, path: str) -> RealPlacement | None:
     """Parse a Scheduled event. Return None for events of other components with the same reason. Raises InputError."""
     event = decode_document(document, Event, Place(path))
-    names = parse_assignment(event)
+    names = parse_scheduled_event(event)
     if names is None:
         return None
     placement = _build_placement(names, get_first_time(event) or None, path)

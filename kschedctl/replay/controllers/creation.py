@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kschedctl.api.copying import replace
-from kschedctl.api.defaults import admit_runtime_class
+from kschedctl.api.defaults import with_runtime_class_fields
 from kschedctl.api.objects import (
     NodeSelector,
     NodeSelectorTerm,
@@ -57,7 +57,7 @@ def admit_pod(pod: Pod, cluster: Cluster) -> Pod:
 def _apply_classes(pod: Pod, cluster: Cluster) -> Pod:
     """Return the pod with the settings of its PriorityClass and RuntimeClass. Raises InputError."""
     all_known = cluster.gap("PriorityClass") is None
-    return admit_runtime_class(admit_priority(pod, cluster.priority_classes, all_known), cluster.runtime_classes)
+    return with_runtime_class_fields(admit_priority(pod, cluster.priority_classes, all_known), cluster.runtime_classes)
 
 
 MAX_PODS = 150_000

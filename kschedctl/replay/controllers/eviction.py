@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import Position, find_positions
 from kschedctl.api.objects import Pod, PodDisruptionBudget, PodDisruptionBudgetStatus, StoredJob
 from kschedctl.api.ownership import find_controller, find_owner
-from kschedctl.api.unhealthy_pods import describe_unhealthy, list_unhealthy_keys
+from kschedctl.api.unhealthy_pods import describe_unhealthy_pods, list_unhealthy_keys
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.target_pod import find_groups
@@ -65,7 +65,7 @@ class Evictions:
         if spare > 0:
             return ""
         needs = f": it needs {counted(desired, 'healthy pod')} and has {healthy:,}" if desired else ""
-        unhealthy = describe_unhealthy(self._find_unevicted_pods(name))
+        unhealthy = describe_unhealthy_pods(self._find_unevicted_pods(name))
         uses_up = f"; {unhealthy}, which uses up the budget" if unhealthy else ""
         return f"PodDisruptionBudget {name} allows no disruption now{needs}{uses_up}"
 

@@ -15,7 +15,7 @@ from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.karpenter import NodePool
 from kschedctl.api.labels import EQUALS, validate_requirement
-from kschedctl.api.node_pools import find_pool
+from kschedctl.api.node_pools import find_node_pool_name
 from kschedctl.api.objects import (
     Affinity,
     Node,
@@ -190,7 +190,7 @@ def fail_nodes(part: parts.LostNodes, cluster: Cluster, read: FileReader) -> Ste
     if part.zone:
         names += _find_nodes_in_group(cluster, "zone", part.zone, node_edits.get_zone)
     if part.pool:
-        names += _find_nodes_in_group(cluster, "pool", part.pool, find_pool)
+        names += _find_nodes_in_group(cluster, "pool", part.pool, find_node_pool_name)
     if part.nodes or part.selector or not names:
         names += find_step_nodes(cluster, part)
     return _remove_nodes(cluster, names)
