@@ -21,7 +21,10 @@ from kschedctl.text.counts import counted
 
 
 def find_unknown_schedulers(context: LintContext) -> Iterator[Problem]:
-    """Find workloads with a schedulerName that no profile and no bound pod has, if all pods are known."""
+    """Find workloads whose schedulerName no profile and no bound pod has.
+
+    Finds nothing unless all pods are known.
+    """
     if not context.are_all_read("Pod"):
         return
     view = context.facts.view
@@ -66,7 +69,7 @@ SC_SCHEDULING_GATE = Rule(
 
 
 def find_incomplete_gangs(context: LintContext) -> Iterator[Problem]:
-    """Find PodGroups with fewer pods, of linted workloads and of the cluster, than minCount.
+    """Find PodGroups whose minCount exceeds the pods of linted workloads and of the cluster.
 
     Without a cluster, groups without any linted workload are left out.
     """
@@ -85,7 +88,7 @@ def find_incomplete_gangs(context: LintContext) -> Iterator[Problem]:
         count = sum(workload.highest_replicas for workload in members)
         if count >= gang.min_count:
             continue
-        if count + _count_other_members(context, namespace, subject.name, members) < gang.min_count:
+        if count + _count_unlinted_gang_members(context, namespace, subject.name, members) < gang.min_count:
             message = (
                 f"minCount is {gang.min_count}, but its workloads have only {counted(count, 'pod')}: none of them is "
                 "ever scheduled"
@@ -104,8 +107,8 @@ GG_QUORUM = Rule(
 )
 
 
-def _count_other_members(context: LintContext, namespace: str, name: str, workloads: list[Workload]) -> int:
-    """Count the pods of the group in the cluster that belong to none of the linted workloads."""
+def _count_unlinted_gang_members(context: LintContext, namespace: str, name: str, workloads: list[Workload]) -> int:
+    """Count the pods of a PodGroup in the cluster that belong to none of the linted workloads."""
     if context.cluster is None:
         return 0
     linted_owners = {(w.kind, w.namespace, w.subject.name) for w in workloads}

@@ -12,7 +12,7 @@ from kschedctl.api.validation.names import validate_label_selector
 from kschedctl.api.validation.placement import validate_match_label_keys, validate_min_domains
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.analysis.node_requirements import MISTAKEN_LABELS
-from kschedctl.lint.analysis.placement import HARD, SOFT, iter_pod_terms, iter_spread_constraints
+from kschedctl.lint.analysis.placement import HARD, SOFT, iter_pod_affinity_terms, iter_spread_constraints
 from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import Workload, compile_selector
@@ -158,7 +158,7 @@ TS_SELECTOR_INVALID = Rule(
 
 def find_wrong_topology_keys(workload: Workload) -> Iterator[Problem]:
     """Find topologyKeys that look like node labels but are not."""
-    keys: dict[Path, str] = {path: term.topology_key for path, term in iter_pod_terms(workload)}
+    keys: dict[Path, str] = {path: term.topology_key for path, term in iter_pod_affinity_terms(workload)}
     for i, constraint in enumerate(workload.spec.topology_spread_constraints):
         keys["topologySpreadConstraints", i] = constraint.topology_key
     for path, key in keys.items():

@@ -249,14 +249,14 @@ def find_conflicting_constraints(context: LintContext) -> Iterator[Problem]:
         if len(spreads) < 2 or not _are_domains_uneven(context, spreads, workload.highest_replicas):
             continue
         count = min(workload.highest_replicas, MAX_PLACED)
-        placed = facts.count_placeable(workload, count)
+        placed = facts.count_placeable_pods(workload, count)
         if placed == count:
             continue
         variants_with_one_constraint = (
             replace(workload, spec=msgspec.structs.replace(workload.spec, topology_spread_constraints=(s.constraint,)))
             for s in spreads
         )
-        if all(facts.count_placeable(variant, count) == count for variant in variants_with_one_constraint):
+        if all(facts.count_placeable_pods(variant, count) == count for variant in variants_with_one_constraint):
             message = (
                 f"together, the hard constraints leave room for {placed} of {workload.highest_replicas} replicas, but "
                 "each alone for all"
@@ -301,4 +301,4 @@ def _places_no_more_than(context: LintContext, workload: Workload, count: int) -
     """
     if count >= min(workload.highest_replicas, MAX_PLACED):
         return False
-    return context.facts.count_placeable(workload, count + 1) <= count
+    return context.facts.count_placeable_pods(workload, count + 1) <= count
