@@ -35,7 +35,10 @@ class Pools(NamedTuple):
         return cls(tuple(index_by_name), np.array(code, np.int32), ~(is_control | view.nodes.unschedulable))
 
     def select_nodes_in(self, pool: str) -> Bools:
-        """Return a mask (N,) of the nodes in the pool, or of all nodes if ``pool`` is empty. Raises UsageError."""
+        """Return a mask (N,) of the nodes in the pool, or of all nodes if ``pool`` is empty.
+
+        Raises UsageError if there is no such pool.
+        """
         if not pool:
             return np.ones(len(self.code), np.bool_)
         if pool not in self.names:

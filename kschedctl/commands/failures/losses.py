@@ -27,9 +27,9 @@ from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.edits import get_zone, group_nodes, is_recreated_elsewhere
 from kschedctl.replay.node_drain import (
-    combine_always_unplaced,
     compute_unplaced_spreads,
     count_always_unplaced,
+    merge_proven_unplaced_counts,
     shuffle_for_return,
 )
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, compute_spreads, run_all
@@ -148,7 +148,7 @@ def _combine_runs_of_failure(runs: Sequence[Failure]) -> Failure:
         max(runs, key=_get_severity_sort_key),
         over_runs=spreads,
         unplaced_over_runs=compute_unplaced_spreads([run.reasons for run in runs]),
-        in_no_order=combine_always_unplaced(run.in_no_order for run in runs),
+        in_no_order=merge_proven_unplaced_counts(run.in_no_order for run in runs),
         unknown=merge_unknown_kinds(run.unknown for run in runs),
     )
 

@@ -128,10 +128,10 @@ class Evictions:
 
 
 def _with_computed_status(pdb: PodDisruptionBudget, simulation: Simulation) -> PodDisruptionBudget:
-    """Return a new budget with the status that the disruption controller would set. Raises InputError.
+    """Return the budget with the status that the disruption controller would set.
 
     A budget that has a status, or that limits nothing, is returned unchanged. All selected pods count, except for pods
-    that are being deleted and have no node.
+    that are being deleted and have no node. Raises InputError if minAvailable or maxUnavailable is malformed.
     """
     min_available = pdb.spec.min_available
     max_unavailable = pdb.spec.max_unavailable
