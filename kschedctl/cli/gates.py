@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from kschedctl.replay.audit_rules import AuditRule, build_verdict
 from kschedctl.reports.document import Document
 from kschedctl.reports.findings import Finding, Findings
-from kschedctl.reports.report import GateProblem, Report
+from kschedctl.reports.report import GateProblem, PlainReport
 from kschedctl.reports.unknown import describe_unread
 
 RULES = {
@@ -40,7 +40,7 @@ def build_gate_findings(document: Document, command: str, places: Mapping[str, s
 
     ``places`` has the place of an object's manifest by the name of the object, such as ``Pod shop/web``.
     """
-    problems = document.find_gate_problems() if isinstance(document, Report) else None
+    problems = document.find_gate_problems() if isinstance(document, PlainReport) else None
     if problems is None:
         return None
     findings = [_build_finding(problem, places) for problem in (*problems, *_iter_undecided_problems(document))]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kschedctl.render.page import UNFOLDED, Heading, Paragraph, Style, count, describe_verdict, with_tone
 from kschedctl.render.renderers import build_page, kind_of
 from kschedctl.reports.document import Document
-from kschedctl.reports.report import Report
+from kschedctl.reports.report import PlainReport
 from kschedctl.reports.summary import CostKind, ShortFix, ShortPods, Summary
 from kschedctl.text.counts import counted
 from kschedctl.text.printable import printable, rewrite_fit_error
@@ -41,7 +41,7 @@ def to_brief(document: Document, style: Style) -> str:
     out.
     """
     summary = build_summary(document, style)
-    lists_causes = isinstance(document, Report) and document.headline_lists_causes
+    lists_causes = isinstance(document, PlainReport) and document.headline_lists_causes
     parts = list(_iter_parts(summary, headline_lists_causes=lists_causes))
     wrapped = [_wrap_part(part, style.width) for part in parts]
     shown: set[int] = set()
@@ -99,9 +99,9 @@ def _describe_pods(summary: Summary, pods: ShortPods) -> str:
 def build_summary(document: Document, style: Style) -> Summary:
     """Build the summary of a document, with the commands of the style as next steps.
 
-    The summary of a document that is not a Report is its first line.
+    The summary of a document that is not a report is its first line.
     """
-    if isinstance(document, Report):
+    if isinstance(document, PlainReport):
         return document.summary(command for group in style.commands.values() for command in group)
     page = build_page(document, Style(width=UNFOLDED))
     first = next((block for block in page if isinstance(block, Paragraph | Heading)), Paragraph(()))

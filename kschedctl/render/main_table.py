@@ -19,7 +19,7 @@ from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
 from kschedctl.reports.karpenter import Disruption, Provisioning
 from kschedctl.reports.not_created import Admission
-from kschedctl.reports.report import Report, get_answer_kind
+from kschedctl.reports.report import PlainReport, get_answer_kind
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.text.printable import printable
 
@@ -38,7 +38,7 @@ def to_csv(document: Document) -> str:
 
 def get_csv_table(document: Document) -> CsvTable:
     """Return the main table of a document. Raises UsageError if it has none."""
-    table = document.build_csv_table() if isinstance(document, Report) else None
+    table = document.build_csv_table() if isinstance(document, PlainReport) else None
     if table is None:
         raise UsageError(f"{get_answer_kind(document)} has no CSV form", hint="-o json has everything")
     return table
@@ -59,7 +59,7 @@ def render_pod_names(document: Document) -> str:
 
     Raises UsageError if the report is not about pods.
     """
-    pods = document.list_pod_names() if isinstance(document, Report) else None
+    pods = document.list_pod_names() if isinstance(document, PlainReport) else None
     if pods is None:
         raise UsageError(f"{get_answer_kind(document)} has no list of pods", hint="-o json has everything")
     return "".join(f"{printable(pod)}\n" for pod in dict.fromkeys(pods))
@@ -93,7 +93,7 @@ def _build_columns(document: Document) -> dict[str, list[object]]:
     try:
         header, rows = get_csv_table(document)
     except UsageError:  # no CSV form
-        return _build_field_columns(document.as_list() if isinstance(document, Report) else document)
+        return _build_field_columns(document.as_list() if isinstance(document, PlainReport) else document)
     columns = list(zip(*rows, strict=True))
     if not columns:
         return {name: [] for name in header}

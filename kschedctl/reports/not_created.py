@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kschedctl.api.json_values import JsonDict, JsonObject
 from kschedctl.reports.document import Document
-from kschedctl.reports.report import GateProblem, Report
+from kschedctl.reports.report import GateProblem, PlainReport
 from kschedctl.reports.summary import CostKind, FixCost, ShortPods, build_restart_costs, list_clauses
 from kschedctl.text.counts import counted
 
@@ -119,7 +119,7 @@ class OtherOutcome(Document, frozen=True):
     message: str | None = None
 
 
-class Admission(Report, frozen=True):
+class Admission(PlainReport, frozen=True):
     """The API server's answer to a manifest."""
 
     code: int

@@ -39,7 +39,7 @@ def with_pod_count(pods: int, message: str) -> str:
     return message if pods == 1 else f"{counted(pods, 'pod')}: {message}"
 
 
-def _render(report: Report, form: str) -> object:
+def _render(report: PlainReport, form: str) -> object:
     """Render the report in an output format of ``-o``, such as ``html``."""
     # The renderers are in a higher layer, so they are imported by name
     style = import_module("kschedctl.render.page").Style()
@@ -47,8 +47,8 @@ def _render(report: Report, form: str) -> object:
     return render(report, style)
 
 
-class Report(RootDocument, frozen=True):
-    """A document that answers a question."""
+class PlainReport(Document, frozen=True):
+    """A document that answers a question of the library, and that no command prints."""
 
     def build_first_line(self) -> tuple[str, ...]:
         """Return the answer in one line, in parts that a page may show in different tones."""
@@ -68,8 +68,8 @@ class Report(RootDocument, frozen=True):
 
         `commands` are command lines to continue with.
 
-        >>> Report().summary().summarizes
-        'Report'
+        >>> PlainReport().summary().summarizes
+        'PlainReport'
         """
         summary = Summary(
             summarizes=str(getattr(self, "kind", type(self).__name__)),
@@ -136,6 +136,10 @@ class Report(RootDocument, frozen=True):
         if ignored := getattr(self, "ignored", ()):
             yield f"ignored by the replayed version: {'; '.join(ignored)}"
         yield from (f"a bug of kube-scheduler decides: {what}" for what in getattr(self, "upstream_faults", ()))
+
+
+class Report(PlainReport, RootDocument, frozen=True):
+    """A document that answers a question, and that commands print with the versions of its form and of kschedctl."""
 
 
 class ClusterAnswer(Document, frozen=True):

@@ -23,6 +23,15 @@ def agreeing(number: int, singular: str, plural: str) -> str:
     return singular if number == 1 else plural
 
 
+def negate_scope(scope: str) -> str:
+    """Return the words for a scope after a negation.
+
+    >>> negate_scope("in all namespaces"), negate_scope("in namespace shop")
+    ('in any namespace', 'in namespace shop')
+    """
+    return scope.replace("in all namespaces", "in any namespace", 1)
+
+
 def first_of(names: Sequence[str]) -> str:
     """Return the first name, followed by the number of the remaining names.
 

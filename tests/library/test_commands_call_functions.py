@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import kschedctl
-from kschedctl.reports.report import Report
+from kschedctl.reports.report import PlainReport
 
 FOLDER = Path(kschedctl.__file__).parent
 ANSWERING = ("commands", "fixes", "replay", "lint", "admission", "autoscaling", "descheduling", "scheduler")
@@ -23,7 +23,7 @@ ANSWERING = ("commands", "fixes", "replay", "lint", "admission", "autoscaling", 
 NO_ANSWERS = {
     *("rule_list", "rule_report"),
     "ask_each_cluster",
-    *("combine_explanations", "summarize_pending", "report_named_waiting_objects", "report_new_resources"),
+    *("combine_explanations", "summarize_pending", "build_waiting_objects_report", "report_new_resources"),
 }
 """What lint says of its own rules, what asks for each of several snapshots, and what puts several answers together."""
 LIBRARY = {
@@ -68,7 +68,7 @@ def _is_of(node: ast.AST, module: str) -> typing.TypeGuard[ast.Attribute]:
 
 def is_report(hint: object) -> bool:
     if isinstance(hint, type):
-        return issubclass(hint, Report)
+        return issubclass(hint, PlainReport)
     return any(is_report(part) for part in typing.get_args(hint))
 
 

@@ -13,7 +13,7 @@ from kschedctl.reports.report import GateProblem, Report, with_pod_count
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, describe_state_counts, find_unadmitted, list_fixes
-from kschedctl.text.counts import agreeing, counted
+from kschedctl.text.counts import agreeing, counted, negate_scope
 from kschedctl.text.printable import describe_shared_reason
 
 
@@ -61,7 +61,7 @@ class PendingGroup(Document, frozen=True):
 
 
 class ExplainedPods(Document, frozen=True):
-    """Pods that are equal to the scheduler, and the explanation of the first of them, node by node."""
+    """Pods that look the same to the scheduler, and the explanation of the first of them, node by node."""
 
     pods: tuple[str, ...]
     explanation: Explanation
@@ -102,7 +102,7 @@ class PendingPods(Report, frozen=True):
     def build_first_line(self) -> tuple[str, ...]:
         """Return the number of pending pods and causes, or a line about the objects that wait elsewhere.
 
-        If objects were named, the line is about these.
+        If the user named objects, the line is about these objects.
         """
         if self.asked_about:
             return self._describe_named_objects()
@@ -110,9 +110,9 @@ class PendingPods(Report, frozen=True):
         waiting = describe_state_counts(self.waiting_elsewhere)
         doubt = describe_doubt(self.unknown)
         if not pods and waiting:
-            return (f"{waiting}:", f"no pod is pending {self.scope}{doubt}")
+            return (f"{waiting}:", f"no pod is pending {negate_scope(self.scope)}{doubt}")
         if not pods:
-            return ("Nothing is pending", f"{self.scope}{doubt}")
+            return ("Nothing is pending", f"{negate_scope(self.scope)}{doubt}")
         causes = counted(len(self.groups), "cause")
         also_waiting = f"; {waiting}" if waiting else ""
         return (f"{counted(pods, 'pod')} pending {self.scope}, {causes}{also_waiting}{doubt}",)

@@ -32,7 +32,7 @@ from kschedctl.commands.mcp.tools import TOOLS, Arguments, Tool, ToolCall
 from kschedctl.commands.schema import build_schema
 from kschedctl.errors import KschedctlError
 from kschedctl.render.data import to_json
-from kschedctl.reports.report import Report
+from kschedctl.reports.report import PlainReport
 from kschedctl.reports.summary import Summary
 from kschedctl.text.version import VERSION
 
@@ -64,12 +64,12 @@ class StoppableWork:
     Tools without progress reports cannot check a flag, so the error is raised by PyThreadState_SetAsyncExc.
     """
 
-    work: Callable[[], Report]
+    work: Callable[[], PlainReport]
     _thread: int | None = None
     _stopped: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def __call__(self) -> Report:
+    def __call__(self) -> PlainReport:
         """Run the work. Raises StoppedAnswerError if it was stopped before it started."""
         with self._lock:
             if self._stopped:
@@ -115,10 +115,10 @@ class DocumentCache:
     """A cache of the latest full documents, by URI."""
 
     def __init__(self) -> None:
-        self._documents: OrderedDict[str, tuple[str, Report]] = OrderedDict()
+        self._documents: OrderedDict[str, tuple[str, PlainReport]] = OrderedDict()
         self._numbers = count(1)
 
-    def add(self, tool: str, report: Report) -> str:
+    def add(self, tool: str, report: PlainReport) -> str:
         """Add a document, and return its URI. The oldest document is dropped if there are too many."""
         uri = f"kschedctl://answers/{next(self._numbers)}"
         self._documents[uri] = (tool, report)
@@ -194,7 +194,7 @@ class McpServer:
             content=[types.TextContent(type="text", text=text), link], structured_content=summary
         )
 
-    async def _answer_in_thread(self, tool: Tool, arguments: Arguments, context: Message) -> Report:
+    async def _answer_in_thread(self, tool: Tool, arguments: Arguments, context: Message) -> PlainReport:
         """Call the tool in a thread, which is stopped when the client no longer waits."""
 
         def tell(done: float, total: float | None, what: str) -> None:
@@ -202,7 +202,7 @@ class McpServer:
 
         progress = ClientProgress(tell)
 
-        def ask() -> Report:
+        def ask() -> PlainReport:
             cluster, now = self.get_cluster()
             return tool.answer(ToolCall(cluster, now, progress), arguments)
 
@@ -210,7 +210,9 @@ class McpServer:
             self._one_at_a_time = anyio.CapacityLimiter(1)
         work = StoppableWork(ask)
         try:
-            report: Report = await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._one_at_a_time)
+            report: PlainReport = await anyio.to_thread.run_sync(
+                work, abandon_on_cancel=True, limiter=self._one_at_a_time
+            )
         finally:
             work.stop()
         return report

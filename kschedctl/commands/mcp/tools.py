@@ -16,7 +16,7 @@ from kschedctl.commands.audit import SECTIONS
 from kschedctl.errors import UsageError
 from kschedctl.replay.parallel import Progress
 from kschedctl.reports.command import load_command_table
-from kschedctl.reports.report import Report
+from kschedctl.reports.report import PlainReport
 
 SEARCH_SECONDS = 60.0
 """The time limit for searches in consolidation and sizing, because a client waits for the answer."""
@@ -44,7 +44,7 @@ class Tool:
     description: str
     arguments: Mapping[str, JsonObject]
     """Argument -> its JSON Schema."""
-    build_report: Callable[[ToolCall, Arguments], Report]
+    build_report: Callable[[ToolCall, Arguments], PlainReport]
     """Builds the report for a call with arguments."""
     required: Sequence[str] = ()
     """The names of required arguments."""
@@ -58,7 +58,7 @@ class Tool:
         required = list(self.required)
         return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
-    def answer(self, call: ToolCall, arguments: Arguments) -> Report:
+    def answer(self, call: ToolCall, arguments: Arguments) -> PlainReport:
         """Validate the arguments, and build the report. Raises UsageError and the library function's errors."""
         try:
             jsonschema.validate(arguments, self.schema)
@@ -98,13 +98,13 @@ PERCENT: JsonObject = {"type": "number", "minimum": 0, "exclusiveMaximum": 100}
 SECTION: JsonObject = {"type": "array", "items": {"type": "string", "enum": list(SECTIONS)}}
 
 
-def explain_pod(call: ToolCall, arguments: Arguments) -> Report:
+def explain_pod(call: ToolCall, arguments: Arguments) -> PlainReport:
     """Explain a pod of the cluster or of a manifest, with fixes."""
     pod = get_only_argument(arguments, "pod", "manifest")
     return kschedctl.explain(call.cluster, pod, remedies=True, now=call.now, as_written=True)
 
 
-def find_remedies(call: ToolCall, arguments: Arguments) -> Report:
+def find_remedies(call: ToolCall, arguments: Arguments) -> PlainReport:
     """Find fixes for a pod of the cluster or of a manifest."""
     from kschedctl.commands.explain.one_pod import find_target  # noqa: PLC0415 - as the commands below
     from kschedctl.commands.remedies import find_remedies_with_room  # noqa: PLC0415
@@ -113,7 +113,7 @@ def find_remedies(call: ToolCall, arguments: Arguments) -> Report:
     return find_remedies_with_room(pod, tried=call.progress.begin("trying remedies", 0), now=call.now)
 
 
-def clear_pending_pods(call: ToolCall, arguments: Arguments) -> Report:
+def clear_pending_pods(call: ToolCall, arguments: Arguments) -> PlainReport:
     """Find the changes that let the most pending pods schedule."""
     count_tried = call.progress.begin("trying remedies", 0)
     return kschedctl.pending_remedies(
@@ -129,7 +129,7 @@ def get_only_argument(arguments: Arguments, *names: str) -> Any:
     return values[0]
 
 
-def simulate_apply(call: ToolCall, arguments: Arguments) -> Report:
+def simulate_apply(call: ToolCall, arguments: Arguments) -> PlainReport:
     """Simulate applying manifests."""
     return kschedctl.simulate(
         call.cluster,
@@ -140,33 +140,33 @@ def simulate_apply(call: ToolCall, arguments: Arguments) -> Report:
     )
 
 
-def scale_up(call: ToolCall, arguments: Arguments) -> Report:
+def scale_up(call: ToolCall, arguments: Arguments) -> PlainReport:
     """Replay the Cluster Autoscaler's next scale-up."""
     groups, flags = arguments.get("node_groups") or (), arguments.get("flags")
     pool_label = arguments.get("pool_label", "")
     return kschedctl.scale_up(call.cluster, groups, flags, pool_label=pool_label, now=call.now)
 
 
-def scale_down(call: ToolCall, arguments: Arguments) -> Report:
+def scale_down(call: ToolCall, arguments: Arguments) -> PlainReport:
     """Replay the Cluster Autoscaler's next scale-down."""
     groups, flags = arguments.get("node_groups") or (), arguments.get("flags")
     pool_label = arguments.get("pool_label", "")
     return kschedctl.scale_down(call.cluster, groups, flags, pool_label=pool_label, now=call.now)
 
 
-def provision_nodes(call: ToolCall, arguments: Arguments) -> Report:
+def provision_nodes(call: ToolCall, arguments: Arguments) -> PlainReport:
     """Replay Karpenter's next provisioning round. Raises UsageError if the cluster has no NodePools."""
     require_node_pools(call.cluster)
     return kschedctl.provision(call.cluster, arguments.get("instance_types"), arguments.get("settings"), now=call.now)
 
 
-def disrupt_nodes(call: ToolCall, arguments: Arguments) -> Report:
+def disrupt_nodes(call: ToolCall, arguments: Arguments) -> PlainReport:
     """Replay Karpenter's next disruption round. Raises UsageError if the cluster has no NodePools."""
     require_node_pools(call.cluster)
     return kschedctl.disrupt(call.cluster, arguments["instance_types"], arguments.get("settings"), now=call.now)
 
 
-def consolidate_nodes(call: ToolCall, arguments: Arguments) -> Report:
+def consolidate_nodes(call: ToolCall, arguments: Arguments) -> PlainReport:
     """Plan which nodes can be removed."""
     from kschedctl.commands.consolidate.plan import ConsolidationWishes  # noqa: PLC0415 - the command can be deleted
 
@@ -179,12 +179,12 @@ def consolidate_nodes(call: ToolCall, arguments: Arguments) -> Report:
     return kschedctl.consolidate(call.cluster, wishes, progress=call.progress)
 
 
-def rebalance_pods(call: ToolCall, arguments: Arguments) -> Report:
+def rebalance_pods(call: ToolCall, arguments: Arguments) -> PlainReport:
     """Replay the descheduler."""
     return kschedctl.rebalance(call.cluster, arguments.get("policy"), now=call.now, progress=call.progress)
 
 
-def size_nodes(call: ToolCall, arguments: Arguments) -> Report:
+def size_nodes(call: ToolCall, arguments: Arguments) -> PlainReport:
     """Find the cheapest set of nodes for all workloads."""
     from kschedctl.commands.size.sizing import SizingWishes  # noqa: PLC0415 - the command can be deleted
 
@@ -198,7 +198,7 @@ def size_nodes(call: ToolCall, arguments: Arguments) -> Report:
     return kschedctl.size(call.cluster, manifests, wishes, instance_types=types, progress=call.progress)
 
 
-def make_room(call: ToolCall, arguments: Arguments) -> Report:
+def make_room(call: ToolCall, arguments: Arguments) -> PlainReport:
     """Find the fewest pods to move so that a pod fits."""
     return kschedctl.make_room(call.cluster, get_only_argument(arguments, "pod", "manifests"))
 

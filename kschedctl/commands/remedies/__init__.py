@@ -98,7 +98,7 @@ def pending_remedies(
 
     >>> import kschedctl
     >>> str(pending_remedies(kschedctl.Cluster.from_objects([])))
-    'No pod waits in all namespaces'
+    'No pod waits in any namespace'
     """
     keys = {pod.key for pod in find_pending_pods(cluster, namespace or None, selector)}
     scope = describe_scope(namespace or None, selector)

@@ -17,7 +17,7 @@ from kschedctl.reports.report import Report
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, describe_state_counts
-from kschedctl.text.counts import agreeing, counted
+from kschedctl.text.counts import agreeing, counted, negate_scope
 
 
 class SearchReport(Document, frozen=True):
@@ -125,7 +125,7 @@ class RemediesOfMany(Report, frozen=True):
     def build_first_line(self) -> tuple[str, ...]:
         """Return how many of the waiting pods get a node with the chosen changes, or that no pod waits."""
         if not self.waiting:
-            scope_text = self.scope + describe_doubt(self.unknown) + self._waiting_elsewhere_text
+            scope_text = negate_scope(self.scope) + describe_doubt(self.unknown) + self._waiting_elsewhere_text
             if not self.elsewhere:
                 return ("No pod waits", scope_text)
             wait = agreeing(self.elsewhere, "waits", "wait")

@@ -118,7 +118,7 @@ def _is_pod_served(scheduler: Scheduler, pod: Pod) -> bool:
 
 
 def iter_groups_of_rejected_pods(scheduler: Scheduler, pods: Sequence[Pod]) -> Iterator[tuple[RejectedPod, list[Pod]]]:
-    """Yield groups of pods that are equal to the scheduler, each with the attempt to schedule its first pod.
+    """Yield groups of pods that look the same to the scheduler, each with the attempt to schedule its first pod.
 
     Each member of a gang or pod group is a group by itself.
     """
@@ -127,7 +127,7 @@ def iter_groups_of_rejected_pods(scheduler: Scheduler, pods: Sequence[Pod]) -> I
     for pod in pods:
         # Only the last pods of a gang may find no room, so the pods of a gang are not interchangeable
         member_key = pod.key if find_gangs(pod) or get_group_key(pod) else ""
-        info_code = int(table.info[table.index[pod.key]])  # equal for pods that are equal to the scheduler
+        info_code = int(table.info[table.index[pod.key]])  # equal for pods that look the same to the scheduler
         groups.setdefault((info_code, pod.status.nominated_node_name, member_key), []).append(pod)
 
     tried_groups = TriedGroups()

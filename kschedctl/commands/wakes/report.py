@@ -14,7 +14,7 @@ from kschedctl.reports.document import Document
 from kschedctl.reports.not_created import NotCreated, describe_not_created
 from kschedctl.reports.report import Report
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
-from kschedctl.text.counts import agreeing, counted
+from kschedctl.text.counts import agreeing, counted, negate_scope
 
 UNSCHEDULABLE = "unschedulable"
 """The part of the queue in which pods wait for an event."""
@@ -84,7 +84,7 @@ class WakeUpsOfMany(Report, frozen=True):
     def build_first_line(self) -> tuple[str, ...]:
         """Return the number of pods that wait for an event, and before it the number of pods that are not created."""
         if not self.pods:
-            return ("Nothing is pending", self.scope + describe_doubt(self.unknown))
+            return ("Nothing is pending", negate_scope(self.scope) + describe_doubt(self.unknown))
         waiting = sum(pod.queue == UNSCHEDULABLE for pod in self.pods)
         missing = sum(pod.not_created is not None for pod in self.pods)
         missing_text = f"Not created: {missing:,} of {counted(len(self.pods), 'pod')}; " if missing else ""

@@ -30,7 +30,7 @@ from kschedctl.queueing.kueue.topology.tree import Counts, TopologyTree, build_t
 from kschedctl.queueing.kueue.workload_controller import WorkloadController
 from kschedctl.queueing.kueue.workloads import PodSetAdmission, WorkloadState, read_workload
 from kschedctl.reports.document import Document
-from kschedctl.reports.report import Report
+from kschedctl.reports.report import PlainReport
 from kschedctl.text.counts import counted
 
 _SECOND = 10**6
@@ -77,7 +77,7 @@ class KueueFinal(Document, frozen=True):
     """Whether Workloads are left that further cycles would try."""
 
 
-class KueueAdmissionReport(Report, frozen=True):
+class KueueAdmissionReport(PlainReport, frozen=True):
     """Cycles of Kueue's admission on a cluster."""
 
     start: KueueStart

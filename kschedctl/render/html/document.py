@@ -23,7 +23,7 @@ from kschedctl.render.html.tiles import build_tiles
 from kschedctl.render.page import Page, Style
 from kschedctl.render.renderers import kind_of
 from kschedctl.reports.document import Document
-from kschedctl.reports.report import Report
+from kschedctl.reports.report import PlainReport
 from kschedctl.text.printable import printable
 
 WIDTH = 200
@@ -47,7 +47,7 @@ def render_html(
         "base-uri 'none'; form-action 'none'",
         style=Markup(style),
         script=Markup(script),
-        tiles=build_tiles(document) if isinstance(document, Report) else [],
+        tiles=build_tiles(document) if isinstance(document, PlainReport) else [],
         about=[(name, truncate(printable(value))) for name, value in about],
         sections=_arrange_sections(document, split_into_sections(page), widgets),
     )
@@ -96,7 +96,7 @@ def _arrange_sections(
 
     Sections of an audit are folded. Widgets of reports about many pods come last.
     """
-    states = document.describe_sections() if isinstance(document, Report) else {}
+    states = document.describe_sections() if isinstance(document, PlainReport) else {}
     if states:
         parts[1:] = [replace(section, folded=True, state=states.get(section.title, "")) for section in parts[1:]]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kschedctl.render.html.sections import split_camel_case
-from kschedctl.reports.report import Report
+from kschedctl.reports.report import PlainReport
 from kschedctl.reports.summary import ShortFix, Summary
 from kschedctl.text.printable import printable
 
@@ -50,7 +50,7 @@ class Tile(NamedTuple):
     """A second line, such as the cost of a fix."""
 
 
-def build_tiles(report: Report) -> list[Tile]:
+def build_tiles(report: PlainReport) -> list[Tile]:
     """Build the tiles of a report from its summary. Reports without figures have none."""
     summary = report.summary()
     tiles = _build_figure_tiles(summary)

@@ -80,14 +80,14 @@ def test_suspended_jobs_are_told_and_leave_the_verdict() -> None:
     (entry,) = find_waiting_elsewhere(Cluster.from_objects([job]))
     assert (entry.resource, entry.state, entry.pods) == ("Job shop/later", "Suspended", 1)
     report = kschedctl.pending(Cluster.from_objects([job]))
-    assert str(report) == "1 Job suspended: no pod is pending in all namespaces"
+    assert str(report) == "1 Job suspended: no pod is pending in any namespace"
     assert not report.undecided
 
 
 def test_a_custom_resource_leaves_the_verdict_open() -> None:
     report: PendingPods = kschedctl.pending(Cluster.from_objects([KAFKA]))
     assert report.undecided
-    assert str(report) == "1 custom resource not checked: no pod is pending in all namespaces"
+    assert str(report) == "1 custom resource not checked: no pod is pending in any namespace"
 
 
 def test_what_is_not_installed_makes_no_answer_conditional() -> None:

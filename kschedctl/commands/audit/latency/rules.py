@@ -99,7 +99,7 @@ EVICTING = AuditRule(
     "audit-latency-evicting",
     WARNING,
     "Evicting the victims of preemption fails",
-    "The pod for which they should go keeps waiting.",
+    "The pod that preempts them keeps waiting.",
     "See the scheduler's log, its right to delete pods, and webhooks for that",
 )
 ASSUMED = AuditRule(

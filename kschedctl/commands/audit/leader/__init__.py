@@ -36,7 +36,7 @@ LEFT_BEHIND = AuditRule(
     "audit-leader-left-behind",
     NOTE,
     "The lease of another scheduler is not renewed",
-    "That scheduler is gone, or does not run: pods that name it wait.",
+    "That scheduler does not run, so pods that name it wait.",
     "Start it, or delete its lease",
     source=ELECTION,
 )

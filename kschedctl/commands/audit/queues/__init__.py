@@ -72,7 +72,7 @@ STOPPED = AuditRule(
 STARVING = AuditRule(
     "audit-queues-starving",
     WARNING,
-    "A ClusterQueue waits while others of its cohort borrow what it has quota for",
+    "A ClusterQueue waits although others of its cohort borrow its quota",
     "It borrows nothing itself. Its Workloads wait for those of the others to end unless it may reclaim the quota.",
     "Set preemption.reclaimWithinCohort of the waiting queue, or borrowingLimit of the others",
     f"{_DOCS}/preemption/",
@@ -80,7 +80,7 @@ STARVING = AuditRule(
 UNUSED = AuditRule(
     "audit-queues-flavor-unused",
     NOTE,
-    "No Workload uses a flavor",
+    "A flavor that no Workload uses",
     "The nodes of the flavor may be idle, or the flavor is left over.",
     "Give queues with waiting Workloads quota in it, or delete it",
     f"{_DOCS}/resource_flavor/",
