@@ -67,7 +67,7 @@ def build_report(
         rules[rule.id] = rule
         if reason := find_ignore_reason(rule.id, problem.subject):
             suppressed.append(Suppressed(finding, reason))
-        elif pattern := reporting.path_ignores.find_pattern(finding):
+        elif pattern := reporting.path_ignores.find_ignoring_pattern(finding):
             suppressed.append(Suppressed(finding, f"settings: {pattern}", in_settings=True))
         else:
             findings.append(finding)

@@ -11,7 +11,7 @@ from kschedctl.api.api_versions import is_custom_api
 from kschedctl.api.component_flags import ApiServerInstance, AutoscalerInstance, read_api_server, read_autoscaler
 from kschedctl.api.decoding import type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
-from kschedctl.api.events import is_irrelevant
+from kschedctl.api.events import is_irrelevant_object
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import (
     KINDS,
@@ -345,7 +345,7 @@ class Collector:
 
     def _filter_relevant(self, kind: str, objects: list[Any]) -> list[Any]:
         """Return the events and other observed objects that are about scheduling, and count the others as skipped."""
-        relevant = [obj for obj in objects if not is_irrelevant(obj)]
+        relevant = [obj for obj in objects if not is_irrelevant_object(obj)]
         if len(relevant) < len(objects):
             self.skipped[kind] += len(objects) - len(relevant)
         return relevant

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from kschedctl.api.node_pools import find_pool
+from kschedctl.api.node_pools import find_node_pool_name
 from kschedctl.api.objects import Node, Pod, Taint
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.commands.browse.report import (
@@ -45,7 +45,7 @@ def build_node_contents_report(
     pods = [_build_pod_of_node(scheduler, position) for position in np.flatnonzero(view.node == row).tolist()]
     return NodeContents(
         node=name,
-        pool=find_pool(node),
+        pool=find_node_pool_name(node),
         zone=_get_zone(node),
         unschedulable=node.spec.unschedulable,
         taints=tuple(map(_format_taint, node.spec.taints)),

@@ -121,7 +121,7 @@ class Drain(Report, frozen=True):
     kind: str = "Drain"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the verdict, the nodes, and the numbers of pods by what becomes of them."""
+        """Return the verdict, the nodes, and the number of pods with each outcome."""
         verdict = "Can be drained, with disruption:" if self.drained else "Cannot be drained:"
         if self.safe:
             verdict = "Safe to drain:"

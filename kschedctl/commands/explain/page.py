@@ -383,7 +383,10 @@ def build_explanations_page(report: Explanations, style: Style) -> Page:
 
 
 def _build_pod_row(explanation: Explanation) -> Row:
-    """Build a pod's row of the overview table. Only a fine pod has its headline there; the others have a page."""
+    """Build a pod's row of the overview table.
+
+    The headline is left out if the pod needs attention and so has its own page.
+    """
     verdict = mark_verdict(explanation.verdict)
     return (
         explanation.pod,

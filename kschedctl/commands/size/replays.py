@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.copying import replace
-from kschedctl.api.node_pools import find_pool
+from kschedctl.api.node_pools import find_node_pool_name
 from kschedctl.api.objects import CSINode, Node, Pod
 from kschedctl.autoscaling.karpenter.labels import INSTANCE_TYPE
 from kschedctl.cluster import Cluster
@@ -249,7 +249,7 @@ def compute_pools(view: Fork) -> dict[str, PoolState]:
 
     def get_pool_name(node: Node) -> str:
         """Return the node's pool, or its instance type if no label names the pool."""
-        return find_pool(node) or node.metadata.labels.get(INSTANCE_TYPE, "")
+        return find_node_pool_name(node) or node.metadata.labels.get(INSTANCE_TYPE, "")
 
     return compute_pool_states(view, Pools.of(view, get_pool_name))
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kschedctl.api.json_values import Json
-from kschedctl.api.noise import strip_noise
+from kschedctl.api.noise import strip_unread_data
 from kschedctl.api.objects import (
     ApiObject,
     Node,
@@ -126,7 +126,7 @@ def _build_change(difference: Difference) -> ObjectChange:
 
 def _strip_unread_parts(obj: Any) -> Any:
     """Return the object without its identity and without the fields that scheduling does not read."""
-    obj = strip_noise(obj)
+    obj = strip_unread_data(obj)
     if isinstance(obj, Node):
         obj = replace(obj, status=replace(obj.status, conditions=()))
     if isinstance(obj, StoredWorkload | ReplicationController):

@@ -123,7 +123,7 @@ def iter_rejected_groups(scheduler: Scheduler, pods: Sequence[Pod]) -> Iterator[
     for pod in pods:
         # Only the last pods of a gang may find no room, so the pods of a gang are not interchangeable
         member_key = pod.key if find_gangs(pod) or get_group_key(pod) else ""
-        info_code = int(table.info[table.index[pod.key]])  # equal for pods that are equal to the scheduler
+        info_code = int(table.info[table.index[pod.key]])  # equal for pods that look the same to the scheduler
         groups.setdefault((info_code, pod.status.nominated_node_name, member_key), []).append(pod)
 
     tried_groups = TriedGroups()

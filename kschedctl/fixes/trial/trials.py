@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from kschedctl.api.arrays import Position, Row
-from kschedctl.api.defaults import admit_runtime_class
+from kschedctl.api.defaults import with_runtime_class_fields
 from kschedctl.api.objects import Pod, RuntimeClass, Struct, get_object_key
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import FIELDS, Cluster
@@ -344,7 +344,7 @@ def readmit_pod(before: Pod, after: Pod, cluster: Cluster) -> Pod | None:
     runtime_class = find_runtime_class(after, cluster)
     if runtime_class is not None and contradicts_runtime_class(after, runtime_class):
         return None
-    pod = admit_runtime_class(after, cluster.runtime_classes)
+    pod = with_runtime_class_fields(after, cluster.runtime_classes)
     if any(limits.metadata.namespace == pod.metadata.namespace for limits in cluster.limit_ranges):
         try:
             (pod,) = PodDefaults(cluster).fill_in_pods(f"Pod {pod.key}", [pod])

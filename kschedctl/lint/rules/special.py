@@ -122,9 +122,9 @@ def _count_unlinted_gang_members(context: LintContext, namespace: str, name: str
 
 
 def find_claims_without_devices(context: LintContext) -> Iterator[Problem]:
-    """Find resource claims that do not exist, or that request devices which no node has, proved by a replay.
+    """Find resource claims that do not exist, or whose devices no node has even if all devices were free.
 
-    Finds nothing unless all claims, classes and devices of the cluster are known.
+    A replay confirms the latter. Finds nothing unless all claims, classes and devices of the cluster are known.
     """
     assert context.cluster is not None
     if not any(workload.spec.resource_claims for workload in context.workloads):
@@ -150,7 +150,7 @@ def find_claims_without_devices(context: LintContext) -> Iterator[Problem]:
                 message = f'{kind} "{name}" does not exist in namespace {workload.namespace}'
                 yield workload.build_problem(path, message)
                 continue
-            faults = list(_iter_claim_faults(claim.devices, class_names, has_devices=has_devices))
+            faults = list(_iter_device_request_faults(claim.devices, class_names, has_devices=has_devices))
             for fault in faults:
                 yield workload.build_problem(path, f"{kind} {name}: {fault}")
             if not faults:
@@ -175,8 +175,11 @@ DRA_NO_DEVICE = Rule(
 )
 
 
-def _iter_claim_faults(claim: DeviceClaim, existing_classes: set[str], *, has_devices: bool) -> Iterator[str]:
-    """Yield a fault for each request of a claim without an existing DeviceClass, or if the cluster has no devices."""
+def _iter_device_request_faults(claim: DeviceClaim, existing_classes: set[str], *, has_devices: bool) -> Iterator[str]:
+    """Yield a fault for each request of a claim for which no DeviceClass exists.
+
+    If the cluster has no devices at all, each other request for a device is a fault, too.
+    """
     for request in claim.requests:
         if request.exactly:
             class_names = [request.exactly.device_class_name]

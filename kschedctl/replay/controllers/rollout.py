@@ -314,7 +314,7 @@ def _run_round(
 
 
 def _iter_uncreated_outcomes(rollouts: Sequence[Rollout]) -> Iterator[Outcome]:
-    """Yield outcomes for the pods that were never created, unless they are denied, and mark all of them as gone."""
+    """Yield an outcome for each pod that was never created, and mark the pod as gone. Denied rollouts yield nothing."""
     for rollout in rollouts:
         rollout.simulation.gone.update(rollout.coming)
         if rollout.denied:

@@ -167,10 +167,10 @@ def build_workload_report(workload: KueueWorkload, queues: WaitingQueues, now: s
 
 
 def find_wait_reason(workload: KueueWorkload, queues: WaitingQueues) -> WaitReason:
-    """Return the reason for which a Workload waits.
+    """Return the reason why a Workload waits.
 
-    It is the first that applies of these: the Workload is deactivated, waits for admission checks, names no existing
-    LocalQueue, or waits in its ClusterQueue.
+    The reason is the first of these that applies: the Workload is deactivated, waits for admission checks, names no
+    existing LocalQueue, or waits in its ClusterQueue.
     """
     spec, status = workload.spec, workload.status
     if spec.active is False:
@@ -195,7 +195,7 @@ def find_wait_reason(workload: KueueWorkload, queues: WaitingQueues) -> WaitReas
 
 
 def _find_reason_in_queue(workload: KueueWorkload, local_queue: LocalQueue, queues: WaitingQueues) -> WaitReason:
-    """Return the reason for which a Workload waits in the ClusterQueue of its LocalQueue."""
+    """Return the reason why a Workload waits in the ClusterQueue of its LocalQueue."""
     cluster, name = queues.cluster, local_queue.spec.cluster_queue
     cluster_queue = queues.find_cluster_queue(name)
     if cluster_queue is None:

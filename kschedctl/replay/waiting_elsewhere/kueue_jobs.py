@@ -163,9 +163,9 @@ def _foresee_suspended_jobs(cluster: Cluster, now: str) -> list[JobOutlook]:
 
 
 def _find_suspended_jobs(cluster: Cluster) -> dict[Owner, Struct]:
-    """Return the suspended jobs and the custom resources that were not created yet, without those with a Workload.
+    """Return the suspended jobs and the not yet created custom resources that certainly have no Workload.
 
-    Jobs that may have a Workload that was not read are left out, too.
+    Jobs are left out if they have a Workload, or may have one that was not read.
     """
     owners = {find_workload_job(workload, cluster) for workload in cluster.kueue_workloads}
     jobs: dict[Owner, Struct] = {}
@@ -301,7 +301,7 @@ class _ReplayedJobs(NamedTuple):
 
 
 def _replay_jobs(cluster: Cluster, jobs: Mapping[Owner, Struct], now: str) -> _ReplayedJobs:
-    """Replay Kueue with the Workloads that it would make of the jobs.
+    """Replay Kueue with the Workloads that it would create for the jobs.
 
     If the Configuration of Kueue is malformed, jobs with a queue label get an outlook that says so.
     """
@@ -380,7 +380,7 @@ class _NewJobs:
 
 
 def _build_problem_outlook(owner: Owner, job: Any, queue: str, problem: InputError, now: str) -> JobOutlook:
-    """Build the outlook of a job that Kueue makes no Workload of, or whose integration is not replayed."""
+    """Build the outlook of a job for which Kueue creates no Workload, or whose integration is not replayed."""
     is_unknown = isinstance(problem, NotIntegratedError)
     headline = f"waits for {KUEUE}, in LocalQueue {queue}: {problem.what}"
     report = build_entry(

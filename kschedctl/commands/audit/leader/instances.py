@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kschedctl.api.defaults import DEFAULT_SCHEDULER_NAME
-from kschedctl.api.events import LEADER_ELECTION, get_first_time, get_reporter, parse_assignment
+from kschedctl.api.events import LEADER_ELECTION, get_first_time, get_reporter, parse_scheduled_event
 from kschedctl.api.objects import Event, Lease
 from kschedctl.api.times import format_age, parse_nanoseconds
 from kschedctl.cluster import Cluster, SchedulerInstance
@@ -192,7 +192,7 @@ def _group_placements(events: Iterable[Event]) -> Mapping[str, Sequence[Event]]:
     """Return the events about placed pods by the scheduler name that reported them, in order of time."""
     by_name: dict[str, list[Event]] = {}
     for event in events:
-        if parse_assignment(event) is not None and get_reporter(event):
+        if parse_scheduled_event(event) is not None and get_reporter(event):
             by_name.setdefault(get_reporter(event), []).append(event)
     for placements in by_name.values():
         placements.sort(key=get_first_time)
