@@ -54,7 +54,7 @@ class Moments(NamedTuple):
 
     @classmethod
     def compare(cls, before: Scheduler, after: Scheduler) -> Moments:
-        """Find the changes between two schedulers' clusters, and count the changes that no event handler watches."""
+        """Find the changes from one scheduler's cluster to the other's, and count those that no handler watches."""
         handlers = before.event_handlers
         changes = [
             WatchedChange(change, handlers.list_occurrences(change)) for change in iter_changes(before.view, after.view)
@@ -72,12 +72,13 @@ def find_wakes_between(
     *,
     include_ended: bool = False,
 ) -> WakesBetween:
-    """Find what woke pods that were pending at both moments.
+    """Find what woke the pods that were pending both before and after.
 
-    `keys` (`namespace/name`) limits the pods. Once `max_waking_changes` changes wake a pod, further changes are not
-    tried. With `include_ended`, pods that no longer wait at the second moment are included. Each pod is tried at the
-    first moment. Because the order of the changes is unknown, each change is judged by itself, with the claims and
-    classes of the second moment.
+    `keys` (`namespace/name`) limits the pods, and `names` label the two states in the report. Once `max_waking_changes`
+    changes wake a pod, no further changes are tried. `include_ended` includes pods that no longer wait in ``after``.
+
+    Each pod is tried in ``before``. Because the order of the changes is unknown, each change is judged separately, with
+    the claims and classes in ``after``.
     """
     moments = Moments.compare(before, after)
     waiting = [
@@ -116,7 +117,7 @@ def _is_pod_covered(pod: Pod, moments: Moments, keys: Collection[str] | None, *,
 
 
 def _find_later_pod(pod: Pod, after: Scheduler) -> Pod | None:
-    """Find the pod at the second moment. Return None if it no longer exists or was recreated."""
+    """Return the pod as it is in ``after``, or None if it no longer exists or was recreated."""
     later_pod = after.cluster.pod(pod.metadata.namespace, pod.metadata.name)
     if later_pod is None or not is_same_pod(later_pod, pod):
         return None
@@ -124,7 +125,7 @@ def _find_later_pod(pod: Pod, after: Scheduler) -> Pod | None:
 
 
 def _describe_end_of_wait(pod: Pod, after: Scheduler) -> str:
-    """Describe why the pod no longer waits at the second moment. Return an empty string if it still does."""
+    """Describe why the pod no longer waits in ``after``, or return "" if it still does."""
     later_pod = _find_later_pod(pod, after)
     if later_pod is None:
         return "is gone"
@@ -163,7 +164,7 @@ def _iter_pod_answers(
 
 
 def _build_pod_answer(rejected: RejectedPod, pod: Pod, moments: Moments, max_waking_changes: int | None) -> AnsweredPod:
-    """Replay the changes for a pod, and build the answer: what woke it, and whether it fits at the second moment.
+    """Replay the changes for a pod, and build the answer: what woke it, and whether it fits afterwards.
 
     The change by which the pod stopped waiting is left out. Only unschedulable pods can be woken. Once
     `max_waking_changes` changes have woken the pod, the remaining changes are not tried. None means no limit.

@@ -44,7 +44,7 @@ def find_wake_ups(scheduler: Scheduler, pod: Pod) -> WakeUps:
 
 
 def build_wake_ups_report(scheduler: Scheduler, rejected: RejectedPod) -> WakeUps:
-    """Build the report on what would wake a pod whose scheduling attempt failed.
+    """Build the report on what would wake a pod that could not be scheduled.
 
     Rejectors are reported only for pods in the unschedulable queue.
     """
@@ -69,7 +69,7 @@ def build_wake_ups_report(scheduler: Scheduler, rejected: RejectedPod) -> WakeUp
 
 
 def build_not_created_report(scheduler: Scheduler, pod: Pod, failure: NotCreated) -> WakeUps:
-    """Build the report for a pod that cannot be created, so that no scheduler sees it."""
+    """Build the report for a pod that cannot be created and that no scheduler will see."""
     return WakeUps(
         pod=pod.key,
         headline=f"Not created: {failure.headline}",
@@ -131,9 +131,9 @@ def _build_rejector_report(scheduler: Scheduler, rejected: RejectedPod, plugin: 
 
 
 def _iter_rejection_reasons(rejected: RejectedPod, plugin: str) -> Iterator[str]:
-    """Yield the plugin's reasons against nodes, each with the number of nodes and the closest node.
+    """Yield the plugin's reasons for rejecting nodes, each with the number of nodes and the closest node.
 
-    For a gated pod, which is not tried on any node, yield the reasons of the gate.
+    A gated pod is not tried on any node. For it, yield the gate's reasons.
     """
     cycle = rejected.attempt.cycle
     if cycle is None:

@@ -129,11 +129,11 @@ def wakes(cluster: Cluster, pod: PodReference, event: JsonObject) -> Wakes:
 def try_pod(
     scheduler: Scheduler, pod: Pod, info: PodInfo | None = None, gangs: TriedGroups | None = None
 ) -> RejectedPod:
-    """Try to schedule a pod once, alone and with its group. The pod is given as the API server stores it.
+    """Try to schedule a pod once, alone and with its group.
 
-    `info` is the pod's PodInfo if it is already known, and `gangs` is a cache of the groups that were tried. A pod that
-    is held back before scheduling is not tried with its group. Raises UsageError if the scheduler would not try the
-    pod.
+    `pod` must be as the API server stores it. `info` is its PodInfo if that has been computed, and `gangs` caches the
+    groups that were tried. A pod that is held back before scheduling is not tried with its group. Raises UsageError if
+    the scheduler would not try the pod.
     """
     if pod.terminated or pod.spec.node_name:
         raise UsageError(f'pod "{pod.key}" is not pending', hint="only pending pods can be woken")
@@ -228,7 +228,7 @@ def drop_updates_of_other_pods(occurrences: Iterable[Occurrence], info: PodInfo)
 def has_registered_rejector(rejected: RejectedPod, occurrences: Iterable[Occurrence]) -> bool:
     """Return whether a plugin that rejected the pod registered for one of the events.
 
-    If queueing hints are disabled, an update of the pod itself counts as well.
+    If queueing hints are disabled, an update of the pod counts as well.
     """
     registrations, rejectors = rejected.registrations, rejected.attempt.rejectors.all
     for occurrence in occurrences:
@@ -242,7 +242,7 @@ def has_registered_rejector(rejected: RejectedPod, occurrences: Iterable[Occurre
 def replay_queueing_hints(
     rejected: RejectedPod, occurrences: Iterable[Occurrence], view: Fork
 ) -> tuple[tuple[EventReport, ...], str]:
-    """Replay the rejectors' queueing hints for the events, one after another.
+    """Replay the rejectors' queueing hints for the events in order.
 
     Return a report on each event, with the hints, and the queue in which the pod is afterwards. `view` is the cluster
     as the hints see it.
@@ -323,9 +323,9 @@ def try_gang(scheduler: Scheduler, framework: Framework, pod: Pod, cache: TriedG
 
 
 def try_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod, cache: TriedGroups) -> PodGroupReport | None:
-    """Try the pod's group, unless `cache` has its result. Return None for a pod without a group.
+    """Try the pod's group, unless `cache` has its result. Return None if the pod has no group.
 
-    The result is added to `cache`, unless the pod is a manifest.
+    The result is cached unless the pod is a manifest.
     """
     key = get_group_key(pod)
     is_stored = scheduler.view.pods.find_position(pod.key) is not None

@@ -101,7 +101,7 @@ def _build_wakes_report(
 def _iter_answers_by_change(
     scheduler: Scheduler, groups: Sequence[tuple[RejectedPod, list[Pod]]], changes: Sequence[ChangedObject]
 ) -> Iterator[Wakes]:
-    """Yield the effect of each change on each rejected pod, change by change. Pods that fit are left out."""
+    """Yield the effect of each change on each rejected pod, one change after another. Skip pods that fit."""
     for change in changes:
         view = apply_change_to_view(scheduler.view, change)
         for rejected, equal_pods in groups:
@@ -120,7 +120,7 @@ def _is_pod_served(scheduler: Scheduler, pod: Pod) -> bool:
 def iter_groups_of_rejected_pods(scheduler: Scheduler, pods: Sequence[Pod]) -> Iterator[tuple[RejectedPod, list[Pod]]]:
     """Yield groups of pods that look the same to the scheduler, each with the attempt to schedule its first pod.
 
-    Each member of a gang or pod group is a group by itself.
+    Each member of a gang or pod group forms a group of one.
     """
     table = scheduler.view.pods
     groups: dict[tuple[int, str, str], list[Pod]] = {}

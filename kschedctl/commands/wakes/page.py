@@ -92,7 +92,7 @@ def build_many_wake_ups_page(report: WakeUpsOfMany, style: Style) -> Page:
 
 
 def build_wakes_page(report: WakesOfMany, style: Style) -> Page:
-    """Build the page on given changes: how many pods they wake, then a table per change."""
+    """Build the page about the effect of changes: how many pods they wake, then a table per change."""
     (title,) = report.build_first_line()
     has_woken = any(answer.woken for answer in report.answers)
     page: list[Block] = [paragraph(Marked(title, Tone.GOOD if has_woken else Tone.WARNING))]
@@ -141,7 +141,7 @@ def _build_answer_row(answer: Wakes) -> Row:
 
 
 def _format_hints(hints: Mapping[str, str]) -> str:
-    """Format the plugins' hints, grouped by hint. Without rejectors there are no hints.
+    """Format the plugins' hints, grouped by hint. Without rejectors, there are no hints.
 
     >>> _format_hints({"A": "Queue", "B": "NotRegistered", "C": "Queue"})
     'Queue by A, C; not registered by B'
@@ -184,7 +184,7 @@ def build_wakes_between_page(report: WakesBetween, style: Style) -> Page:
 
 
 def _iter_pod_lines(pod: PodBetween, style: Style) -> Iterator[Cell]:
-    """Yield the lines about a pod: its headline and the changes that woke it."""
+    """Yield the lines about a pod: its headline, and the changes that woke it."""
     yield Marked(pod.headline, Tone.BAD if pod.missed else Tone.PLAIN)
     if pod.missed:
         yield Marked("it waits for the flush of the unschedulable pods, after five minutes", Tone.BAD)

@@ -82,7 +82,7 @@ class WakeUpsOfMany(Report, frozen=True):
     kind: str = "WakeUpsOfMany"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the number of pods that wait for an event, and before it the number of pods that are not created."""
+        """Return the numbers of pods that are not created, if any, and of pods that wait for an event."""
         if not self.pods:
             return ("Nothing is pending", negate_scope(self.scope) + describe_doubt(self.unknown))
         waiting = sum(pod.queue == UNSCHEDULABLE for pod in self.pods)
