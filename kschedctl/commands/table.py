@@ -169,7 +169,7 @@ TABLE = (
         8,
         schemas={"whatif": "commands.whatif.report:WhatIf"},
         pages={"WhatIf": "commands.whatif.page:build_page"},
-        html_widgets={"WhatIf": "commands.whatif.page:build_widgets"},
+        html_widgets={"WhatIf": "commands.whatif.page:build_pending_pod_matrices"},
     ),
     CommandEntry(
         "config",

@@ -54,7 +54,7 @@ class Moments(NamedTuple):
 
     @classmethod
     def compare(cls, before: Scheduler, after: Scheduler) -> Moments:
-        """Find the changes between two schedulers' clusters, and count the changes that no event handler watches."""
+        """Find the changes from one scheduler's cluster to the other's, and count those that no handler watches."""
         handlers = before.event_handlers
         changes = [
             WatchedChange(change, handlers.list_occurrences(change)) for change in iter_changes(before.view, after.view)
@@ -72,12 +72,13 @@ def find_wakes_between(
     *,
     include_ended: bool = False,
 ) -> WakesBetween:
-    """Find what woke pods that were pending at both moments.
+    """Find what woke the pods that were pending both before and after.
 
-    `keys` (`namespace/name`) limits the pods. Once `max_waking_changes` changes wake a pod, further changes are not
-    tried. With `include_ended`, pods that no longer wait at the second moment are included. Each pod is tried at the
-    first moment. Because the order of the changes is unknown, each change is judged by itself, with the claims and
-    classes of the second moment.
+    `keys` (`namespace/name`) limits the pods, and `names` label the two states in the report. Once `max_waking_changes`
+    changes wake a pod, no further changes are tried. `include_ended` includes pods that no longer wait in ``after``.
+
+    Each pod is tried in ``before``. Because the order of the changes is unknown, each change is judged separately, with
+    the claims and classes in ``after``.
     """
     moments = Moments.compare(before, after)
     waiting = [
@@ -116,7 +117,7 @@ def _is_pod_covered(pod: Pod, moments: Moments, keys: Collection[str] | None, *,
 
 
 def _find_later_pod(pod: Pod, after: Scheduler) -> Pod | None:
-    """Find the pod at the second moment. Return None if it no longer exists."""
+    """Return the pod as it is in ``after``, or None if it no longer exists."""
     later_pod = after.cluster.pod(pod.metadata.namespace, pod.metadata.name)
     if later_pod is None or not is_same_pod(later_pod, pod):
         return None
@@ -124,7 +125,7 @@ def _find_later_pod(pod: Pod, after: Scheduler) -> Pod | None:
 
 
 def _describe_end(pod: Pod, after: Scheduler) -> str:
-    """Describe why the pod no longer waits at the second moment. Return an empty string if it still does."""
+    """Describe why the pod no longer waits in ``after``, or return "" if it still does."""
     later_pod = _find_later_pod(pod, after)
     if later_pod is None:
         return "is gone"
@@ -163,10 +164,10 @@ def _iter_pod_answers(
 
 
 def _build_pod_answer(rejected: RejectedPod, pod: Pod, moments: Moments, max_waking_changes: int | None) -> AnsweredPod:
-    """Replay the changes for a pod, and build the answer: what woke it, and whether it fits at the second moment.
+    """Replay the changes for a pod, and build the answer: what woke it, and whether it fits afterwards.
 
-    The change by which a pod stopped waiting is left out. Only unschedulable pods can be woken. After
-    `max_waking_changes` waking changes, the remaining changes are not tried.
+    The change that ended the pod's wait is left out. Only unschedulable pods can be woken. After `max_waking_changes`
+    waking changes, the remaining changes are not tried.
     """
     ended = _describe_end(pod, moments.after)
     changes = [watched for watched in moments.watched if not (ended and _is_about_pod(watched.change, pod))]
@@ -232,7 +233,10 @@ class LaterState(NamedTuple):
 
     @classmethod
     def find(cls, pod: Pod, ended: str, after: Scheduler) -> LaterState:
-        """Find the state of the pod at the second moment. Schedule it if it still waits."""
+        """Find the pod's state in ``after``. If it still waits, schedule it.
+
+        ``ended`` says why it no longer waits, or is empty.
+        """
         later_pod = None if ended else _find_later_pod(pod, after)
         if later_pod is None:
             return cls(ended)
@@ -264,7 +268,7 @@ def _describe_wakes(
     later_state: LaterState,
     change_count: int,
 ) -> str:
-    """Describe what woke the pod, or why nothing did, and the pod's state at the second moment."""
+    """Describe what woke the pod, or why nothing did, and the pod's later state."""
     if rejected.queue == NONE:
         end = f"; at the second it {later_state.description}" if later_state.ended else ""
         return f"fitted at the first moment: nothing had to wake it{end}"

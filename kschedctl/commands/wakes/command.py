@@ -125,7 +125,7 @@ def _report_effects_of_changes(
 def _answer_between_snapshots(
     files: tuple[str, str], source: Source, scope: Scope, words: tuple[str, ...], view: Untabled
 ) -> Answer:
-    """Compare two snapshots, and answer which pods their changes woke or missed."""
+    """Compare two snapshots, and answer which pods the changes between them woke or should have woken."""
     before, after = (load_cluster(replace(source, snapshot=[file])) for file in files)
     keys = _find_pod_keys(before, scope, words, replace(source, snapshot=[files[0]]))
     namespace = found_pods.get_scope_namespace(scope) or ""
@@ -136,7 +136,7 @@ def _answer_between_snapshots(
 
 
 def _find_pod_keys(before: Cluster, scope: Scope, words: tuple[str, ...], source: Source) -> list[str]:
-    """Return the keys of the named pods, or [] if the command line names none.
+    """Return the keys of the pods named on the command line, or [] if it names none.
 
     Raises UsageError if a pod is not in the snapshot.
     """

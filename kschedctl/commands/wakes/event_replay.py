@@ -126,10 +126,10 @@ def wakes(cluster: Cluster, pod: PodReference, event: JsonObject) -> Wakes:
 def try_pod(
     scheduler: Scheduler, pod: Pod, info: PodInfo | None = None, gangs: TriedGroups | None = None
 ) -> RejectedPod:
-    """Try to schedule a pod once, alone and with its group. The pod is given as the API server stores it.
+    """Try to schedule a pod once, alone and with its group.
 
-    `info` is the pod's PodInfo if it is already known, and `gangs` is a cache of the groups that were tried. Raises
-    UsageError if the scheduler would not try the pod.
+    `pod` must be as the API server stores it. `info` is its PodInfo if that has been computed, and `gangs` caches the
+    groups that were tried. Raises UsageError if the scheduler would not try the pod.
     """
     if pod.terminated or pod.spec.node_name:
         raise UsageError(f'pod "{pod.key}" is not pending', hint="only pending pods can be woken")
@@ -160,9 +160,10 @@ def try_pod(
 def replay_change(
     scheduler: Scheduler, rejected: RejectedPod, change: ChangedObject | None, view: Fork | None = None
 ) -> Wakes:
-    """Replay a change for a rejected pod. `change` is None if scheduling does not read the kind of the changed object.
+    """Replay a change for a rejected pod.
 
-    `view` is the result of `apply_change_to_view`, if it has already been computed.
+    `change` is None if scheduling does not read objects of its kind. `view` is the result of `apply_change_to_view` if
+    it has been computed.
     """
     all_occurrences = scheduler.event_handlers.list_occurrences(change) if change else ()
     occurrences = drop_updates_of_other_pods(all_occurrences, rejected.info)
@@ -203,7 +204,7 @@ def build_basis(scheduler: Scheduler, rejected: RejectedPod) -> Basis:
 
 
 def merge_bases(bases: Sequence[Basis]) -> Basis:
-    """Merge the report fields about what was not read or is not replayed from several answers."""
+    """Merge several answers' report fields about what was not read or is not replayed."""
     return {
         "not_replayed": tuple(dict.fromkeys(line for basis in bases for line in basis["not_replayed"])),
         "unknown": merge_unknown_kinds(basis["unknown"] for basis in bases),
@@ -212,7 +213,7 @@ def merge_bases(bases: Sequence[Basis]) -> Basis:
 
 
 def drop_updates_of_other_pods(occurrences: Iterable[Occurrence], info: PodInfo) -> list[Occurrence]:
-    """Return the events without updates of other waiting pods, each of which wakes only the updated pod itself."""
+    """Return the events, except updates of other waiting pods, which wake only the updated pod."""
     return [
         occurrence
         for occurrence in occurrences
@@ -223,7 +224,7 @@ def drop_updates_of_other_pods(occurrences: Iterable[Occurrence], info: PodInfo)
 def has_registered_rejector(rejected: RejectedPod, occurrences: Iterable[Occurrence]) -> bool:
     """Return whether a plugin that rejected the pod registered for one of the events.
 
-    If queueing hints are disabled, an update of the pod itself counts as well.
+    If queueing hints are disabled, an update of the pod counts as well.
     """
     registrations, rejectors = rejected.registrations, rejected.attempt.rejectors.all
     for occurrence in occurrences:
@@ -237,9 +238,9 @@ def has_registered_rejector(rejected: RejectedPod, occurrences: Iterable[Occurre
 def replay_hints(
     rejected: RejectedPod, occurrences: Iterable[Occurrence], view: Fork
 ) -> tuple[tuple[EventReport, ...], str]:
-    """Replay the rejectors' queueing hints for the events, one after another.
+    """Replay the rejectors' queueing hints for the events in order.
 
-    Return the answers for each event, and the queue in which the pod is afterwards.
+    Return a report for each event, and the queue in which the pod ends up.
     """
     occurrences = tuple(occurrences)
     info = _apply_pod_update(rejected.info, occurrences)
@@ -257,7 +258,7 @@ def replay_hints(
 
 
 def _apply_pod_update(info: PodInfo, occurrences: Iterable[Occurrence]) -> PodInfo:
-    """Return the pod's info after the events: a new one if an event updates the pod itself, otherwise `info`."""
+    """Return the pod's info after the events: a new one if an event updates the pod, otherwise `info`."""
     for occurrence in occurrences:
         if occurrence.itself:
             return PodInfo(occurrence.change.new, info.options)
@@ -265,9 +266,9 @@ def _apply_pod_update(info: PodInfo, occurrences: Iterable[Occurrence]) -> PodIn
 
 
 def _choose_queue(rejected: RejectedPod, info: PodInfo, strategy: QueueingStrategy, view: Fork) -> str:
-    """Choose the queue to which the pod moves.
+    """Return the name of the queue to which the pod moves.
 
-    PreEnqueue plugins may keep the pod unschedulable. A pod that was gated, and so not tried, needs no back-off.
+    PreEnqueue plugins may keep the pod unschedulable. A pod that was gated needs no back-off, because it was not tried.
     """
     if strategy is QueueingStrategy.SKIP:
         return UNSCHEDULABLE
@@ -296,9 +297,9 @@ class GangResult(NamedTuple):
 
 
 def try_gang(scheduler: Scheduler, framework: Framework, pod: Pod, cache: TriedGroups) -> GangResult | None:
-    """Try the pod's gang, unless `cache` has its result. Return None for a pod without a gang.
+    """Try the pod's gang, unless `cache` has its result. Return None if the pod has no gang.
 
-    The result is added to `cache`, unless the pod is a manifest, because for other pods the gang does not contain it.
+    The result is cached unless the pod is a manifest: for the gang's other pods, the gang does not contain it.
     """
     plugin = find_gang_plugin(framework)
     key = plugin.find_gang(pod) if plugin else None
@@ -314,9 +315,9 @@ def try_gang(scheduler: Scheduler, framework: Framework, pod: Pod, cache: TriedG
 
 
 def try_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod, cache: TriedGroups) -> PodGroupReport | None:
-    """Try the pod's group, unless `cache` has its result. Return None for a pod without a group.
+    """Try the pod's group, unless `cache` has its result. Return None if the pod has no group.
 
-    The result is added to `cache`, unless the pod is a manifest.
+    The result is cached unless the pod is a manifest.
     """
     key = get_group_key(pod)
     is_stored = scheduler.view.pods.find_position(pod.key) is not None

@@ -44,7 +44,7 @@ def replay_changes_for_stored_pods(
 
 
 def find_wake_ups_of_pods(scheduler: Scheduler, pods: Sequence[Pod], scope: str) -> WakeUpsOfMany:
-    """Find what would wake each of the cluster's pods. `scope` describes the pods."""
+    """Find what would wake each of the pods, which are in the cluster. `scope` describes the pods in words."""
     served = [pod for pod in pods if _is_pod_served(scheduler, pod)]
     reports = []
     for rejected, equal_pods in iter_rejected_groups(scheduler, served):
@@ -76,7 +76,10 @@ def _build_wakes_report(
     scope: str,
     unserved: tuple[str, ...] = (),
 ) -> WakesOfMany:
-    """Build the report on what the changes do to groups of equal pods. Pods that fit anyway are only listed."""
+    """Build the report on what the changes do to groups of equal pods. Pods that fit anyway are only listed.
+
+    ``unserved`` are the keys of pods that no profile serves.
+    """
     handlers = scheduler.event_handlers
     return WakesOfMany(
         scope=scope,
@@ -94,7 +97,7 @@ def _build_wakes_report(
 def _iter_answers_by_change(
     scheduler: Scheduler, groups: Sequence[tuple[RejectedPod, list[Pod]]], changes: Sequence[ChangedObject]
 ) -> Iterator[Wakes]:
-    """Yield the effect of each change on each rejected pod, change by change. Pods that fit are left out."""
+    """Yield the effect of each change on each rejected pod, one change after another. Skip pods that fit."""
     for change in changes:
         view = apply_change_to_view(scheduler.view, change)
         for rejected, equal_pods in groups:
@@ -111,9 +114,9 @@ def _is_pod_served(scheduler: Scheduler, pod: Pod) -> bool:
 
 
 def iter_rejected_groups(scheduler: Scheduler, pods: Sequence[Pod]) -> Iterator[tuple[RejectedPod, list[Pod]]]:
-    """Yield groups of pods that look the same to the scheduler, each with the attempt to schedule the first of them.
+    """Yield groups of pods that the scheduler treats alike, each with the attempt to schedule its first pod.
 
-    Each member of a gang or pod group is a group by itself.
+    Each member of a gang or pod group forms a group of one.
     """
     table = scheduler.view.pods
     groups: dict[tuple[int, str, str], list[Pod]] = {}

@@ -82,7 +82,7 @@ class WakeUpsOfMany(Report, frozen=True):
     kind: str = "WakeUpsOfMany"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the number of pods that wait for an event, and before it the number of pods that are not created."""
+        """Return the numbers of pods that are not created, if any, and of pods that wait for an event."""
         if not self.pods:
             return ("Nothing is pending", negate_scope(self.scope) + describe_doubt(self.unknown))
         waiting = sum(pod.queue == UNSCHEDULABLE for pod in self.pods)
@@ -224,7 +224,7 @@ class WakesBetween(Report, frozen=True):
     kind: str = "WakesBetween"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the number of pods that fit although no change woke them, out of all that waited at both moments."""
+        """Return how many of the pods that waited the whole time fit although no change woke them."""
         if not self.pods:
             return ("No pod was pending in both",)
         missed = sum(pod.missed for pod in self.pods)

@@ -306,7 +306,7 @@ class Admissions:
         return copy
 
     def with_raised_quotas(self, step: FixStep) -> Admissions:
-        """Return a copy in which the quotas are raised by ``step``."""
+        """Return a copy in which the quotas are raised as ``step`` demands."""
         copy = self.copy()
         for namespace in {change.after.metadata.namespace for change in step.objects}:  # type: ignore[attr-defined]
             copy._quotas.charged[namespace] = raise_quotas(step, self._quotas.get_quotas(namespace))
