@@ -113,7 +113,8 @@ def search_fixes(
 ) -> tuple[RemedySearch, list[RankedFix]]:
     """Search for fixes. Return the search and the fixes, best first.
 
-    The other replicas of a workload without pods wait beside the target, so that fixes are checked with all of them.
+    If the target is a pod of a workload that has no pods yet, its other replicas are pending as well, so that the fixes
+    are checked with all of them.
     """
     target = add_other_replicas(target)
     search = RemedySearch(

@@ -61,7 +61,7 @@ def find_targets(scheduler: Scheduler, owner: Owner, manifest: Struct | None = N
 
     The additional pod is created from ``manifest``, like the workload's other pods, or from its stored template. For a
     DaemonSet without a manifest, one of its existing pods is returned. Raises UsageError if nothing is known about the
-    pods, and InputError.
+    pods, and InputError if admission denies the additional pod.
     """
     cluster = scheduler.cluster
     pods = find_pods(cluster, owner)
@@ -142,11 +142,11 @@ def _guess_cron_job_name(job: str) -> str:
 
 
 def _build_pending_targets(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod]) -> list[TargetPod]:
-    """Return a target for each group of pending pods that are equal to the scheduler."""
+    """Return a target for each group of pending pods that look the same to the scheduler."""
     table = scheduler.view.pods
     groups: dict[tuple[int, str], list[Pod]] = {}
     for pod in pods:
-        info_code = int(table.info[table.index[pod.key]])  # equal for pods that are equal to the scheduler
+        info_code = int(table.info[table.index[pod.key]])  # equal for pods that look the same to the scheduler
         groups.setdefault((info_code, pod.status.nominated_node_name), []).append(pod)
     return [
         TargetPod(scheduler, scheduler.view.stored(group[0]), _describe_pending_group(len(group), len(pods), owner))
@@ -155,7 +155,7 @@ def _build_pending_targets(scheduler: Scheduler, owner: Owner, pods: Sequence[Po
 
 
 def _describe_pending_group(alike: int, pods: int, owner: Owner) -> str:
-    """Describe a target that stands for ``alike`` equal pods of the owner's ``pods`` pending pods."""
+    """Describe a target that stands for ``alike`` identical pods among the owner's ``pods`` pending pods."""
     if pods == 1:
         return f"the only pending pod of {owner}"
     shared = ""
@@ -194,9 +194,10 @@ ORDINAL_LABELS = frozenset({"statefulset.kubernetes.io/pod-name", "apps.kubernet
 
 
 def build_additional_pod(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod], note: str) -> TargetPod:
-    """Build one more pod like the youngest of a workload's pods, with their priority. Raises InputError.
+    """Build one more pod like the youngest of a workload's pods, with their priority.
 
-    A StatefulSet's pod has the next ordinal and claims like those of the last pod.
+    A StatefulSet's pod has the next ordinal and claims like those of the last pod. Raises InputError if admission
+    denies the pod.
     """
     workload: StatefulSet | Pod
     if owner.kind == "StatefulSet":
@@ -276,7 +277,7 @@ def _build_unplaced_spec(pod: Pod) -> PodSpec:
 
 
 def _build_stateful_set_with_next_pod(cluster: Cluster, owner: Owner, pod: Pod) -> StatefulSet:
-    """Build a StatefulSet that creates only the next pod after this one."""
+    """Build a StatefulSet that creates only the pod that comes after this one."""
     labels = {key: value for key, value in pod.metadata.labels.items() if key not in ORDINAL_LABELS}
     claims = dict(_recover_claim_templates(cluster, pod))
     volumes = tuple(volume for volume in pod.spec.volumes if volume.name not in claims)
