@@ -1,6 +1,6 @@
-"""Nodes that differ from those of a snapshot: subsets, changed and added nodes, and nodes closed to further pods.
+"""Nodes that differ from a snapshot's nodes: subsets, changed and added nodes, and nodes closed to further pods.
 
-Only differences are computed anew.
+Only differences are recomputed.
 """
 
 from __future__ import annotations

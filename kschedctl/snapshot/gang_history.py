@@ -34,7 +34,7 @@ class GangHistory:
         self._granted: dict[GangKey, int] = {}
 
     def back_off(self, key: GangKey, seconds: int) -> None:
-        """Keep the pods of a gang from being tried for some seconds, unless the gang backs off already."""
+        """Keep the pods of a gang from being tried for some seconds, unless the gang is already backing off."""
         if seconds and not self.is_backing_off(key):
             self._backoff_ends[key] = self.clock.time + seconds * NANOSECONDS
 

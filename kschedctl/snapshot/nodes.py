@@ -102,7 +102,7 @@ class Domains:
 
     @cached_property
     def _is_identity(self) -> bool:
-        """Whether every node is a domain by itself, in order."""
+        """Whether each node is a separate domain, numbered in row order."""
         return len(self.codes) == self.size and bool((self.codes == np.arange(self.size)).all())
 
 
@@ -315,7 +315,7 @@ def _encode_distinct(values: Iterable[tuple[T, ...]]) -> tuple[list[tuple[T, ...
 
 
 def match_node_selector(nodes: NodeColumns, selector: CompiledNodeSelector) -> Bools:
-    """Return a mask (N,) of the nodes that a node selector matches. Raises NodeSelectorError."""
+    """Return a mask (N,) of the nodes that a node selector matches. Raises NodeSelectorError if it is invalid."""
     return nodes.evaluate_per_node(selector.match, selector.keys, selector.names).astype(np.bool_)
 
 

@@ -77,7 +77,7 @@ class PodColumns:
         return len(self.objects)
 
     def find_node_rows(self, index: Mapping[str, int]) -> Ints:
-        """Return the row of the node that each pod was bound to, (P,), or -1 for none.
+        """Return, for each pod, the row of the node to which it was bound, or -1 for none.
 
         `index` maps the names of nodes to their rows.
         """
@@ -112,16 +112,16 @@ class PodColumns:
 
     @cached_property
     def start(self) -> npt.NDArray[np.int64]:
-        """(P,): when each pod started, in microseconds since 1970, or NO_TIME if it has not. Raises InputError."""
+        """The start time of each pod in microseconds since 1970, or NO_TIME. Raises InputError for an invalid time."""
         return self._to_microseconds(self.objects.table.started, "status.startTime")
 
     @cached_property
     def created(self) -> npt.NDArray[np.int64]:
-        """(P,): when each pod was created, in microseconds since 1970. Raises InputError."""
+        """The time at which each pod was created, in microseconds since 1970. Raises InputError for an invalid time."""
         return self._to_microseconds(self.objects.table.created, "metadata.creationTimestamp")
 
     def _to_microseconds(self, column: TextColumn, field: str) -> npt.NDArray[np.int64]:
-        """Convert a column of timestamps to microseconds since 1970. Raises InputError."""
+        """Convert a column of timestamps to microseconds since 1970. Raises InputError for an invalid timestamp."""
         table = self.objects.table
         return column_to_microseconds(column, lambda row: f"Pod {table[row].key}, {field}")[self.objects.rows]
 
@@ -197,21 +197,21 @@ class PodColumns:
 
     @property
     def priority(self) -> npt.NDArray[np.int64]:
-        """(T,): the priorities of the infos."""
+        """The priority of each info."""
         return self.distinct.priority
 
     @property
     def terminating(self) -> Bools:
-        """(T,): whether the pods of each info are being deleted."""
+        """A mask over the infos of those whose pods are being deleted."""
         return self.distinct.terminating
 
     @property
     def labelled(self) -> Bools:
-        """(T,): whether the pods of each info have labels."""
+        """A mask over the infos of those whose pods have labels."""
         return self.distinct.labelled
 
     def where(self, predicate: Callable[[PodInfo], bool]) -> Bools:
-        """Return a mask (T,) of the infos for which the predicate holds."""
+        """Return a mask over the infos of those for which the predicate holds."""
         return self.distinct.where(predicate)
 
     @property
@@ -224,7 +224,7 @@ class PodColumns:
         return self.distinct.mask_with_host_port(predicate)
 
     def matching(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
-        """Return a mask (T,) of the infos whose labels the selector matches and that are in these namespaces.
+        """Return a mask over the infos of those that the selector matches and that are in these namespaces.
 
         None stands for all namespaces.
         """

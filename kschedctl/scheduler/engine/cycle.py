@@ -290,7 +290,7 @@ class Cycle:
         """Return the status of a node in the diagnosis.
 
         A status from extenders comes first. A node that was not examined has the status that all such nodes share.
-        Otherwise, the status is that of the first plugin that rejects the node, or Success.
+        Otherwise, the first plugin that rejects the node determines the status. If there is none, it is Success.
         """
         if row in self.extender_statuses:
             return self.extender_statuses[Row(row)]

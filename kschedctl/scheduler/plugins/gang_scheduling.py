@@ -228,7 +228,7 @@ class HierarchicalGangScheduling(GangScheduling):
     def doubts(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
         """Yield the doubt about the order of groups, if the pod's group has a parent.
 
-        Upstream tries the groups of a tree in random order. Simulations of several pods try each PodGroup by itself.
+        Upstream tries the groups of a tree in random order. Simulations of several pods try each PodGroup separately.
         """
         if _has_group_with_parent(info, view):
             yield Unknown(Dependency("CompositePodGroup", Effect.ORDER), Gap(TREES_TRIED_SEPARATELY), self.name)

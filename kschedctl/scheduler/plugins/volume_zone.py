@@ -91,7 +91,7 @@ class VolumeTopology(NamedTuple):
 
 
 class UnboundError(Exception):
-    """The error for a claim without a volume that should be bound already."""
+    """The error for a claim without a volume that should already be bound."""
 
 
 class VolumeZone(DeclaredPlugin[list[VolumeTopology], None]):

@@ -318,7 +318,7 @@ class QueueReplay(SchedulingLoop):
     def _set_nominated_node(self, position: Position, node: str) -> None:
         """Write a nominated node, or an empty name, into the pod's status, and deliver the events of this change.
 
-        Nothing happens if the status has this name already.
+        Nothing happens if the status already has this name.
         """
         old = self.exact.get_pod(position)
         if old.status.nominated_node_name == node:

@@ -234,7 +234,7 @@ class RankedGroups:
     # -- lists ---------------------------------------------------------------------------------------------------
 
     def _insert_row(self, group: int, row: int, score: int) -> None:
-        """Insert a row in order into the list for its score, unless the score is below those that the group lists."""
+        """Insert a row in order into the list for its score, unless the group lists only higher scores."""
         if score < self._floor[group]:
             return
         lists = self._lists[group]

@@ -238,7 +238,7 @@ def find_potential_nodes(cycle: Cycle) -> Bools:
 def clears_nomination(outcome: PostFilterOutcome) -> bool:
     """Return whether PostFilter clears the pod's nomination.
 
-    This is so if preemption was tried in vain or if no PostFilter plugin ran.
+    It does if preemption was tried without success or if no PostFilter plugin ran.
     """
     reports = [result.report for result in outcome.results.values()]
     tried = any(isinstance(report, Preemption) and report.eligible for report in reports)

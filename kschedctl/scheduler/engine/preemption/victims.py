@@ -34,7 +34,7 @@ class Selection(Protocol):
     """
 
     def find_potential_victims(self, nodes: Bools) -> Positions:
-        """Return the evictable pods on these nodes (N,), sorted by node and then by importance, (V,)."""
+        """Return the evictable pods on the nodes of a mask (N,), sorted by node and then by importance."""
 
     def find_rejected_nodes(self, pods: Positions) -> tuple[str, Bools] | None:
         """Return a reason and a mask (N,) of the nodes that it rejects even if all of these pods (V,) go, or None."""
@@ -56,7 +56,7 @@ class DecidedByFilters(Selection, Protocol):
     """A selection whose victims follow from the Filter plugins alone."""
 
     def find_potential_victims_unsorted(self, nodes: Bools) -> Positions:
-        """Return the positions of the evictable pods on the masked nodes (N,), in no particular order, (V,)."""
+        """Return the positions of the evictable pods on the nodes of a mask (N,), in no particular order."""
 
 
 class LowerPriority:
@@ -68,7 +68,7 @@ class LowerPriority:
         self.view, self.priority = view, priority
 
     def find_potential_victims(self, nodes: Bools) -> Positions:
-        """Return the pods of lower priority on these nodes (N,), sorted by node and then by importance, (V,)."""
+        """Return the pods of lower priority on the nodes of a mask (N,), sorted by node and then by importance."""
         pods = self.find_potential_victims_unsorted(nodes)
         return pods[order_by_importance(self.view, pods, self.view.arrivals.place[pods])]
 
@@ -115,7 +115,7 @@ def order_by_importance(view: Fork, pods: Positions, arrival_order: Positions) -
 
 
 def find_never_started(view: Fork, pods: Positions) -> Bools:
-    """Return a mask (V,) of the pods whose start upstream replaces by the present in each comparison.
+    """Return a mask over the pods of those whose start upstream replaces with the present in each comparison.
 
     These are pods that have not started. If time stands still, no pod is marked.
     """
@@ -167,12 +167,12 @@ class Victims:
 
     @cached_property
     def rank(self) -> Positions:
-        """(V,): the step in which each victim is put back."""
+        """The step in which each victim is put back."""
         return rank_within_runs(self.node)
 
     @cached_property
     def time(self) -> Positions:
-        """(V,): when each victim last came or went."""
+        """The time at which each victim was last removed or put back."""
         return np.arange(len(self.pod))
 
     def restrict_to(self, nodes: Bools) -> Victims:

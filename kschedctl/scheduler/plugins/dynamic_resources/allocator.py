@@ -517,7 +517,7 @@ class Search:
     # -- one device ------------------------------------------------------------------------------------------------
 
     def is_candidate(self, position: SearchPosition, device: PooledDevice) -> bool:
-        """Return whether the device is free, selected and large enough. Raises AllocationError."""
+        """Return whether the device is free, selected and large enough. Raises AllocationError if a selector fails."""
         if self.is_in_use(position, device):
             return False
         return self.is_selectable(position, device) and self.has_capacity(self._get_request(position), device)

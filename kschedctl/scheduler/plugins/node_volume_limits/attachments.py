@@ -76,7 +76,7 @@ def _find_attached_volume(
 ) -> AttachedVolume | None:
     """Return the CSI volume behind a pod's volume, or None if no CSI driver attaches the volume.
 
-    The arguments and errors are those of `find_attachable_volumes`.
+    The arguments and errors are the same as for `find_attachable_volumes`.
     """
     if volume.persistent_volume_claim is None and volume.ephemeral is None:
         return _translate_inline_volume(volume, storage) if counts_in_tree else None

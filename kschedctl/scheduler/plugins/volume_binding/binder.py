@@ -142,7 +142,7 @@ def _list_required_hostnames(volume: PersistentVolume) -> frozenset[str]:
 class PodVolumes:
     """The result of evaluating a pod's claims on N nodes, in the steps that upstream takes.
 
-    A node that fails in a step takes no part in the later ones. Raises InputError.
+    A node that fails in a step is skipped in later steps. Raises InputError for an invalid size.
     """
 
     def __init__(self, claims: PodVolumeClaims, listers: Listers, attributes_class: bool = True) -> None:
