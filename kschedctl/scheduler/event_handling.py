@@ -228,7 +228,7 @@ class EventHandlers:
         return self._build_event(ASSIGNED_POD, action)
 
     def _list_waiting_pod_actions(self, change: ChangedObject) -> list[ActionType]:
-        """Return the kinds of updates that a waiting pod underwent.
+        """Return the kinds of updates in a waiting pod's change.
 
         Old versions without queueing hints do not distinguish updates.
         """

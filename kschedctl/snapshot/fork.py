@@ -146,7 +146,7 @@ class Fork:
 
     @property
     def in_placement(self) -> Bools:
-        """(N,): the nodes that may run pods."""
+        """A mask (N,) of the nodes that may run pods."""
         return np.ones(len(self.nodes), np.bool_) if self.placement is None else self.placement
 
     @property
@@ -194,7 +194,7 @@ class Fork:
 
     @cached_property
     def resources(self) -> dict[str, int]:
-        """Resource name -> column."""
+        """The column of each resource, by name."""
         return self.snapshot.demands.resources
 
     @cached_property
@@ -214,11 +214,11 @@ class Fork:
 
     @property
     def namespace_labels(self) -> dict[str, Mapping[str, str]]:
-        """Namespace -> labels, for the namespaces that exist."""
+        """The labels of each existing namespace, by name."""
         return self.snapshot.namespace_labels
 
     def build_matrix(self, rows: Sequence[Mapping[str, int]]) -> Amounts:
-        """Convert mappings from resource to amount into a matrix (mappings, resources), as `Demands.build_matrix` does."""
+        """Convert mappings from resource to amount into a matrix, as `Demands.build_matrix` does."""
         return self.snapshot.demands.build_matrix(rows)
 
     def stored(self, pod: Pod) -> Pod:
@@ -268,7 +268,7 @@ class Fork:
     def tally(
         self, key: Hashable, weights: Weigh, domains: Domains | None = None, info: PodInfo | None = None
     ) -> Counts:
-        """Return the sums of weights of distinct pods, (T,), over the pods of each node, (N,), or of each domain.
+        """Return the sums of the weights of distinct pods over the pods of each node or of each domain.
 
         `key` identifies the weights and domains, for pods like `info` if it is given, as in `memo`. Weights are
         computed once, and their sums are kept up to date as pods move. The sums are read-only and valid until the next
@@ -323,7 +323,7 @@ class Fork:
     def memo_of_pods(self, key: Hashable, make: Callable[[], V], info: PodInfo | None = None) -> V:
         """Return a cached result that depends on distinct pods and SELECTING_FIELDS but on no node.
 
-        It is like `memo`, but is kept even if nodes change.
+        It works like `memo`, but the result is kept even if nodes change.
         """
         return _get_or_make(self._memo_of_pods, _build_pod_key(key, info), make, MAX_MEMOS_OF_PODS)
 
@@ -489,9 +489,9 @@ class PartOfFork(NamedTuple):
     """The length of the whole fork's trail when the nodes were left out."""
 
     def find_column(self, key: Hashable, compute: Callable[[Fork], Amounts]) -> Amounts | None:
-        """Return a column about the remaining nodes as they were when the others were left out.
+        """Return a column about the remaining nodes as they were when the other nodes were left out.
 
-        `compute` returns the column (N,) for the whole fork, and each entry must depend on the node and its pods alone.
+        `compute` returns the column (N,) for the whole fork, and each entry must depend only on the node and its pods.
         It is called once for all forks that leave out some nodes of the whole fork. Return None if pods have moved in
         the whole fork since.
         """
@@ -563,7 +563,7 @@ class OwnRows:
         raise AttributeError(f"a plugin that declares Reads.OWN_ROW cannot read {name}: it judges each node by itself")
 
     def build_matrix(self, rows: Sequence[Mapping[str, int]]) -> Amounts:
-        """Convert mappings from resource to amount into a matrix (mappings, resources), as `Demands.build_matrix` does."""
+        """Convert mappings from resource to amount into a matrix, as `Demands.build_matrix` does."""
         return self.fork.build_matrix(rows)
 
     def memo(self, key: Hashable, make: Callable[[], V], info: PodInfo | None = None) -> V:

@@ -45,7 +45,7 @@ class GangHistory:
     def record_move(self) -> None:
         """Record that a pod was bound or evicted.
 
-        Gangs that back off now can use the change only after their backoff.
+        Gangs that are backing off can benefit from the change only after their backoff.
         """
         self._missed_moves = {key: end for key, end in self._backoff_ends.items() if self.clock.time <= end}
 
@@ -60,7 +60,7 @@ class GangHistory:
     def grant_resources(self, key: GangKey, seconds: int) -> None:
         """Assume for some seconds that the minimum resources of the gang are available.
 
-        A running assumption is not prolonged.
+        An assumption that is still valid is not extended.
         """
         if not self.has_granted_resources(key):
             self._granted[key] = self.clock.time + seconds * NANOSECONDS

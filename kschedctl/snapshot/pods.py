@@ -93,7 +93,7 @@ class PodColumns:
 
     @cached_property
     def index(self) -> dict[str, Position]:
-        """`namespace/name` -> position."""
+        """The position of each pod, by `namespace/name`."""
         keys = self.objects.table.keys()
         positions = {keys[row]: position for position, row in enumerate(self.objects.rows.tolist())}
         return cast(dict[str, Position], positions)
@@ -183,7 +183,7 @@ class PodColumns:
 
     @cached_property
     def _positions_by_info(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """(`order`, `starts`): the positions of the pods of the i-th info are `order[starts[i] : starts[i + 1]]`."""
+        """Arrays `order` and `starts`: the pods of the i-th info are at `order[starts[i] : starts[i + 1]]`."""
         order = np.argsort(self.info, kind="stable")
         starts = np.searchsorted(self.info[order], np.arange(len(self.infos) + 1))
         return order, starts
@@ -226,7 +226,7 @@ class PodColumns:
     def matching(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
         """Return a mask over the infos of those that the selector matches and that are in these namespaces.
 
-        None stands for all namespaces.
+        If `namespaces` is None, all namespaces are included.
         """
         return self.distinct.matching(selector, namespaces)
 

@@ -278,7 +278,7 @@ class Snapshot:
 
     @cached_property
     def namespace_labels(self) -> dict[str, Mapping[str, str]]:
-        """Namespace -> labels, for the namespaces that exist."""
+        """The labels of each existing namespace, by name."""
         return {namespace.metadata.name: namespace.metadata.labels for namespace in self.cluster.namespaces}
 
     @cached_property

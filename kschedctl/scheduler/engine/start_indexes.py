@@ -267,7 +267,7 @@ LOWEST = np.iinfo(np.int64).min
 
 
 def unroll_circle(values: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.int64]:
-    """Return the circle followed by its beginning, (F + width - 1,), so that each window is a slice.
+    """Return the circle followed by its first `width` - 1 values, so that each window is a slice.
 
     >>> unroll_circle(np.array([1, 2, 3]), 2).tolist()
     [1, 2, 3, 1]

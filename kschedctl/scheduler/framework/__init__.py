@@ -232,9 +232,9 @@ class PodCountingScorePlugin(ScorePlugin[State_contra], Protocol[State_contra]):
     """A plugin whose scores of a pod, if it scores nodes for the pod at all, change as pods move."""
 
     def may_score(self, info: PodInfo, view: Fork) -> bool:
-        """Return whether PreScore does not skip a pod like this, or may stop skipping it as pods move.
+        """Return whether PreScore does not skip such a pod, or may stop skipping it as pods move.
 
-        No pods are counted to find out. Raises PluginError where PreScore does.
+        The answer is found without counting pods. Raises PluginError if PreScore would.
         """
 
 

@@ -119,7 +119,7 @@ class DeclaredPlugin(Generic[FilterState, ScoreState]):
     def version_changes(cls) -> tuple[ByVersion[object], ...]:
         """Return the plugin's rules that differ between versions.
 
-        A plugin overrides this if some of them are declared in modules that are loaded only when needed.
+        A plugin overrides this method if some rules are declared in modules that are loaded only when needed.
         """
         return cls.changed
 

@@ -226,7 +226,7 @@ class HierarchicalGangScheduling(GangScheduling):
     """Plugin for gate CompositePodGroup: a pod waits until all groups of its group's tree are ready."""
 
     def doubts(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
-        """Yield the doubt about the order of groups, if the pod's group has a parent.
+        """Yield an unknown about the order of groups if the pod's group has a parent.
 
         Upstream tries the groups of a tree in random order. Simulations of several pods try each PodGroup separately.
         """

@@ -220,7 +220,7 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
         yield WakeTrigger(NODE, ADD, "a node is added")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
-        """Return the sources of the pod's volumes as a part of its signature."""
+        """Return the sources of the pod's volumes as part of its signature."""
         return sign_volumes(info)
 
 

@@ -494,7 +494,7 @@ def _find_missing_amount(requested: Quantity, free: Counts, scale: int) -> Quant
 
 
 def _rescale(quantity: Quantity, scale: int) -> Quantity:
-    """Convert a quantity of a larger scale to `scale`, as Quantity.Sub of Go does. A smaller scale stays."""
+    """Convert a quantity of a larger scale to `scale`, as Quantity.Sub of Go does. A smaller scale is kept."""
     if quantity.scale <= scale:
         return quantity
     return Quantity(quantity.mantissa * 10 ** (quantity.scale - scale), scale, quantity.format)

@@ -156,7 +156,7 @@ class _Search(NamedTuple):
     def _compute_mean_distance(self, places: list[int]) -> Amounts:
         """Return each node's mean distance between the NUMA nodes at `places`, as float32 like in upstream.
 
-        The distance of each NUMA node to itself counts, too.
+        The distance of each NUMA node to itself is included.
         """
         total = self.numa.costs[:, places][:, :, places].sum(axis=(1, 2))
         mean: Amounts = total.astype(np.float32) / np.float32(len(places) ** 2)

@@ -123,7 +123,7 @@ class Gangs:
         }
 
     def find_gang_pods(self, positions: Iterable[Position]) -> frozenset[Position]:
-        """Return the pods that are tried one by one and wait on their nodes for their gang."""
+        """Return the gang pods that are tried one by one and wait on their nodes for their gang."""
         return frozenset(
             position for position in positions if self.has_groups and isinstance(self.find_group_key(position), GangKey)
         )

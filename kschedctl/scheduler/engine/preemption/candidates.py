@@ -89,7 +89,7 @@ class Candidates(Sequence[Candidate]):
     def with_counted_violations(self, violating: npt.NDArray[np.bool_]) -> Candidates:
         """Return the candidates with only the victims in the mask `violating` counted as PDB violations.
 
-        Which victims are marked as violating does not change.
+        The marks of the victims themselves do not change.
         """
         counted = Candidates(self.row, self.starts, self.victims, violating)
         return Candidates(self.row, self.starts, self.victims, self.violating, counted.violations)

@@ -85,7 +85,7 @@ class Preemption:
 
     @cached_property
     def nodes_by_reason(self) -> Mapping[str, int]:
-        """Reason -> number of nodes on which preemption does not help. It must be read before any pod moves."""
+        """The number of nodes on which preemption does not help, by reason. It must be read before any pod moves."""
         return self.run.count_unhelpful_nodes(candidates_wanted=bool(self.wanted)) if self.run else {}
 
 

@@ -40,9 +40,9 @@ class Selection(Protocol):
         """Return a reason and a mask (N,) of the nodes that it rejects even if all of these pods (V,) go, or None."""
 
     def find_nodes_to_evict_again(self, pods: Positions, is_gone: Bools) -> Bools | None:
-        """Return the nodes on which the pod that was just put back must go nevertheless, (N,), or None.
+        """Return a mask (N,) of the nodes on which the pod just put back must be evicted after all, or None.
 
-        `is_gone` (V,) marks the pods that are evicted.
+        `is_gone` is a mask over the victims of those that are evicted.
         """
 
     def iter_no_victims_messages(self, rows: Positions) -> Iterator[tuple[str, int]]:
@@ -137,7 +137,7 @@ class Judge(NamedTuple):
     """(N,): the nodes that matter."""
 
     def find_rejected_rows(self, delta: Delta, rows: Rows) -> Bools:
-        """Return a mask (M,) of the given rows that the filters reject under a hypothesis.
+        """Return a mask over `rows` of those that the filters reject after the hypothetical change.
 
         Raises PluginError if a plugin fails.
         """

@@ -297,7 +297,7 @@ def _compute_weighted_mean(shares: Amounts, usage: NodeUsage) -> Scores:
 def _compute_weighted_mean_of_offered(shares: Amounts, usage: NodeUsage) -> Scores:
     """Return each node's weighted mean of the shares of the resources that the node offers.
 
-    It is 0 for a node that offers none of them.
+    The mean is 0 for a node that offers none of them.
     """
     weights = (usage.allocatable != 0) * usage.weights[:, None]
     return truncating_divide((shares * weights).sum(axis=0), np.maximum(weights.sum(axis=0), 1))

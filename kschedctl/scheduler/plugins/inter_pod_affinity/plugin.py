@@ -340,7 +340,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         return sum_terms_per_key(terms, view)
 
     def upstream_fault(self, cycle: Cycle) -> UpstreamFault | None:
-        """Return the fault that a namespaceSelector of the pod that only excludes selects every namespace.
+        """Return the fault that a namespaceSelector of the pod selects every namespace although it only excludes some.
 
         Return None if no term of the pod has such a selector, or if the version has no fault.
         """
@@ -394,7 +394,7 @@ def _only_excludes(term: AffinityTerm) -> bool:
 
 
 def _find_infos_with_terms(view: Fork, *fields: str) -> Bools:
-    """Return a mask over the pod infos of those that have terms in one of the fields, by default in any."""
+    """Return a mask over the pod infos of those that have terms in one of the fields, by default in any field."""
     term_fields = fields or TERM_FIELDS
     key = _find_infos_with_terms, term_fields
     return view.memo_of_pods(key, lambda: view.pods.distinct.mask_with_terms(*term_fields))

@@ -184,7 +184,7 @@ class RunningCounts:
 def _get_cached_weights(
     purpose: str, info: PodInfo, view: Fork, weights: Callable[[], Mapping[str, Weights]]
 ) -> SparseWeights:
-    """Return the weights in sparse form, from the cache for identical pods or else from the function `weights`."""
+    """Return the weights in sparse form, cached for identical pods. The function `weights` computes missing ones."""
     return view.memo_of_pods((NAME, purpose), lambda: SparseWeights.from_weights(weights()), info)
 
 

@@ -293,14 +293,14 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
         return normalize_scores(scores, require_state(state, NO_PRE_SCORE).ignored)
 
     def row_verdicts(self, info: PodInfo, view: Fork) -> SpreadVerdicts:
-        """Return the verdicts of the hard constraints, for any rows, in a form that is updated as pods come and go.
+        """Return an object that judges any rows by the hard constraints and is updated as pods come and go.
 
         Raises PluginError for invalid selectors.
         """
         return SpreadVerdicts(self.find_hard_constraints(info, view), self.settings, info, view)
 
     def row_scores(self, info: PodInfo, view: Fork) -> SpreadAmong:
-        """Return the scores of the soft constraints, for any subset of the nodes, in a form that follows pod changes.
+        """Return an object that scores any nodes by the soft constraints and is updated as pods come and go.
 
         The pod must have soft constraints.
         """

@@ -294,7 +294,7 @@ class PodVolumes:
             self.provisions.append(Provision(claim, lacks_volume, pools or (), capacity))
 
     def _find_provisionable_nodes(self, class_: StorageClass) -> Bools:
-        """Return a mask (N,) of the nodes in the class's allowed topologies, or of no node without a provisioner."""
+        """Return a mask (N,) of the nodes in the class's allowed topologies, all False without a provisioner."""
         if class_.provisioner in ("", NO_PROVISIONER):
             return np.zeros(len(self._active), np.bool_)
         return self.listers.topology.find_allowed_nodes(class_.allowed_topologies)
