@@ -103,7 +103,7 @@ class Rollouts:
         for trial, harm in harms[:MOST_HARMFUL]:
             yield f"{' and '.join(fix.text for fix in trial.changes)}: {harm}"
 
-    def iter_harmless(self, best: Iterable[RankedFix]) -> Iterator[RankedFix]:
+    def iter_harmless_fixes(self, best: Iterable[RankedFix]) -> Iterator[RankedFix]:
         """Yield each ranked fix with its harmless variants only, and leave out a fix if all its variants do harm.
 
         The rollouts of a fix are replayed only when the fix is requested from the iterator.

@@ -71,7 +71,7 @@ def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
         return report
     search, ranking = search_fixes(target, RemedyWishes(smallest=True))
     rollouts = Rollouts(target.workload)
-    best = check_fixes_in_queue(rollouts.iter_harmless(ranking), QueueChecks(search.trials), FIXES_SHOWN)
+    best = check_fixes_in_queue(rollouts.iter_harmless_fixes(ranking), QueueChecks(search.trials), FIXES_SHOWN)
     remedies = []
     for fix in best:
         rollout = rollouts.replay(fix.ranked.trial)

@@ -105,7 +105,7 @@ def report_new_resources(
 
 
 def expand_pod_groups(inquiry: Inquiry, words: Sequence[str], scope: Scope, source: Source) -> list[str]:
-    """Replace each word that names a PodGroup by the group's pods without a node, if there are any."""
+    """Replace each word that names a PodGroup with the group's pods without a node, if there are any."""
     default_namespace = with_context_namespace(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
     expanded: list[str] = []
     for word, reference in zip(words, _parse_references_by_word(words), strict=True):

@@ -127,11 +127,11 @@ def manifest_remedies(
     call_extender: CallExtender | None = None,
     tried: ProgressCallback = lambda number: None,
 ) -> RemediesOfMany:
-    """Find a small set of changes that lets most pods schedule that would wait if the manifests were applied.
+    """Find a small set of changes that lets most of the pods schedule that would wait once the manifests are applied.
 
     `written` has the documents of manifests that are given as structs, since admission reads more fields than these
     have. The other arguments are as for `remedies`. Workloads whose pods cannot be created are listed separately.
-    Raises InputError.
+    Raises InputError if a manifest is invalid.
     """
     applied = prepare_simulation(cluster, manifests, documents=dict(written or {}))
     scope = f"of {counted(len(applied.changes), 'workload')} in the manifests"

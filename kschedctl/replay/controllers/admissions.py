@@ -460,7 +460,7 @@ class Admissions:
 
         A workload that exists already, or has pods, needs no admission, and neither does a bare pod.
         """
-        if owner.kind == "Pod" or change.kept or change.removed or self._exists(owner):
+        if owner.kind == "Pod" or change.kept or change.removed or self._has_workload(owner):
             return ()
         skipped = self._find_undecidable_plugins(owner.namespace, written=owner in self._written)
         names_by_kind = {owner.kind: owner.name}
@@ -501,7 +501,7 @@ class Admissions:
             else:
                 return  # what one order of the quotas admits, all orders admit
 
-    def _exists(self, owner: Owner) -> bool:
+    def _has_workload(self, owner: Owner) -> bool:
         """Return whether the cluster has the workload."""
         existing = self._cluster.in_namespace(FIELDS[owner.kind], owner.namespace) if owner.kind in FIELDS else ()
         return any(obj.metadata.name == owner.name for obj in existing)
