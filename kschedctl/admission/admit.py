@@ -54,9 +54,9 @@ def admit(
 ) -> Admission:
     """Replay kube-apiserver 1.36's admission of a pod or another object, and return its outcome.
 
-    ``namespace`` is the namespace of the request, by default that of the manifest. ``plugins`` are enabled in addition
-    to the default ones, and are by default those of the cluster's API server. Webhooks and policies are not called.
-    Raises UsageError for an unknown plugin, and InputError if the manifest is not an object.
+    ``namespace`` is the namespace of the request, by default the manifest's namespace. ``plugins`` are enabled in
+    addition to the default plugins and, by default, are the plugins of the cluster's API server. Webhooks and policies
+    are not called. Raises UsageError for an unknown plugin, and InputError if the manifest is not an object.
 
     >>> admit(Cluster.from_objects([]), {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}}).message
     'namespaces "default" not found'

@@ -234,7 +234,7 @@ class LintContext:
         return linted + [obj for obj in cluster_objects if _get_full_name(obj) not in linted_names]
 
     def list_all_items(self, kind: type[N]) -> list[TypedObject[N]]:
-        """Return the same objects as `list_all`, each with its subject."""
+        """Return the objects of a kind that `list_all` returns, each with its subject."""
         linted = self.list_linted(kind)
         return [*linted, *map(_to_typed_object, self.list_all(kind)[len(linted) :])]
 
@@ -273,7 +273,7 @@ class LintContext:
 
     @cached_property
     def priority_classes(self) -> dict[str, api.PriorityClass]:
-        """Return the PriorityClasses by name, including those of the system."""
+        """Return the PriorityClasses by name, including the system's classes."""
         return {c.metadata.name: c for c in (*SYSTEM_CLASSES, *self.list_all(api.PriorityClass))}
 
     def get_priority(self, workload: Workload) -> int:

@@ -56,7 +56,7 @@ def validate_dns_subdomain(value: str) -> list[str]:
 
 
 def validate_qualified_name(value: str) -> list[str]:
-    """Return the errors of a string as a label key, a resource name or a scheduling gate, which have the same form."""
+    """Return the errors of a string as a label key, resource name or scheduling gate. All have the same form."""
     return list(find_label_key_errors(value))
 
 

@@ -315,7 +315,7 @@ class ClusterFacts:
         view = Fork.from_cluster(cluster, scheduler.view.settings).fork()
         first = view.pods.index[pod.key]
         copies = view.add_clones(first, max(count - 1, 0))
-        return view, [first, *copies][:count]
+        return view, [first, *copies][:count]  # none at all if the count is 0
 
 
 def has_room(amounts: Amounts, requests: Amounts) -> Bools:

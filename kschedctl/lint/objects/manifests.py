@@ -56,7 +56,7 @@ ObjectsByKind = Mapping[type, tuple[TypedObject[Any], ...]]
 
 @dataclass
 class ManifestObjects:
-    """The objects read from manifests, and the problems of those that could not be read."""
+    """The objects read from manifests, and the problems of objects that could not be read."""
 
     subjects: list[Subject] = field(default_factory=list)
     """All objects, also those that could not be read."""

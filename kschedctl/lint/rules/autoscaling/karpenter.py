@@ -83,8 +83,8 @@ def _convert_to_strict_operator(requirement: SelectorRequirement) -> SelectorReq
 def find_unmet_min_values(context: LintContext) -> Iterator[Problem]:
     """Find NodePool requirements whose minValues is larger than the number of possible values.
 
-    The values are the listed ones or, if every list is long enough and instance types are given, those that the allowed
-    instance types have.
+    The values in each list are counted first. If every list is long enough and instance types are given, the values
+    that the allowed instance types have are counted, too.
     """
     for subject, pool in context.list_linted(WrittenNodePool):
         has_short_list = False

@@ -222,7 +222,7 @@ def _change_containers(pod: Pod, change: Callable[[Container], Container]) -> Po
 
 
 def _default_requests_to_limits(container: Container) -> Container:
-    """Return the container with its limits as requests if it has no requests of its own."""
+    """Return the container with each missing request set to the limit of the resource."""
     resources = container.resources
     with_defaults = ResourceRequirements({**resources.limits, **resources.requests}, resources.limits)
     return msgspec.structs.replace(container, resources=with_defaults)
