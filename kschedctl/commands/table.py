@@ -208,7 +208,7 @@ TABLE = (
             "WakeUps": "commands.wakes.page:build_wake_ups_page",
             "WakeUpsOfMany": "commands.wakes.page:build_many_wake_ups_page",
             "WakesOfMany": "commands.wakes.page:build_wakes_page",
-            "WakesBetween": "commands.wakes.page:build_between_page",
+            "WakesBetween": "commands.wakes.page:build_wakes_between_page",
         },
     ),
     CommandEntry(
