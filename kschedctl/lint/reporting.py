@@ -244,10 +244,10 @@ def merge_variants(findings: Iterable[Finding]) -> tuple[Finding, ...]:
             merged[number] = finding
         else:
             other_files.setdefault(group, {})[finding.file] = None
-    return tuple(_add_files(finding, tuple(other_files.get(key, ()))) for key, finding in merged.items())
+    return tuple(_note_other_files(finding, tuple(other_files.get(key, ()))) for key, finding in merged.items())
 
 
-def _add_files(finding: Finding, files: tuple[str, ...]) -> Finding:
+def _note_other_files(finding: Finding, files: tuple[str, ...]) -> Finding:
     """Add a note on the other files that contain the finding, if there are any."""
     if not files:
         return finding

@@ -175,7 +175,7 @@ _INSTALLED = frozenset(
 """Kinds that charts create in the namespace of the release. Roles and bindings may be in other namespaces."""
 
 
-def get_release(place: Location) -> Release:
+def get_helm_release(place: Location) -> Release:
     """Return the release that a document at this location belongs to."""
     return place.build or place.file, place.source.partition("/")[0]
 
@@ -186,7 +186,7 @@ def find_release_namespaces(manifests: Iterable[tuple[JsonObject, Location]]) ->
     for document, place in manifests:
         namespace = field_at(document, "metadata", "namespace")
         if document.get("kind") in _INSTALLED and isinstance(namespace, str) and namespace and place.source:
-            namespaces_by_release[get_release(place)].add(namespace)
+            namespaces_by_release[get_helm_release(place)].add(namespace)
     return {
         release: next(iter(namespaces)) for release, namespaces in namespaces_by_release.items() if len(namespaces) == 1
     }
