@@ -173,6 +173,7 @@ def _build_pod_answer(rejected: RejectedPod, pod: Pod, moments: Moments, max_wak
     changes = [watched for watched in moments.watched if not (ended and _is_about_pod(watched.change, pod))]
     is_unschedulable = rejected.queue == UNSCHEDULABLE
 
+    # Count all waking changes, but keep only the first of them.
     woken_by: list[WakingChange] = []
     waking_count = not_waking_count = 0
     if is_unschedulable:

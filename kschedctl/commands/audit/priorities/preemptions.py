@@ -146,6 +146,8 @@ class PodWorkloadIndex:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._by_prefix: dict[tuple[str, str], Owner] = {}
+
+        # A pod's name begins with its ReplicaSet's or StatefulSet's name, whose own controller, if any, is the workload.
         for kind, workloads in (("ReplicaSet", cluster.replica_sets), ("StatefulSet", cluster.stateful_sets)):
             for workload in workloads:
                 meta = workload.metadata
@@ -155,6 +157,8 @@ class PodWorkloadIndex:
                 else:
                     owner = Owner(kind, meta.namespace, meta.name)
                 self._by_prefix[meta.namespace, meta.name] = owner
+
+        # For other workloads, take the prefix from pods that still exist.
         for template in cluster.pods.templates:
             if template.metadata.generate_name:
                 key = template.metadata.namespace, template.metadata.generate_name.removesuffix("-")

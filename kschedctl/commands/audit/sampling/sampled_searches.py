@@ -297,20 +297,24 @@ def compute_sampling_costs(
     names = dict.fromkeys(kind.pod.spec.scheduler_name for kind in kinds)
     for name in names.keys() - scheduler.configuration.profiles.keys():
         raise UsageError(f'no profile serves scheduler name "{name}"', hint="--config FILE has its configuration")
+
     done = progress.begin("Searches", len(kinds) * (len(limits.percentages) + 1))
+    # Ordered sets of what was not read and of what is not replayed
     unknown: dict[Unknown, None] = dict.fromkeys(find_unread_dependencies(scheduler.cluster))
     not_replayed: dict[str, None] = {}
     profiles = []
     first_profile = list(scheduler.configuration.profiles)[:1]
     for name in names or first_profile:
-        profile_kinds = [kind for kind in kinds if kind.pod.spec.scheduler_name == name]
         framework = scheduler.framework(name)
         assert framework is not None
         not_replayed.update(dict.fromkeys(find_unreplayed_parts(framework)))
         setting = build_sampling_setting(scheduler, framework)
+
         percentages = sorted({*limits.percentages, setting.effective})
         sampled_kinds = []
-        for kind in profile_kinds:
+        for kind in kinds:
+            if kind.pod.spec.scheduler_name != name:
+                continue
             info = PodInfo(kind.pod, kind.scheduler.view.settings.requests)
             kind_framework, kind_unknowns = kind.scheduler.find_framework_for(info, kind.scheduler.view)
             unknown.update(dict.fromkeys(kind_unknowns))
