@@ -350,7 +350,7 @@ class ConsolidationRun:
 
 @dataclass(eq=False)
 class SharedConsolidation:
-    """The data that workers share. Each process builds the state of its own run from it."""
+    """The data that workers share, from which each process builds its own run."""
 
     cluster: Cluster
     wishes: ConsolidationWishes

@@ -168,10 +168,10 @@ def build_named_kinds(targets: Iterable[TargetPod]) -> list[PodKind]:
 def iter_default_pod_kinds(
     scheduler: Scheduler, max_kinds: int, namespace: str | None = None
 ) -> Iterator[tuple[str, list[PodKind]]]:
-    """Yield "pending" and "running", each with kinds that represent the largest workloads with such pods.
+    """Yield "pending" with kinds of pending pods, then "running" with kinds of running pods.
 
-    There are at most `max_kinds` workloads, of one namespace or, without `namespace`, of all namespaces. Pods that no
-    profile serves and pods that run once per node are left out.
+    The kinds represent at most `max_kinds` of the largest workloads, of one namespace or, without `namespace`, of all
+    namespaces. Pods that no profile serves and pods that run once per node are left out.
     """
     for source, iter_pods in (("pending", _iter_distinct_pending_pods), ("running", _iter_distinct_running_pods)):
         counted_pods = [
