@@ -54,7 +54,7 @@ class Moments(NamedTuple):
 
     @classmethod
     def compare(cls, before: Scheduler, after: Scheduler) -> Moments:
-        """Find the changes from one scheduler's cluster to the other's, and count those that no handler watches."""
+        """Find the changes from one scheduler's cluster to the other's, and count the changes that nothing watches."""
         handlers = before.event_handlers
         changes = [
             WatchedChange(change, handlers.list_occurrences(change)) for change in iter_changes(before.view, after.view)
