@@ -26,14 +26,13 @@ from kschedctl.admission import (
     tolerations,
 )
 from kschedctl.admission.request import BAD, CODES, INVALID, NOT_FOUND, AdmissionRequest, NotAdmittedError, Writable
-from kschedctl.admission.unscheduled_fields import validate_unscheduled_fields
 from kschedctl.api.component_flags import OPTIONAL_PLUGINS
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject, drop_nulls, object_at
 from kschedctl.api.objects import LimitRange, ResourceQuota
 from kschedctl.api.quantity import QuantityError
-from kschedctl.api.validation import around_pods, manifests, unknown_fields
+from kschedctl.api.validation import unknown_fields
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.reports.not_created import Admission, OtherOutcome
@@ -256,6 +255,9 @@ class _AdmissionRun:
 
 def _validate_object(request: AdmissionRequest) -> Sequence[object]:
     """Return the validation errors of the object. Objects of kinds that are not known here have none."""
+    from kschedctl.admission.unscheduled_fields import validate_unscheduled_fields  # noqa: PLC0415 - only if validated
+    from kschedctl.api.validation import around_pods, manifests  # noqa: PLC0415 - only if validated
+
     kind, obj = request.kind, request.obj
     object_copy = {**obj, "metadata": {**obj["metadata"]}}
     if kind in manifests.KINDS:

@@ -23,8 +23,6 @@ from kschedctl.api.operator_resources import CustomResource, OperatorResource
 from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_table import Key, PodTable
 from kschedctl.api.queueing import QUEUE_LABEL
-from kschedctl.api.validation import around_pods
-from kschedctl.api.validation.manifests import KINDS as MANIFEST_STRUCTS
 from kschedctl.api.workloads import (
     KINDS,
     POD_TEMPLATE_PATHS,
@@ -49,10 +47,8 @@ from kschedctl.cli.source import (
 from kschedctl.cluster import CLUSTER_SCOPED, Cluster, describe
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.manifests import SKIPPED_HOOKS_NOTE
-from kschedctl.replay.denials import find_denials, find_validation_errors, raise_errors
 from kschedctl.sources.collector import Manifest
 from kschedctl.sources.decoding import decode_document, iter_pod_resources, validate_quantities
-from kschedctl.sources.documents.positions import locate_field
 from kschedctl.sources.read import ReadResult, load_configuration_file, read
 from kschedctl.text.counts import agreeing, first_few
 
@@ -105,7 +101,10 @@ def load_surroundings(
     source: Source, reading: ReadResult, namespace: str | None, live: LiveKinds = NOTHING_MORE
 ) -> Surroundings:
     """Load the cluster around the files, unless they describe a cluster. Raises KschedctlError."""
-    validate_other_objects(reading.around)
+    if reading.around:
+        from kschedctl.cli.manifest_validation import validate_other_objects  # noqa: PLC0415 - only for new objects
+
+        validate_other_objects(reading.around)
     if (reading.objects.get("Node") or source.assume_complete) and not (source.demo or source.snapshot):
         return Surroundings(None, namespace)
     around = replace(source, filename=[])
@@ -146,7 +145,11 @@ def _build_application(source: Source, reading: ReadResult, namespace: str | Non
 
     new = [with_namespace(workload, namespace) for workload in workloads if not is_existing_pod(workload)]
     cluster = add_missing_namespaces(cluster, map(get_identity, new), source)
-    validate_manifests([entry.manifest for entry in decoded if not is_existing_pod(entry.workload)], cluster, namespace)
+    new_manifests = [entry.manifest for entry in decoded if not is_existing_pod(entry.workload)]
+    if new_manifests:
+        from kschedctl.cli.manifest_validation import validate_manifests  # noqa: PLC0415 - only for new objects
+
+        validate_manifests(new_manifests, cluster, namespace)
 
     places = {}
     documents = {}
@@ -323,29 +326,3 @@ def with_namespace(obj: Any, namespace: str | None) -> Any:
     if obj.metadata.namespace or not namespace:
         return obj
     return msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, namespace=namespace))
-
-
-def validate_manifests(manifests: Iterable[Manifest], cluster: Cluster, namespace: str | None = None) -> None:
-    """Raise InputError if the API server would reject any of these pods and workloads.
-
-    The error lists all problems of all manifests. `namespace` is for manifests that name none. Objects with a UID exist
-    already and must not be passed.
-    """
-    errors = []
-    for document, place in manifests:
-        decoded = decode_document(document, MANIFEST_STRUCTS[str(document["kind"])], place)
-        for refusal in find_denials(document, decoded, cluster, namespace or "", admission=False):
-            errors.append(locate_field(place, refusal.path).error(refusal.message, hint=refusal.hint))
-    raise_errors(errors)
-
-
-def validate_other_objects(manifests: Iterable[Manifest]) -> None:
-    """Raise InputError if the API server would reject any of these PDBs, classes, claims and autoscalers."""
-    errors = []
-    for document, place in manifests:
-        decoded = decode_document(document, around_pods.KINDS[str(document["kind"])], place)
-        errors += [
-            locate_field(place, denial.path).error(denial.message)
-            for denial in find_validation_errors(document, decoded)
-        ]
-    raise_errors(errors)

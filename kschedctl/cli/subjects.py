@@ -16,16 +16,12 @@ from kschedctl.api.objects import Pod, PodMeta
 from kschedctl.api.ownership import Owner
 from kschedctl.cli import references
 from kschedctl.cli.inquiry import Inquiry
-from kschedctl.cli.manifests import validate_manifests
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source
 from kschedctl.cli.references import Reference, parse_references
 from kschedctl.cli.source import find_lone_pod, with_context_namespace
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError, UsageError
-from kschedctl.replay.controllers.creation_failures import find_unread_kinds
 from kschedctl.replay.controllers.manifests import locate_errors
-from kschedctl.replay.controllers.missing_pods import explain_fewer_pods, find_fixes_for_report, replay_missing_pods
-from kschedctl.replay.controllers.target_creation import create_targets
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_pods import find_pods, find_targets, find_template, iter_workloads
 from kschedctl.replay.waiting_elsewhere import find_blockers
@@ -87,19 +83,9 @@ def build_targets(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[TargetP
     Raises KschedctlError.
     """
     with locate_errors(inquiry.places):
-        manifests = [key for key in subjects if isinstance(key, Owner) and key in inquiry.manifests]
-        validate_manifests([inquiry.written[key] for key in manifests], inquiry.cluster, inquiry.namespace)
         scheduler = inquiry.scheduler
-        documents = {key: inquiry.written[key].document for key in manifests}
-        workloads_to_create = [inquiry.manifests[key] for key in manifests]
-        targets = create_targets(scheduler, workloads_to_create, documents) if manifests else []
-        target_by_manifest = dict(zip(manifests, targets, strict=True))
-        if has_queues(inquiry.cluster):
-            from kschedctl.replay.waiting_elsewhere.kueue_jobs import foresee_manifests  # noqa: PLC0415 - few clusters
-
-            for outlook in foresee_manifests(inquiry.cluster, workloads_to_create, inquiry.now):
-                target = target_by_manifest[outlook.owner]
-                target_by_manifest[outlook.owner] = _add_queue_outlook(target, outlook, inquiry.cluster)
+        manifests = [key for key in subjects if isinstance(key, Owner) and key in inquiry.manifests]
+        target_by_manifest = _build_manifest_targets(inquiry, manifests) if manifests else {}
         chosen = []
         for subject in subjects:
             if isinstance(subject, Pod):
@@ -109,6 +95,25 @@ def build_targets(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[TargetP
             else:
                 chosen += _build_workload_targets(inquiry, subject)
     return [_with_scheduler_name(target, inquiry.scheduler_name) for target in chosen]
+
+
+def _build_manifest_targets(inquiry: Inquiry, manifests: Sequence[Owner]) -> dict[Owner, TargetPod]:
+    """Build the target pod of each manifest, as if all of them were created. Raises KschedctlError."""
+    from kschedctl.cli.manifest_validation import validate_manifests  # noqa: PLC0415 - only for manifests
+    from kschedctl.replay.controllers.target_creation import create_targets  # noqa: PLC0415 - only for manifests
+
+    validate_manifests([inquiry.written[key] for key in manifests], inquiry.cluster, inquiry.namespace)
+    documents = {key: inquiry.written[key].document for key in manifests}
+    workloads_to_create = [inquiry.manifests[key] for key in manifests]
+    targets = create_targets(inquiry.scheduler, workloads_to_create, documents)
+    target_by_manifest = dict(zip(manifests, targets, strict=True))
+    if has_queues(inquiry.cluster):
+        from kschedctl.replay.waiting_elsewhere.kueue_jobs import foresee_manifests  # noqa: PLC0415 - few clusters
+
+        for outlook in foresee_manifests(inquiry.cluster, workloads_to_create, inquiry.now):
+            target = target_by_manifest[outlook.owner]
+            target_by_manifest[outlook.owner] = _add_queue_outlook(target, outlook, inquiry.cluster)
+    return target_by_manifest
 
 
 def _add_queue_outlook(target: TargetPod, outlook: JobOutlook, cluster: Cluster) -> TargetPod:
@@ -135,6 +140,13 @@ def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
     The first target has the workload's pod creation failures. If there are failures, but nothing is known about the
     pods, the only target is a placeholder. Raises KschedctlError.
     """
+    from kschedctl.replay.controllers.creation_failures import find_unread_kinds  # noqa: PLC0415 - not for a pod
+    from kschedctl.replay.controllers.missing_pods import (  # noqa: PLC0415 - not for a pod
+        explain_fewer_pods,
+        find_fixes_for_report,
+        replay_missing_pods,
+    )
+
     scheduler = inquiry.scheduler
     creations = inquiry.creation_failures
     manifest = inquiry.find_stored_workload(owner)

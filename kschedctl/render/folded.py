@@ -29,7 +29,6 @@ from kschedctl.render.page import (
     Verbatim,
     list_lines,
 )
-from kschedctl.render.plots.characters import draw_plot
 from kschedctl.render.plots.plot import Plot
 from kschedctl.reports.columns import Tone
 from kschedctl.text.printable import printable
@@ -79,6 +78,8 @@ def render_folded(block: Block, style: Style) -> list[str]:
 
 def _iter_renderables(block: Block, room: int, ascii_only: bool) -> Iterator[RenderableType]:
     """Yield the parts of a block as rich renders them."""
+    from kschedctl.render.plots.characters import draw_plot  # noqa: PLC0415 - few pages have plots
+
     match block:
         case Heading(text):
             yield _build_text(Marked(text, Tone.STRONG), room)

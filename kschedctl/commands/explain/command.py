@@ -37,10 +37,8 @@ from kschedctl.commands.explain.named_elsewhere import (
     report_named_waiting_objects,
     report_new_resources,
 )
-from kschedctl.commands.explain.pending_pods import add_node_growth, report_pending
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.commands.explain.report import FINE, Explanation, Explanations
-from kschedctl.commands.explain.watching import watch_cluster
 from kschedctl.errors import UsageError
 from kschedctl.fixes.supposing import SUPPOSABLE, apply_suppositions
 from kschedctl.render.page import Commands, names
@@ -121,6 +119,8 @@ def explain(
     HTTP extenders are called only with --call-extenders; otherwise the answer says what they might change. They get
     what plugins read, and the annotations and volumes of a named pod, never its environment.
     """
+    from kschedctl.commands.explain.watching import watch_cluster  # noqa: PLC0415 - only with --watch
+
     if pods and scope.selector:
         raise UsageError("-l chooses among many pods, POD is one", hint="leave one of them out")
     with extending.open_caller() as call_extender:
@@ -258,6 +258,8 @@ class _Question(msgspec.Struct, frozen=True):
         Workloads without pods that are not explained are logged. If asked for fixes in the whole cluster, the nodes
         that an autoscaler would add are included.
         """
+        from kschedctl.commands.explain.pending_pods import add_node_growth  # noqa: PLC0415 - not for a named pod
+
         report = summarize_pending(inquiry.scheduler, self.source, scope, self.in_full)
         workloads = subjects.find_workloads_without_pods(inquiry, scope)
         if workloads and (report.groups or report.not_created):
@@ -372,5 +374,7 @@ def summarize_pending(scheduler: Scheduler, source: Source, scope: Scope, in_ful
 
     The first `in_full` kinds of pods are explained node by node.
     """
+    from kschedctl.commands.explain.pending_pods import report_pending  # noqa: PLC0415 - not for a named pod
+
     now = get_cluster_time(scheduler.cluster, source)
     return report_pending(scheduler, references.get_scope_namespace(scope), scope.selector, now, in_full)

@@ -46,7 +46,6 @@ from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.creation import create_objects
 from kschedctl.replay.controllers.plan_change import is_controlled_by, is_pod_of
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
-from kschedctl.replay.controllers.target_creation import apply_creation, create_targets
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_change import get_ordinal
 from kschedctl.replay.controllers.workload_pod_counts import find_pod_creators
@@ -63,6 +62,8 @@ def find_targets(scheduler: Scheduler, owner: Owner, manifest: Struct | None = N
     DaemonSet without a manifest, one of its existing pods is returned. Raises UsageError if nothing is known about the
     pods, and InputError.
     """
+    from kschedctl.replay.controllers.target_creation import create_targets  # noqa: PLC0415 - only for pods to be created
+
     cluster = scheduler.cluster
     pods = find_pods(cluster, owner)
     pending = [pod for pod in pods if is_pending(pod)]
@@ -198,6 +199,8 @@ def build_additional_pod(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod]
 
     A StatefulSet's pod has the next ordinal and claims like those of the last pod.
     """
+    from kschedctl.replay.controllers.target_creation import apply_creation  # noqa: PLC0415 - only for pods to be created
+
     workload: StatefulSet | Pod
     if owner.kind == "StatefulSet":
         model = max(pods, key=get_ordinal)
