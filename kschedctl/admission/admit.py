@@ -20,7 +20,6 @@ from kschedctl.admission import (
     defaults,
     limit_ranger,
     node_selector,
-    pod_security,
     resource_quota,
     service_account,
     tolerations,
@@ -239,6 +238,8 @@ class _AdmissionRun:
 
         Raises NotAdmittedError if a pod violates the enforced level. Violations of the warn level are warnings.
         """
+        from kschedctl.admission import pod_security  # noqa: PLC0415 - only if the plugin is asked
+
         request = self.request
         labels = request.namespace_object.metadata.labels if request.namespace_object else {}
         pod = pod_security.extract_pod(request.kind, request.obj)

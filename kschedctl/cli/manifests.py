@@ -11,7 +11,6 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 import typer
 
-from kschedctl.admission.not_replayed import NAME_LABEL, is_missing_namespace
 from kschedctl.api.component_flags import DEFAULT_API_SERVER
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import Json, JsonObject, text_at
@@ -203,6 +202,10 @@ def add_missing_namespaces(cluster: Cluster, workloads: Iterable[Owner], source:
     if source.assume_namespaces is Truth.FALSE:
         return cluster
     names = dict.fromkeys(workload.namespace for workload in workloads)
+    if not names:
+        return cluster
+    from kschedctl.admission.not_replayed import NAME_LABEL, is_missing_namespace  # noqa: PLC0415 - only for new objects
+
     missing = [name for name in names if is_missing_namespace(cluster, name)]
     if not missing:
         return cluster

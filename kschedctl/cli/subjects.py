@@ -23,7 +23,6 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError, UsageError
 from kschedctl.replay.controllers.manifests import locate_errors
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.replay.controllers.workload_pods import find_pods, find_targets, find_template, iter_workloads
 from kschedctl.replay.waiting_elsewhere import find_blockers
 from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
 
@@ -72,6 +71,8 @@ def find_workloads_without_pods(inquiry: Inquiry, scope: Scope) -> list[Owner]:
     """Find the workloads from files with nodes that have no pod in the cluster."""
     if scope.selector:  # which only selects pods
         return []
+    from kschedctl.replay.controllers.workload_pods import find_pods  # noqa: PLC0415 - not for a pod
+
     namespace = references.get_scope_namespace(scope)
     workloads = [key for key in inquiry.manifests if namespace in (None, key.namespace)]
     return [key for key in workloads if not find_pods(inquiry.cluster, key)]
@@ -146,6 +147,7 @@ def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
         find_fixes_for_report,
         replay_missing_pods,
     )
+    from kschedctl.replay.controllers.workload_pods import find_targets, find_template  # noqa: PLC0415 - not for a pod
 
     scheduler = inquiry.scheduler
     creations = inquiry.creation_failures
@@ -233,6 +235,8 @@ def _resolve_reference(inquiry: Inquiry, reference: Reference, scope: Scope, hom
 
     if not everywhere:
         return Owner(kind, namespace, name)
+    from kschedctl.replay.controllers.workload_pods import iter_workloads  # noqa: PLC0415 - only if all namespaces are searched
+
     all_workloads = (*inquiry.stored, *iter_workloads(inquiry.cluster))
     workloads = dict.fromkeys(key for key in all_workloads if (key.kind, key.name) == (kind, name))
     if len(workloads) > 1:

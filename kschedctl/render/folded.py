@@ -78,8 +78,6 @@ def render_folded(block: Block, style: Style) -> list[str]:
 
 def _iter_renderables(block: Block, room: int, ascii_only: bool) -> Iterator[RenderableType]:
     """Yield the parts of a block as rich renders them."""
-    from kschedctl.render.plots.characters import draw_plot  # noqa: PLC0415 - few pages have plots
-
     match block:
         case Heading(text):
             yield _build_text(Marked(text, Tone.STRONG), room)
@@ -102,6 +100,8 @@ def _iter_renderables(block: Block, room: int, ascii_only: bool) -> Iterator[Ren
             if block.note:
                 yield _build_text(Marked(block.note, Tone.FAINT), room)
         case Plot():
+            from kschedctl.render.plots.characters import draw_plot  # noqa: PLC0415 - few pages have plots
+
             yield from draw_plot(block, room, ascii_only)
 
 

@@ -119,8 +119,6 @@ def explain(
     HTTP extenders are called only with --call-extenders; otherwise the answer says what they might change. They get
     what plugins read, and the annotations and volumes of a named pod, never its environment.
     """
-    from kschedctl.commands.explain.watching import watch_cluster  # noqa: PLC0415 - only with --watch
-
     if pods and scope.selector:
         raise UsageError("-l chooses among many pods, POD is one", hint="leave one of them out")
     with extending.open_caller() as call_extender:
@@ -144,6 +142,8 @@ def explain(
             return _build_answer(report, view, question.find_next_commands(report, inquiry.cluster), inquiry.places)
 
         if watch:
+            from kschedctl.commands.explain.watching import watch_cluster  # noqa: PLC0415 - needs a live cluster
+
             name = view.output.name
             return watch_cluster(
                 source, scope, name, lambda cluster: build_answer(Inquiry(kueue.apply_to(cluster))), question.live_kinds
@@ -258,8 +258,6 @@ class _Question(msgspec.Struct, frozen=True):
         Workloads without pods that are not explained are logged. If asked for fixes in the whole cluster, the nodes
         that an autoscaler would add are included.
         """
-        from kschedctl.commands.explain.pending_pods import add_node_growth  # noqa: PLC0415 - not for a named pod
-
         report = summarize_pending(inquiry.scheduler, self.source, scope, self.in_full)
         workloads = subjects.find_workloads_without_pods(inquiry, scope)
         if workloads and (report.groups or report.not_created):
@@ -270,6 +268,8 @@ class _Question(msgspec.Struct, frozen=True):
         elif workloads:
             return self._explain_targets(subjects.build_targets(inquiry, workloads), inquiry)
         if self.remedies and self.scope.all_namespaces and not scope.selector:
+            from kschedctl.commands.explain.pending_pods import add_node_growth  # noqa: PLC0415 - not for a named pod
+
             return add_node_growth(report, lambda: self.autoscalers.simulate_growth(inquiry.cluster))
         return report
 
