@@ -36,8 +36,7 @@ from kschedctl.replay.controllers.creation import create_objects
 from kschedctl.replay.controllers.plan_change import ExistingPods, is_controlled_by, rank_for_removal
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.rollout import Rollout, RolloutCreation, rename_replaced_pods, roll_out
-from kschedctl.replay.controllers.workload_change import WorkloadChange, get_slot, set_rollout_limits
-from kschedctl.replay.controllers.workload_pods import ORDINAL_LABELS
+from kschedctl.replay.controllers.workload_change import ORDINAL_LABELS, WorkloadChange, get_slot, set_rollout_limits
 from kschedctl.replay.edits import ObjectKey, add_pods, change_pods
 from kschedctl.replay.placements import report_evictions, summarize_evictions
 from kschedctl.replay.settling import recreate_evicted

@@ -46,7 +46,7 @@ from kschedctl.replay.controllers.creation import create_objects
 from kschedctl.replay.controllers.plan_change import is_controlled_by, is_pod_of
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.replay.controllers.workload_change import get_ordinal
+from kschedctl.replay.controllers.workload_change import ORDINAL_LABELS, get_ordinal
 from kschedctl.replay.controllers.workload_pod_counts import find_pod_creators
 from kschedctl.replay.edits import select_pods
 from kschedctl.replay.pending_pods import is_pending
@@ -183,10 +183,6 @@ def _build_not_found_error(cluster: Cluster, owner: Owner) -> UsageError:
     if suggestions:
         hint = f"did you mean {' or '.join(suggestions[:3])}?"
     return UsageError(f'{kind.lower()} "{namespace}/{name}" not found', hint=hint)
-
-
-ORDINAL_LABELS = frozenset({"statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"})
-"""Labels that hold the ordinal of a StatefulSet's pod."""
 
 
 def build_additional_pod(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod], note: str) -> TargetPod:
