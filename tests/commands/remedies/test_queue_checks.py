@@ -40,7 +40,7 @@ def test_trying_the_concerned_pods_alone_changes_nothing(monkeypatch: pytest.Mon
             assert {*getattr(result, field)} == {*getattr(full, field)}
         return result
 
-    monkeypatch.setattr(queue_replay, "_replay_queue_with_fix", compare)
+    monkeypatch.setattr(queue_replay, "replay_queue_with_fix", compare)
     for seed in range(1000, 1014):
         documents, waiting = waiting_world(seed)
         explain(Cluster.from_objects(documents), Random(seed).choice(waiting), remedies=True)
