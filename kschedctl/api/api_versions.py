@@ -55,7 +55,10 @@ class ApiVersion(NamedTuple):
         return self.removed is not None and minor >= self.removed
 
     def describe_lifecycle(self, minor: int = VERIFIED_MINOR) -> str:
-        """Return a clause that says that a minor version deprecates or lacks the API version, or "" if neither."""
+        """Return a clause that says that a minor version removed or deprecated the API version.
+
+        Returns "" if it did neither.
+        """
         if self.is_removed_in(minor):
             return f"was removed in 1.{self.removed}"
         if self.deprecated is None or minor < self.deprecated:
@@ -73,7 +76,7 @@ SCHEDULER_CONFIGURATION_VERSIONS = tuple(
 
 
 def is_newer(api_version: str, known: Iterable[str]) -> bool:
-    """Return whether the version belongs to the group of the known versions and is newer than all of them.
+    """Return whether an API version is in the same group as all known versions and newer than each of them.
 
     Upstream: CompareKubeAwareVersionStrings in staging/src/k8s.io/apimachinery/pkg/version (v1.36).
 
@@ -87,7 +90,10 @@ def is_newer(api_version: str, known: Iterable[str]) -> bool:
 
 
 def get_version_order(api_version: str) -> tuple[int, int, int]:
-    """Return a sort key that grows with maturity: alpha, then beta, then stable, each by number."""
+    """Return a sort key for API versions: alpha before beta before stable, each by number.
+
+    A version of another form comes first.
+    """
     match = _VERSION.fullmatch(api_version.rpartition("/")[2])
     if match is None:  # such as a date, which sorts before all others
         return -1, 0, 0

@@ -108,7 +108,7 @@ def _format_time(seconds: int) -> str:
 
 
 def intern_texts(values: Iterable[str]) -> InternedTexts:
-    """Build a column that stores each distinct string once."""
+    """Build a column of strings that stores each distinct string once."""
     values = list(values)
     distinct_values = set(values)
     if len(distinct_values) == 1:  # a fast path, for example for a column without texts
@@ -119,7 +119,9 @@ def intern_texts(values: Iterable[str]) -> InternedTexts:
 
 
 def build_time_column(values: Sequence[str]) -> TextColumn:
-    """Build a column of timestamps, or of strings if one is not in the API's format.
+    """Build a column of timestamps, or of strings if one of them is not in the API's format.
+
+    Timestamps before 1970 are kept as strings, too. Empty strings stay empty.
 
     >>> column = build_time_column(["2026-01-31T12:00:00Z", ""])
     >>> column.texts()
@@ -141,9 +143,9 @@ def build_time_column(values: Sequence[str]) -> TextColumn:
 
 
 def column_to_microseconds(column: TextColumn, describe_row: Callable[[int], str]) -> Rows:
-    """Return the times as microseconds since 1970, shape (P,), with NO_TIME for empty strings.
+    """Convert a column of times to microseconds since 1970, shape (P,), with NO_TIME for empty strings.
 
-    Raises InputError at ``describe_row(row)`` for a row without a valid time.
+    Raises InputError at ``describe_row(row)`` for the first row with an invalid time.
     """
     if isinstance(column, TimeColumn):
         return np.where(column.seconds == NEVER, NO_TIME, column.seconds * 10**6)
@@ -170,7 +172,9 @@ def build_uid_column(values: Sequence[str]) -> TextColumn:
 
 
 def concatenate_columns(columns: Sequence[TextColumn]) -> TextColumn:
-    """Concatenate columns. The result is compact if all of them have the same compact form, or else interned.
+    """Concatenate columns of strings.
+
+    If all of them have the same compact form, such as timestamps, so has the result. Otherwise it is interned.
 
     >>> concatenate_columns([build_time_column(["2026-01-31T12:00:00Z"]), build_time_column(["yesterday"])]).texts()
     ['2026-01-31T12:00:00Z', 'yesterday']
@@ -185,7 +189,7 @@ def concatenate_columns(columns: Sequence[TextColumn]) -> TextColumn:
 
 
 def concatenate_texts(columns: Sequence[InternedTexts]) -> InternedTexts:
-    """Concatenate columns of interned strings."""
+    """Concatenate columns of interned strings into one column that stores each distinct string once."""
     codes_by_value: dict[str, int] = {}
     codes = []
     for column in columns:

@@ -61,7 +61,7 @@ class ApiServerInstance(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def describe(self) -> str:
-        """The settings that affect answers, each with its source, or "" if none is known."""
+        """Describe the flags that affect answers, each with the place it was read from, or "" if none is known."""
         settings = []
         if self.enabled_optional_plugins:
             settings.append(f"admission plugins {', '.join(self.enabled_optional_plugins)} ({self.told_by})")
@@ -82,16 +82,17 @@ DEFAULT_API_SERVER = ApiServerInstance()
 
 
 def find_api_server(owners: Iterable[ContainerOwner], kind: str = "") -> ApiServerInstance | None:
-    """Return the first kube-apiserver with relevant flags among pods of kube-system, or None.
+    """Return the flags of the first kube-apiserver among these owners of containers, or None.
 
-    ``kind`` is the kind of owners that do not state their kind.
+    Only owners in kube-system whose kube-apiserver has at least one relevant flag count. ``kind`` is the kind of owners
+    that do not state their kind.
     """
     for owner in owners:
         if owner.metadata.namespace != API_SERVER_NAMESPACE:
             continue
         for container in owner.containers:
             if container.runs(API_SERVER) and any(name in API_SERVER_FLAGS for name, _ in iter_flags(container.words)):
-                return _build_api_server(owner.describe(kind), container.words)
+                return _build_api_server_instance(owner.describe(kind), container.words)
     return None
 
 
@@ -106,15 +107,18 @@ def read_api_server(document: JsonObject) -> ApiServerInstance | None:
 
 
 def anonymize_api_server(instance: ApiServerInstance) -> ApiServerInstance:
-    """Return the instance without anything that identifies the cluster."""
+    """Return the instance without its location and without admission plugins that Kubernetes does not have."""
     known_plugins = OTHER_PLUGINS.union(OPTIONAL_PLUGINS)
     enabled = tuple(name for name in instance.enabled if name in known_plugins)
     disabled = tuple(name for name in instance.disabled if name in known_plugins)
     return msgspec.structs.replace(instance, where="", told_by="", enabled=enabled, disabled=disabled)
 
 
-def _build_api_server(where: str, words: tuple[str, ...]) -> ApiServerInstance:
-    """Build the instance from the command line of a kube-apiserver."""
+def _build_api_server_instance(where: str, words: tuple[str, ...]) -> ApiServerInstance:
+    """Build an instance from the relevant flags in the command line of a kube-apiserver.
+
+    ``where`` describes the place of the command line.
+    """
     values_by_flag: dict[str, list[str]] = {}
     for name, value in iter_flags(words):
         if name in API_SERVER_FLAGS:
@@ -185,8 +189,8 @@ class AutoscalerInstance(msgspec.Struct, frozen=True, rename="camel"):
     """All values of each flag."""
 
 
-def find_autoscaler(owners: Iterable[ContainerOwner], kind: str = "") -> AutoscalerInstance | None:
-    """Return the first Cluster Autoscaler that one of the owners runs, or None.
+def find_cluster_autoscaler(owners: Iterable[ContainerOwner], kind: str = "") -> AutoscalerInstance | None:
+    """Return the flags of the first Cluster Autoscaler among these owners of containers, or None.
 
     ``kind`` is the kind of owners that do not state their kind.
     """
@@ -202,7 +206,7 @@ def read_autoscaler(document: JsonObject) -> AutoscalerInstance | None:
     if document.get("kind") not in _AUTOSCALER_OWNERS or not may_run(document, AUTOSCALER):
         return None
     try:
-        return find_autoscaler([convert_builtins(document, ContainerOwner)])
+        return find_cluster_autoscaler([convert_builtins(document, ContainerOwner)])
     except msgspec.ValidationError:
         return None  # the error is reported where the object is decoded as its own kind
 
@@ -214,7 +218,7 @@ def anonymize_autoscaler(instance: AutoscalerInstance) -> AutoscalerInstance:
 
 
 def _parse_autoscaler_flags(words: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """Return all values of the flags in AUTOSCALER_FLAGS, limited in number and length."""
+    """Return all values of each flag in AUTOSCALER_FLAGS. Excess values and overlong values are cut off."""
     values_by_flag: dict[str, list[str]] = {}
     for name, value in iter_flags(words, _AUTOSCALER_SWITCHES):
         if name not in AUTOSCALER_FLAGS:
@@ -308,7 +312,11 @@ def _list_containers(spec: JsonObject) -> Iterable[object]:
 
 
 def iter_flags(words: tuple[str, ...], switches: Collection[str] = ()) -> Iterator[tuple[str, str]]:
-    """Yield name and value of each flag: ``--name=value``, ``--name value``, or ``--name`` for switches."""
+    """Yield the name and value of each flag in a command line.
+
+    A flag is written ``--name=value`` or ``--name value``. A flag in ``switches`` may stand alone and then has the
+    value ``true``.
+    """
     for word, following in zip(words, [*words[1:], ""], strict=True):
         if word.startswith("--"):
             name, equals, value = word.removeprefix("--").partition("=")

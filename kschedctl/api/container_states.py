@@ -48,7 +48,7 @@ class NotableContainers(NamedTuple):
         return _encode(self).decode() if any(self) else ""
 
     def select(self, init_containers: bool = False, ephemeral_containers: bool = False) -> Iterator[ContainerStatus]:
-        """Yield the containers, and init and ephemeral containers if requested."""
+        """Yield the statuses of the containers and, if requested, of the init and ephemeral containers."""
         yield from self.containers
         if init_containers:
             yield from self.init_containers
@@ -56,8 +56,8 @@ class NotableContainers(NamedTuple):
             yield from self.ephemeral_containers
 
 
-def without_states(status: PodStatus) -> PodStatus:
-    """Return the status without restart counts, states and ephemeral containers."""
+def without_container_states(status: PodStatus) -> PodStatus:
+    """Return the pod status without restart counts, container states and ephemeral containers."""
     containers, init_containers, ephemeral = _get_statuses(status)
     if not ephemeral and all(map(_is_unremarkable, (*containers, *init_containers))):
         return status
@@ -69,8 +69,11 @@ def without_states(status: PodStatus) -> PodStatus:
     )
 
 
-def with_states(status: PodStatus, states_text: str) -> PodStatus:
-    """Return the status of a template completed with a pod's own container states."""
+def with_container_states(status: PodStatus, states_text: str) -> PodStatus:
+    """Return a template's pod status with the notable container states of one pod.
+
+    ``states_text`` is the pod's text form of NotableContainers.
+    """
     notable = NotableContainers.from_text(states_text)
     return replace(
         status,
@@ -101,7 +104,7 @@ def _select_notable(statuses: Statuses) -> Statuses:
 
 
 def _apply_notable_states(statuses: Statuses, notable_statuses: Statuses) -> Statuses:
-    """Return the statuses with the restart counts and states of the notable statuses of the same containers."""
+    """Return the statuses, with restart count and state taken from the notable status of the same name."""
     notable_by_name = {status.name: status for status in notable_statuses}
     completed = list(statuses)
     for index, status in enumerate(statuses):

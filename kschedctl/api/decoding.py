@@ -30,7 +30,7 @@ _msgpack: dict[object, msgspec.msgpack.Decoder[Any]] = {}
 
 
 def get_json_decoder(into: type[T]) -> msgspec.json.Decoder[T]:
-    """Return the JSON decoder for the type, which all threads share."""
+    """Return the JSON decoder for a type. It is built at the first call and then shared by all threads."""
     if into not in _json:
         with _preparing:
             _json.setdefault(into, msgspec.json.Decoder(into))
@@ -38,7 +38,7 @@ def get_json_decoder(into: type[T]) -> msgspec.json.Decoder[T]:
 
 
 def get_msgpack_decoder(into: type[T]) -> msgspec.msgpack.Decoder[T]:
-    """Return the msgpack decoder for the type, which all threads share."""
+    """Return the msgpack decoder for a type. It is built at the first call and then shared by all threads."""
     if into not in _msgpack:
         with _preparing:
             _msgpack.setdefault(into, msgspec.msgpack.Decoder(into))
@@ -82,7 +82,10 @@ class TypeMismatch(NamedTuple):
 
 
 def locate_mismatch(document: object, error: msgspec.ValidationError) -> TypeMismatch:
-    """Find the value that msgspec's error is about, including the keys of maps, which msgspec does not name.
+    """Find the path of the value that msgspec rejected.
+
+    msgspec writes ``[...]`` for the key of a map, so the keys are searched for a value of the rejected type. If none is
+    found, the path ends at the map.
 
     >>> try: convert_builtins({"cpu": "1", "memory": []}, dict[str, str])
     ... except msgspec.ValidationError as error: locate_mismatch({"cpu": "1", "memory": []}, error)[1:]
@@ -104,7 +107,10 @@ def locate_mismatch(document: object, error: msgspec.ValidationError) -> TypeMis
 
 
 def _find_path_to_type(value: object, steps: Sequence[str], wanted_type: str) -> tuple[str | int, ...] | None:
-    """Return the path of the first value of the type that the steps lead to, or None. A step may stand for any key."""
+    """Return the path of the first value of a type that the steps lead to, or None if there is none.
+
+    The step ``_ANY_KEY`` stands for any key of a map.
+    """
     if not steps:
         type_names = {type_name(value)}
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
@@ -136,16 +142,18 @@ def iter_unknown_fields(document: object, struct: type, minor: int) -> Iterator[
 
     Each item is the path and the minor version that introduced the field, or None if no version has the field.
     """
-    yield from _iter_unknown_in(document, _get_type_info(struct), "", minor)
+    yield from _iter_unknown_fields_of_type(document, _get_type_info(struct), "", minor)
 
 
-def _iter_unknown_in(document: object, info: inspect.Type, path: str, minor: int) -> Iterator[tuple[str, int | None]]:
+def _iter_unknown_fields_of_type(
+    document: object, info: inspect.Type, path: str, minor: int
+) -> Iterator[tuple[str, int | None]]:
     """Yield the path of each field that the type lacks, with the minor version that adds the field or None."""
     if isinstance(info, inspect.UnionType):
         for option in info.types:
-            yield from _iter_unknown_in(document, option, path, minor)
+            yield from _iter_unknown_fields_of_type(document, option, path, minor)
     elif isinstance(info, inspect.Metadata):
-        yield from _iter_unknown_in_annotated(document, info, path, minor)
+        yield from _iter_unknown_fields_of_annotated(document, info, path, minor)
     elif isinstance(info, inspect.StructType) and isinstance(document, Mapping):
         fields = {field.encode_name: field.type for field in info.fields}
         for key in sorted(map(str, document)):
@@ -153,24 +161,24 @@ def _iter_unknown_in(document: object, info: inspect.Type, path: str, minor: int
             if key not in fields:
                 yield field_path, None
             else:
-                yield from _iter_unknown_in(document[key], fields[key], field_path, minor)
+                yield from _iter_unknown_fields_of_type(document[key], fields[key], field_path, minor)
     elif isinstance(info, inspect.DictType) and isinstance(document, Mapping):
         for key in document:
-            yield from _iter_unknown_in(document[key], info.value_type, f"{path}[{key}]", minor)
+            yield from _iter_unknown_fields_of_type(document[key], info.value_type, f"{path}[{key}]", minor)
     elif isinstance(info, inspect.VarTupleType) and isinstance(document, list | tuple):
         for index, value in enumerate(document):
-            yield from _iter_unknown_in(value, info.item_type, f"{path}[{index}]", minor)
+            yield from _iter_unknown_fields_of_type(value, info.item_type, f"{path}[{index}]", minor)
 
 
-def _iter_unknown_in_annotated(
+def _iter_unknown_fields_of_annotated(
     document: object, info: inspect.Metadata, path: str, minor: int
 ) -> Iterator[tuple[str, int | None]]:
-    """Yield the field itself if a later minor version added it, or else the unknown fields in its value."""
+    """Yield the field itself if only a later minor version has it, or else the unknown fields in its value."""
     since = (info.extra or {}).get(_SINCE, minor)
     if since > minor:
         yield path, since
     else:
-        yield from _iter_unknown_in(document, info.type, path, minor)
+        yield from _iter_unknown_fields_of_type(document, info.type, path, minor)
 
 
 @lru_cache(maxsize=64)

@@ -78,9 +78,9 @@ def default_node(node: Node) -> Node:
 
 
 def _default_container(container: Container, host_network: bool) -> Container:
-    """Default the container's requests to its limits.
+    """Return the container with requests that default to its limits.
 
-    With host networking, host ports default to container ports.
+    With host networking, its host ports default to its container ports.
     """
     resources = container.resources
     if not resources.limits.keys() <= resources.requests.keys():
@@ -93,7 +93,7 @@ def _default_container(container: Container, host_network: bool) -> Container:
 
 
 def _default_pod_level_resources(pod: Pod, resources: ResourceRequirements) -> ResourceRequirements:
-    """Fill in missing limits and requests of the pod as a whole.
+    """Return the pod-level resources with missing limits and requests filled in.
 
     Limits for huge pages default to the containers' limits. Requests for cpu and memory default to the containers'
     requests, and all requests default to the limits.
@@ -118,7 +118,7 @@ def _are_identical(left: tuple[Container, ...], right: tuple[Container, ...]) ->
     return all(map(is_, left, right))
 
 
-def admit_runtime_class(pod: Pod, classes: Iterable[RuntimeClass]) -> Pod:
+def with_runtime_class_fields(pod: Pod, classes: Iterable[RuntimeClass]) -> Pod:
     """Return the pod with the overhead, node selector and tolerations of its RuntimeClass.
 
     A pod without a RuntimeClass, or with an unknown one, is returned unchanged.
@@ -139,9 +139,9 @@ def admit_runtime_class(pod: Pod, classes: Iterable[RuntimeClass]) -> Pod:
 
 
 def merge_affinity_label_keys(pod: Pod) -> Pod:
-    """Return the pod with the label keys of affinity terms added to the terms' selectors.
+    """Return the pod with the label keys of its affinity terms added to the selectors of the terms.
 
-    For each key that is a label of the pod, matchLabelKeys become In requirements on the label's value, and
+    For each key that is a label of the pod, matchLabelKeys become In requirements on the value of the label, and
     mismatchLabelKeys become NotIn requirements.
     """
     affinity = pod.spec.affinity
@@ -150,14 +150,17 @@ def merge_affinity_label_keys(pod: Pod) -> Pod:
         return pod
     merged = replace(
         affinity,
-        pod_affinity=_merge_terms(affinity.pod_affinity, labels),
-        pod_anti_affinity=_merge_terms(affinity.pod_anti_affinity, labels),
+        pod_affinity=_merge_label_keys_into_terms(affinity.pod_affinity, labels),
+        pod_anti_affinity=_merge_label_keys_into_terms(affinity.pod_anti_affinity, labels),
     )
     return replace(pod, spec=replace(pod.spec, affinity=merged))
 
 
 def merge_spread_label_keys(pod: Pod) -> Pod:
-    """Return the pod with matchLabelKeys of spread constraints added to their selectors, as In requirements."""
+    """Return the pod with the matchLabelKeys of its spread constraints added to their selectors.
+
+    Each key that is a label of the pod becomes an In requirement on the value of the label.
+    """
     constraints = tuple(
         merge_constraint_label_keys(c, pod.metadata.labels) for c in pod.spec.topology_spread_constraints
     )
@@ -172,20 +175,22 @@ def merge_constraint_label_keys(
     return replace(constraint, label_selector=selector)
 
 
-def _merge_terms(affinity: PodAffinity | None, labels: dict[str, str]) -> PodAffinity | None:
-    """Add the selectors for label keys to all terms of a pod affinity."""
+def _merge_label_keys_into_terms(affinity: PodAffinity | None, labels: dict[str, str]) -> PodAffinity | None:
+    """Return a pod affinity with the label keys of all its terms added to their selectors."""
     if affinity is None:
         return None
     return PodAffinity(
-        tuple(_merge_term(t, labels) for t in affinity.required_during_scheduling_ignored_during_execution),
         tuple(
-            replace(t, pod_affinity_term=_merge_term(t.pod_affinity_term, labels))
+            _merge_label_keys_into_term(t, labels) for t in affinity.required_during_scheduling_ignored_during_execution
+        ),
+        tuple(
+            replace(t, pod_affinity_term=_merge_label_keys_into_term(t.pod_affinity_term, labels))
             for t in affinity.preferred_during_scheduling_ignored_during_execution
         ),
     )
 
 
-def _merge_term(term: PodAffinityTerm, labels: dict[str, str]) -> PodAffinityTerm:
+def _merge_label_keys_into_term(term: PodAffinityTerm, labels: dict[str, str]) -> PodAffinityTerm:
     """Add the selectors for label keys to an affinity term."""
     selector = _add_label_requirements(term.label_selector, term.match_label_keys, "In", labels)
     selector = _add_label_requirements(selector, term.mismatch_label_keys, "NotIn", labels)
@@ -195,7 +200,10 @@ def _merge_term(term: PodAffinityTerm, labels: dict[str, str]) -> PodAffinityTer
 def _add_label_requirements(
     selector: LabelSelector | None, keys: Sequence[str], operator: str, labels: dict[str, str]
 ) -> LabelSelector | None:
-    """Add a requirement for each key that the pod has as a label. A missing selector stays missing."""
+    """Return the selector with a requirement for each of the keys that is a label of the pod.
+
+    A missing selector stays missing.
+    """
     added = tuple(SelectorRequirement(key, operator, (labels[key],)) for key in keys if key in labels)
     if selector is None or not added:
         return selector

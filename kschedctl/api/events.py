@@ -53,8 +53,11 @@ def is_kubelet_rejection(reason: str) -> bool:
     return reason in KUBELET_REJECTIONS or reason.startswith(OUT_OF)
 
 
-def is_irrelevant(obj: Struct) -> bool:
-    """Return whether the object has no name, or is an event unrelated to scheduling or a node's heartbeat."""
+def is_irrelevant_object(obj: Struct) -> bool:
+    """Return whether nothing reads the object.
+
+    It has no name, is an event about anything but scheduling, or is the heartbeat of a node.
+    """
     if not obj.metadata.name:  # type: ignore[attr-defined]
         return True
     if isinstance(obj, Event):
@@ -74,7 +77,10 @@ def get_last_time(event: Event) -> str:
 
 
 def is_event_about(event: Event, pod: Pod) -> bool:
-    """Return whether the event's involved object is the pod, by namespace and name, and by UID if both have one."""
+    """Return whether the event is about this pod.
+
+    Namespace and name have to be equal, and so has the UID if both have one.
+    """
     reference = event.involved_object
     namespace = reference.namespace or event.metadata.namespace
     if namespace != pod.metadata.namespace or reference.name != pod.metadata.name:
@@ -92,8 +98,8 @@ def get_reporter(event: Event) -> str:
     return event.reporting_component or event.source.component
 
 
-def parse_assignment(event: Event) -> tuple[str, str, str] | None:
-    """Return namespace, name and node of the pod in a Scheduled event, or None for other events."""
+def parse_scheduled_event(event: Event) -> tuple[str, str, str] | None:
+    """Return namespace, name and node of the pod that a Scheduled event is about, or None for other events."""
     if event.reason != SCHEDULED or (event.involved_object.kind or "Pod") != "Pod":
         return None
     match = _ASSIGNED.fullmatch(event.message.strip())
@@ -188,7 +194,9 @@ def _match_prefix(message: str) -> re.Match[str]:
 
 
 def shorten_api_message(message: str) -> str:
-    """Return the API server's message without the name of the pod, which differs between attempts.
+    """Return the API server's message without its beginning, which names the pod.
+
+    The name of a pod differs between attempts. Other objects are named briefly.
 
     >>> shorten_api_message('pods "web-5d5f-x2x4z" is forbidden: exceeded quota: rq')
     'exceeded quota: rq'
@@ -206,7 +214,7 @@ def shorten_api_message(message: str) -> str:
 
 
 def classify_message(message: str) -> str:
-    """Return a phrase without names for the subject of the message, or "" if it is unknown.
+    """Return a phrase for the reason of a denial, without names and amounts, or "" if the reason is unknown.
 
     >>> classify_message('pods "web-x" is forbidden: exceeded quota: gold, requested: pods=1')
     'exceeded quota'

@@ -100,7 +100,7 @@ def not_supported(path: Path, value: object, supported: Iterable[str]) -> FieldE
 
 
 def deduplicate(field_errors: ValidationErrors) -> list[FieldError]:
-    """Return the errors in their order, without errors whose text an earlier error has."""
+    """Return the errors in order, without errors that read the same as an earlier one."""
     errors_by_text: dict[str, FieldError] = {}
     for error in field_errors:
         errors_by_text.setdefault(str(error), error)
@@ -116,7 +116,7 @@ def format_value(value: object) -> str:
 
 def go_quote(text: str) -> str:
     """Quote a string like Go's %q."""
-    return f'"{"".join(map(_escape, text))}"'
+    return f'"{"".join(map(_escape_like_go, text))}"'
 
 
 def dump_go_json(value: object) -> str:
@@ -126,8 +126,8 @@ def dump_go_json(value: object) -> str:
     return text.translate({ord(character): f"\\u{ord(character):04x}" for character in "<>&"})
 
 
-def _escape(character: str) -> str:
-    """Escape a character as Go's `%q` does."""
+def _escape_like_go(character: str) -> str:
+    """Return a character as Go's `%q` prints it, escaped if necessary."""
     if character in _GO_ESCAPES:
         return _GO_ESCAPES[character]
     if character.isprintable():

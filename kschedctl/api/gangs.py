@@ -40,7 +40,7 @@ class GangKey(NamedTuple):
 
 
 def find_gangs(pod: Pod) -> tuple[GangKey, ...]:
-    """Return the gangs that the pod belongs to, by Volcano, Kueue and scheduler-plugins in this order."""
+    """Return the gangs of Volcano, Kueue and scheduler-plugins, in this order, that the pod belongs to."""
     meta = pod.metadata
     volcano = meta.annotations.group_name
     coscheduling = meta.labels.get(COSCHEDULING_LABEL)

@@ -11,10 +11,10 @@ YOUNGEST_GENERATION = 0
 
 
 @contextmanager
-def collecting_at_end() -> Iterator[None]:
-    """Pause cyclic garbage collection within the block, then free what the block built and left in cycles.
+def collecting_garbage_at_end() -> Iterator[None]:
+    """Pause cyclic garbage collection within the block, and collect once at its end.
 
-    The collector looks only at objects that were built within the block.
+    Only objects that were built within the block are examined.
     """
     gc.collect(YOUNGEST_GENERATION)
     with without_garbage_collection():
@@ -27,8 +27,8 @@ def without_garbage_collection(freezes_objects: bool = False) -> Iterator[None]:
     """Pause cyclic garbage collection within the block.
 
     Decoding many objects creates no cycles, and collecting at the same time would take a third of the time. With
-    ``freezes_objects``, the collector also ignores from then on everything that exists at the end of the block, such as
-    imported modules.
+    ``freezes_objects``, everything that exists at the end of the block, such as imported modules, is exempt from all
+    later collections.
     """
     enabled = gc.isenabled()
     gc.disable()

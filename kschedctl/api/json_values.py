@@ -51,7 +51,7 @@ def text_at(value: Json, *path: str | int) -> str:
 
 
 def drop_nulls(value: object) -> Any:
-    """Return the value without null fields at any depth, which the API treats as absent."""
+    """Return a copy of the value without null fields at any depth, which the API treats as absent."""
     if isinstance(value, Mapping):
         return {k: drop_nulls(v) for k, v in value.items() if v is not None}
     if isinstance(value, list | tuple):

@@ -62,12 +62,12 @@ class ApiKind(NamedTuple):
 
     @property
     def plural(self) -> str:
-        """The resource name used in paths and RBAC rules."""
+        """Return the resource name used in paths and RBAC rules."""
         return pluralize_kind(self.kind).lower()
 
     @property
     def event_resource(self) -> str:
-        """The name under which scheduler plugins register for events of the kind."""
+        """Return the name under which scheduler plugins register for events of the kind."""
         group, _, version = self.versions[0].rpartition("/")
         if is_custom_api(self.versions[0]):
             return f"{self.plural}.{version}.{group}"
@@ -99,10 +99,10 @@ def _declare_kind(
     watched_by_scheduler: bool = False,
     names: tuple[str, ...] = (),
 ) -> Any:
-    """Declare a field of Objects with the ApiKind in its metadata.
+    """Declare a field of Objects for a kind, with the ApiKind in its metadata.
 
-    ``versions`` are oldest first, and a version that is a plain string never expires. The name and the kind default to
-    the name of the struct.
+    ``versions`` are oldest first, and a version that is a plain string never expires. ``name`` defaults to the name of
+    the struct, and ``kind`` defaults to ``name``. The other arguments are the fields of ApiKind.
     """
     name = name or struct.__name__
     lifecycle = tuple(version for version in versions if isinstance(version, ApiVersion))
@@ -112,19 +112,19 @@ def _declare_kind(
             readable_versions.append(version)
         elif version.is_read:
             readable_versions.append(version.name)
-    arguments = (
-        name,
-        kind or name,
-        "",
-        struct,
-        lifecycle,
-        tuple(readable_versions),
-        namespaced,
-        read_for,
-        home,
-        watched_by_scheduler,
+    api_kind = ApiKind(
+        name=name,
+        kind=kind or name,
+        field="",  # filled in from the class that has the field
+        struct=struct,
+        lifecycle=lifecycle,
+        versions=tuple(readable_versions),
+        namespaced=namespaced,
+        read_for=read_for,
+        home=home,
+        watched_by_scheduler=watched_by_scheduler,
+        names=frozenset(names),
     )
-    api_kind = ApiKind(*arguments, frozenset(names))
     return field(default=NO_PODS if struct is api.Pod else (), metadata={_KIND: api_kind})
 
 

@@ -31,7 +31,10 @@ class KubeVersion(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> KubeVersion:
-        """Parse ``1.34`` (its newest patch), ``1.34.1`` or ``v1.34.1-eks-…``. Raises ValueError."""
+        """Parse ``1.34``, ``1.34.1`` or ``v1.34.1-eks-…``. Raises ValueError.
+
+        A version without a patch stands for the newest patch.
+        """
         match = _VERSION.fullmatch(text)
         if not match:
             raise ValueError(text)
@@ -39,7 +42,7 @@ class KubeVersion(NamedTuple):
 
     @classmethod
     def parse_supported(cls, text: str) -> KubeVersion:
-        """Parse a version that kschedctl can replay. Raises ConfigurationError for any other."""
+        """Parse a version that kschedctl can replay. Raises ConfigurationError for any other version."""
         try:
             version = cls.parse(text)
         except ValueError:
@@ -91,7 +94,10 @@ def clamp_minor(minor: int) -> int:
 
 
 def describe_substitute(server_version: str, minor: int) -> str:
-    """Return a note on a server whose version is not replayed or not verified, or "" for a verified version."""
+    """Return a note that the server's version is not verified, or is replaced by the closest replayed version.
+
+    Returns "" for a verified version.
+    """
     closest = clamp_minor(minor)
     if closest == minor and minor <= VERIFIED_MINOR:
         return ""
@@ -103,12 +109,13 @@ def describe_substitute(server_version: str, minor: int) -> str:
 
 
 @cache
-def reaches(version: KubeVersion, since: str) -> bool:
-    """Return whether the version includes a change that came with the given release or releases.
+def includes_change_of(version: KubeVersion, since: str) -> bool:
+    """Return whether a version includes a change that first came with the given releases.
 
     Several releases mean that the change was backported to older minor versions.
 
-    >>> [reaches(KubeVersion.parse(v), "1.30.7 1.31.3") for v in ("1.30.6", "1.30.7", "1.31.2", "1.31.3", "1.32.0")]
+    >>> versions = map(KubeVersion.parse, ("1.30.6", "1.30.7", "1.31.2", "1.31.3", "1.32.0"))
+    >>> [includes_change_of(version, "1.30.7 1.31.3") for version in versions]
     [False, True, False, True, True]
     """
     releases = [(int(minor), int(patch or 0)) for minor, patch in re.findall(r"1\.(\d+)(?:\.(\d+))?", since)]
@@ -138,4 +145,4 @@ class ByVersion(msgspec.Struct, Generic[T_co], frozen=True):
 
     def find_step(self, version: KubeVersion) -> tuple[str, T_co]:
         """Return the value for a version and the release that introduced it."""
-        return next(step for step in reversed(self.steps) if not step[0] or reaches(version, step[0]))
+        return next(step for step in reversed(self.steps) if not step[0] or includes_change_of(version, step[0]))

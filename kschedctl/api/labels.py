@@ -152,9 +152,9 @@ def selector_from_set(labels: Mapping[str, str]) -> Selector:
 
 
 def selector_from_api(label_selector: LabelSelector | None) -> Selector:
-    """Build the selector of an API LabelSelector. Raises SelectorError.
+    """Build a selector from an API LabelSelector. Raises SelectorError.
 
-    None selects nothing, and an empty LabelSelector everything.
+    None selects nothing, and an empty LabelSelector selects everything.
     """
     if label_selector is None:
         return NOTHING
@@ -170,7 +170,10 @@ def selector_from_api(label_selector: LabelSelector | None) -> Selector:
 
 
 def validate_requirement(key: str, operator: str, values: Sequence[str] | None, path: str = "") -> list[str]:
-    """Return one message per error in a selector requirement. ``path`` is its field path, used as a prefix."""
+    """Return a message for each error in a selector requirement.
+
+    ``path`` is the field path of the requirement, with which each message begins.
+    """
     errors = []
     values_path = join_path(path, "values")
     if problem := "; ".join(find_label_key_errors(key)):
@@ -193,7 +196,7 @@ def validate_requirement(key: str, operator: str, values: Sequence[str] | None, 
 
 
 def _validate_value_count(operator: str, count: int) -> str:
-    """Return the problem with the number of an operator's values, or ""."""
+    """Return what is wrong with the number of values for an operator, or "" if nothing is."""
     if operator in (IN, NOT_IN) and not count:
         return "for 'in', 'notin' operators, values set can't be empty"
     if operator in (EQUALS, DOUBLE_EQUALS, NOT_EQUALS) and count != 1:
@@ -207,7 +210,7 @@ def _validate_value_count(operator: str, count: int) -> str:
 
 @lru_cache(maxsize=65536)
 def find_label_key_errors(key: str) -> tuple[str, ...]:
-    """Return the reasons why a string is not a valid label key, or ()."""
+    """Return the reasons why a string is not a valid label key, or () if it is valid."""
     prefix, slash, name = key.rpartition("/")
     if "/" in prefix:
         prefixed = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
@@ -216,20 +219,23 @@ def find_label_key_errors(key: str) -> tuple[str, ...]:
     if slash and not prefix:
         errors.append("prefix part must be non-empty")
     elif slash:
-        errors += [f"prefix part {error}" for error in _validate_syntax(prefix, 253, DNS_SUBDOMAIN, SUBDOMAIN_ERROR)]
+        errors += [f"prefix part {error}" for error in _find_syntax_errors(prefix, 253, DNS_SUBDOMAIN, SUBDOMAIN_ERROR)]
     if not name:
         errors.append("name part must be non-empty")
-    return (*errors, *(f"name part {error}" for error in _validate_syntax(name, 63, _NAME, _NAME_ERROR)))
+    return (*errors, *(f"name part {error}" for error in _find_syntax_errors(name, 63, _NAME, _NAME_ERROR)))
 
 
 @lru_cache(maxsize=65536)
 def find_label_value_errors(value: str) -> tuple[str, ...]:
     """Return the reasons why a string is not a valid label value, or ()."""
-    return _validate_syntax(value, 63, _VALUE, _VALUE_ERROR)
+    return _find_syntax_errors(value, 63, _VALUE, _VALUE_ERROR)
 
 
-def _validate_syntax(text: str, limit: int, pattern: str, error: str) -> tuple[str, ...]:
-    """Return the errors of a text that exceeds a number of bytes or does not match a pattern."""
+def _find_syntax_errors(text: str, limit: int, pattern: str, error: str) -> tuple[str, ...]:
+    """Return the errors of a text.
+
+    The text must not have more than ``limit`` bytes and has to match ``pattern``, or else has ``error``.
+    """
     errors = []
     if len(text.encode()) > limit:
         errors.append(f"must be no more than {limit} bytes")
@@ -341,9 +347,9 @@ class _Parser:
         return build_requirement(key, operator, sorted(values))
 
     def parse_value(self) -> str:
-        """Parse the value, possibly empty, after an operator.
+        """Parse the value after an operator. An absent value is "".
 
-        Raises SelectorError if the token is not an identifier.
+        Raises SelectorError if the next token is not an identifier.
         """
         if self.token in ("", ","):
             return ""

@@ -102,10 +102,10 @@ POOL_NAMES = (
 """Label names after the slash that usually name a node pool, most specific first."""
 
 
-def find_pool(node: Node) -> str:
+def find_node_pool_name(node: Node) -> str:
     """Return the name of the node's pool, or "" if no label or annotation names it.
 
-    Providers' labels take precedence over other labels that usually name a pool, and labels over the annotation.
+    Labels of providers take precedence over other labels that usually name a pool, and all labels over the annotation.
     """
     labels = node.metadata.labels
     provider_pool = next((labels[label.key] for label in POOL_LABELS if label.key in labels), "")

@@ -78,7 +78,10 @@ class CompiledNodeSelector:
     terms: tuple[CompiledTerm, ...]
 
     def match(self, labels: Mapping[str, str], node_name: str) -> bool:
-        """Return whether any term matches. Raises NodeSelectorError if none does and some could not be parsed."""
+        """Return whether any term matches the node.
+
+        Raises NodeSelectorError if no term matches and some could not be parsed.
+        """
         if any(term.matches(labels, node_name) for term in self.terms):
             return True
         self.raise_errors()
@@ -135,7 +138,7 @@ class RequiredNodeAffinity:
         return self.selector.matches(labels) and (self.affinity is None or self.affinity.match(labels, node_name))
 
     def allows(self, labels: Mapping[str, str], node_name: str) -> bool:
-        """Return whether nodeSelector and affinity both match.
+        """Return whether nodeSelector and required affinity both match the node.
 
         As in most of upstream, terms that cannot be parsed do not match.
         """
@@ -156,24 +159,24 @@ class RequiredNodeAffinity:
 
 
 def compile_node_selector(node_selector: NodeSelector, path: str = "") -> CompiledNodeSelector:
-    """Compile a NodeSelector. ``path`` is its field path in errors.
+    """Compile a NodeSelector. ``path`` is its field path, which error messages contain.
 
-    Parse errors are raised by ``match`` and ``raise_errors``.
+    Parse errors are raised later, by ``match`` and ``raise_errors``.
     """
     terms_path = join_path(path, "nodeSelectorTerms")
     terms = enumerate(node_selector.node_selector_terms)
     return CompiledNodeSelector(
-        tuple(_compile_term(term, f"{terms_path}[{i}]") for i, term in terms if not _is_empty(term))
+        tuple(_compile_node_selector_term(term, f"{terms_path}[{i}]") for i, term in terms if not _is_empty(term))
     )
 
 
 def compile_preferred_terms(terms: Sequence[PreferredSchedulingTerm], path: str = "") -> CompiledPreferredTerms:
-    """Compile preferred terms, except terms that are empty or have weight 0.
+    """Compile preferred node affinity terms. Terms that are empty or have weight 0 are left out.
 
     Raises NodeSelectorError with the parse errors of all terms.
     """
     compiled = tuple(
-        (term.weight, _compile_term(term.preference, f"{path}[{i}]"))
+        (term.weight, _compile_node_selector_term(term.preference, f"{path}[{i}]"))
         for i, term in enumerate(terms)
         if term.weight and not _is_empty(term.preference)
     )
@@ -182,26 +185,29 @@ def compile_preferred_terms(terms: Sequence[PreferredSchedulingTerm], path: str 
 
 
 def compile_required_node_affinity(spec: PodSpec) -> RequiredNodeAffinity:
-    """Compile the required node affinity of a pod. Parse errors are raised when matching."""
+    """Compile a pod's nodeSelector and required node affinity. Parse errors are raised when matching."""
     node_affinity = spec.affinity.node_affinity if spec.affinity else None
     required = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
     compiled_affinity = None if required is None else compile_node_selector(required)
     return RequiredNodeAffinity(api_labels.selector_from_set(spec.node_selector), compiled_affinity)
 
 
-def _compile_term(term: NodeSelectorTerm, path: str) -> CompiledTerm:
-    """Compile a term. A term with errors has nothing but its errors."""
+def _compile_node_selector_term(term: NodeSelectorTerm, path: str) -> CompiledTerm:
+    """Compile a term. If the term has errors, the result contains only the errors."""
     selector, errors = compile_requirements(term.match_expressions, join_path(path, "matchExpressions"))
     fields_path = join_path(path, "matchFields")
     for i, field in enumerate(term.match_fields):
-        errors += _validate_field(field, f"{fields_path}[{i}]")
+        errors += _find_match_field_errors(field, f"{fields_path}[{i}]")
     if errors:
         return CompiledTerm(errors=tuple(errors))
     return CompiledTerm(selector, tuple(term.match_fields))
 
 
 def compile_requirements(requirements: Iterable[SelectorRequirement], path: str) -> tuple[Selector, list[str]]:
-    """Return the conjunction of the valid requirements, and the errors of the invalid ones."""
+    """Return the conjunction of the valid requirements, and the error messages of the invalid ones.
+
+    ``path`` is the field path of the requirements.
+    """
     valid_requirements: list[Requirement] = []
     errors: list[str] = []
     for i, requirement in enumerate(requirements):
@@ -222,8 +228,8 @@ def compile_requirements(requirements: Iterable[SelectorRequirement], path: str)
     return api_labels.build_selector(valid_requirements), errors
 
 
-def _validate_field(field: SelectorRequirement, path: str) -> list[str]:
-    """Return the errors of a requirement on a field of the node."""
+def _find_match_field_errors(field: SelectorRequirement, path: str) -> list[str]:
+    """Return the errors of a requirement in matchFields, which is about a field of the node."""
     if field.operator not in _FIELD_OPERATORS:
         return [format_not_supported(join_path(path, "operator"), field.operator, _FIELD_OPERATORS)]
     if len(field.values or ()) != 1:

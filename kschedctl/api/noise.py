@@ -54,8 +54,11 @@ def is_read_annotation(annotation: str) -> bool:
     return annotation in READ_ANNOTATIONS or annotation.startswith(NODE_GROUP_ANNOTATIONS)
 
 
-def strip_noise(obj: S) -> S:
-    """Return the object without data that nothing reads, as listed above, or the same object if it has none."""
+def strip_unread_data(obj: S) -> S:
+    """Return the object without the data that nothing reads, or the same object if it has none.
+
+    The data are listed at the beginning of this module.
+    """
     meta = getattr(obj, "metadata", None)
     if isinstance(meta, ObjectMeta) and not meta.annotations.keys() <= READ_ANNOTATIONS:
         annotations = {key: value for key, value in meta.annotations.items() if is_read_annotation(key)}

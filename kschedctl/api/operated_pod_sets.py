@@ -71,38 +71,43 @@ NO_POD_SETS = OperatedPodSets()
 def read_pod_sets(spec: JsonObject, annotations: Mapping[str, str]) -> OperatedPodSets:
     """Read the pod sets of a custom resource from its specification and annotations.
 
+    If they cannot be read, the result contains the problem instead.
+
     >>> worker = {"replicas": 4, "template": {}}
     >>> [(s.name, s.count) for s in read_pod_sets({"pytorchReplicaSpecs": {"Worker": worker}}, {}).pod_sets]
     [('worker', 4)]
     """
     try:
-        return _read_known_shape(spec, annotations)
+        return _read_pod_sets_by_fields(spec, annotations)
     except (msgspec.ValidationError, QuantityError) as error:
         return OperatedPodSets(problem=f"its pod templates cannot be read: {error}")
 
 
-def _read_known_shape(spec: JsonObject, annotations: Mapping[str, str]) -> OperatedPodSets:
-    """Read the pod sets by the fields that only one kind of resource has. Raises ValidationError and QuantityError."""
+def _read_pod_sets_by_fields(spec: JsonObject, annotations: Mapping[str, str]) -> OperatedPodSets:
+    """Read the pod sets of a resource whose kind is recognized by a field that only this kind has.
+
+    Raises ValidationError and QuantityError.
+    """
     for field, roles in _REPLICA_TYPES.items():
         if field in spec:
             pod_sets = tuple(_iter_training_pod_sets(object_at(spec, field), roles))
             priority_class_name = text_at(spec, "runPolicy", "schedulingPolicy", "priorityClass")
             return OperatedPodSets(pod_sets, priority_class_name=priority_class_name)
     if "replicatedJobs" in spec:
-        return OperatedPodSets(tuple(_iter_replicated_jobs(spec)))
+        return OperatedPodSets(tuple(_iter_job_set_pod_sets(spec)))
     if "leaderWorkerTemplate" in spec:
         template = object_at(spec, "leaderWorkerTemplate")
-        return OperatedPodSets(tuple(_iter_leader_and_workers(template)), replicas=_read_count(spec, "replicas"))
-    return _read_ray_shape(spec, annotations)
+        return OperatedPodSets(tuple(_iter_leader_worker_pod_sets(template)), replicas=_read_count(spec, "replicas"))
+    return _read_ray_pod_sets(spec, annotations)
 
 
-def _read_ray_shape(spec: JsonObject, annotations: Mapping[str, str]) -> OperatedPodSets:
+def _read_ray_pod_sets(spec: JsonObject, annotations: Mapping[str, str]) -> OperatedPodSets:
     """Read the pod sets of a RayJob, RayService or RayCluster. Any other resource has none."""
     if object_at(spec, "clusterSelector"):
         return OperatedPodSets(problem="Kueue ignores a RayJob with a clusterSelector")
     if "rayClusterSpec" in spec:
         pod_sets = tuple(_iter_ray_pod_sets(object_at(spec, "rayClusterSpec"), annotations))
-        return OperatedPodSets(_add_submitter(pod_sets, spec))
+        return OperatedPodSets(_add_ray_job_submitter(pod_sets, spec))
     if "rayClusterConfig" in spec:
         return OperatedPodSets(tuple(_iter_ray_pod_sets(object_at(spec, "rayClusterConfig"), annotations)))
     if "headGroupSpec" in spec:
@@ -111,14 +116,14 @@ def _read_ray_shape(spec: JsonObject, annotations: Mapping[str, str]) -> Operate
 
 
 def _iter_training_pod_sets(replica_specs: JsonObject, roles: tuple[str, ...]) -> Iterator[OperatedPodSet]:
-    """Yield a pod set for each role of a training job."""
+    """Yield a pod set for each of the roles that a training job has."""
     for role in roles:
         if isinstance(replica_specs.get(role), Mapping):
             replica_spec = object_at(replica_specs, role)
             yield _build_pod_set(role, _read_count(replica_spec, "replicas"), replica_spec.get("template"))
 
 
-def _iter_replicated_jobs(spec: JsonObject) -> Iterator[OperatedPodSet]:
+def _iter_job_set_pod_sets(spec: JsonObject) -> Iterator[OperatedPodSet]:
     """Yield a pod set for each replicated job of a JobSet."""
     for replicated_job in objects_at(spec, "replicatedJobs"):
         job = object_at(replicated_job, "template", "spec")
@@ -128,8 +133,11 @@ def _iter_replicated_jobs(spec: JsonObject) -> Iterator[OperatedPodSet]:
         yield _build_pod_set(text_at(replicated_job, "name"), count, job.get("template"))
 
 
-def _iter_leader_and_workers(template: JsonObject) -> Iterator[OperatedPodSet]:
-    """Yield the pod sets of one replica of a LeaderWorkerSet."""
+def _iter_leader_worker_pod_sets(template: JsonObject) -> Iterator[OperatedPodSet]:
+    """Yield the pod sets of one replica of a LeaderWorkerSet.
+
+    Without a template for the leader, all pods are in one set.
+    """
     size = _read_count(template, "size")
     if template.get("leaderTemplate") is None:
         yield _build_pod_set("main", size, template.get("workerTemplate"))
@@ -139,10 +147,13 @@ def _iter_leader_and_workers(template: JsonObject) -> Iterator[OperatedPodSet]:
 
 
 def _iter_ray_pod_sets(cluster: JsonObject, annotations: Mapping[str, str]) -> Iterator[OperatedPodSet]:
-    """Yield the pod sets of a RayCluster: its head, with the containers that KubeRay adds, and each worker group."""
+    """Yield the pod sets of a RayCluster: the head, then each worker group.
+
+    The head includes the containers and requests that KubeRay adds to it.
+    """
     head = _build_pod_set("head", 1, object_at(cluster, "headGroupSpec").get("template"), has_indexes=False)
     if annotations.get(_FAULT_TOLERANCE_ANNOTATION, "").lower() == "true" or cluster.get("gcsFaultToleranceOptions"):
-        head = _with_redis_cleanup(head)
+        head = _raise_requests_for_redis_cleanup(head)
     if cluster.get("enableInTreeAutoscaling") is True:
         resources = object_at(cluster, "autoscalerOptions").get("resources")
         own_resources = None if resources is None else convert_builtins(resources, ResourceRequirements)
@@ -153,8 +164,11 @@ def _iter_ray_pod_sets(cluster: JsonObject, annotations: Mapping[str, str]) -> I
         yield _build_pod_set(text_at(group, "groupName"), count, group.get("template"), has_indexes=False)
 
 
-def _add_submitter(pod_sets: tuple[OperatedPodSet, ...], spec: JsonObject) -> tuple[OperatedPodSet, ...]:
-    """Return a RayJob's pod sets with the container that submits the job: in a pod of its own, or beside Ray's head."""
+def _add_ray_job_submitter(pod_sets: tuple[OperatedPodSet, ...], spec: JsonObject) -> tuple[OperatedPodSet, ...]:
+    """Return the pod sets of a RayJob with the container that submits the job.
+
+    The container is in a pod of its own or beside Ray's head. Some submission modes have none.
+    """
     mode = spec.get("submissionMode") or "K8sJobMode"
     if mode == "SidecarMode":
         return (_with_container(pod_sets[0], _SUBMITTER), *pod_sets[1:])
@@ -173,8 +187,11 @@ def _with_container(pod_set: OperatedPodSet, container: Container) -> OperatedPo
     return replace(pod_set, template=replace(pod_set.template, spec=spec))
 
 
-def _with_redis_cleanup(head: OperatedPodSet) -> OperatedPodSet:
-    """Return the pod set with first requests that suffice for the cleanup of Redis. Raises QuantityError."""
+def _raise_requests_for_redis_cleanup(head: OperatedPodSet) -> OperatedPodSet:
+    """Return Ray's head with requests of its first container that suffice for the cleanup of Redis.
+
+    Raises QuantityError.
+    """
     spec = head.template.spec
     if not spec.containers:
         return head
@@ -195,7 +212,10 @@ def _build_pod_set(name: str, count: int, template: object, *, has_indexes: bool
 
 
 def _read_count(part: JsonObject, field: str, default: int = 1) -> int:
-    """Return a number of pods or of parts. Raises ValidationError."""
+    """Read a number of pods or replicas, or return the default if the field is missing.
+
+    Raises ValidationError for anything but a non-negative integer.
+    """
     value = part.get(field)
     if value is None:
         return default

@@ -90,8 +90,8 @@ class OperatorResource(Struct, frozen=True):
             policy = object_at(spec, "runPolicy")
             _set_field(self, "suspended", any(holder.get("suspend") is True for holder in (spec, policy)))
         if isinstance(status, Mapping):
-            _set_field(self, "phase", _find_text(status, _PHASES))
-            _set_field(self, "message", _find_text(status, _MESSAGES))
+            _set_field(self, "phase", _find_status_text(status, _PHASES))
+            _set_field(self, "message", _find_status_text(status, _MESSAGES))
             _set_field(self, "conditions", tuple(_iter_conditions(status)))
         _set_field(self, "spec", None)
         _set_field(self, "status", None)
@@ -135,7 +135,10 @@ def is_custom_group(group: str) -> bool:
 
 
 def build_custom_resource(document: JsonObject) -> CustomResource | None:
-    """Build the struct of a document that may create pods, or return None if its metadata is invalid."""
+    """Build the struct of a document that may create pods.
+
+    Returns None if the metadata is invalid or has no usable name.
+    """
     spec = document.get("spec")
     status = document.get("status")
     metadata_fields = {key: value for key, value in object_at(document, "metadata").items() if value is not None}
@@ -172,7 +175,10 @@ def count_requested_pods(spec: JsonObject) -> int | None:
 
 
 def _count_pods_in(part: JsonObject, fields: tuple[str, ...]) -> int | None:
-    """Count the pods that a part and its inner parts ask for, or return None if no field states a number."""
+    """Count the pods that a part of a custom resource asks for, with its inner parts.
+
+    ``fields`` are the names of fields that may state a number. Returns None if no field states a number.
+    """
     stated_counts = [_as_count(part.get(field)) for field in fields]
     own_count = next((count for count in stated_counts if count is not None), None)
     field_counts = [_count_pods_in_field(field, inner) for field, inner in part.items()]
@@ -226,8 +232,11 @@ def _has_pod_template(value: object) -> bool:
     return False
 
 
-def _find_text(status: JsonObject, fields: tuple[str, ...]) -> str:
-    """Return the text of the first field that has one, in the status or its application's or job's status, or ""."""
+def _find_status_text(status: JsonObject, fields: tuple[str, ...]) -> str:
+    """Return the first non-empty text among these fields of a status, or "".
+
+    The status of the application or of the job in it is searched next.
+    """
     for holder in (status, object_at(status, "applicationState"), object_at(status, "jobStatus")):
         for field in fields:
             text = holder.get(field)

@@ -37,7 +37,7 @@ class Owner(NamedTuple):
 
 
 def find_controller(metadata: ObjectMeta | PodMeta) -> OwnerReference | None:
-    """Return the owner reference to an object's controller, or None.
+    """Return the owner reference to the controller of an object, or None if it has no controller.
 
     Upstream: GetControllerOfNoCopy in staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/controller_ref.go (v1.36).
     """

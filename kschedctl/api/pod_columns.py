@@ -16,7 +16,7 @@ from kschedctl.api.columns import (
     concatenate_columns,
     intern_texts,
 )
-from kschedctl.api.container_states import NOT_RECORDED, NotableContainers, with_states
+from kschedctl.api.container_states import NOT_RECORDED, NotableContainers, with_container_states
 from kschedctl.api.objects import Condition, Pod, PodStatus
 
 MAX_MESSAGE_LENGTH = 4096
@@ -38,7 +38,7 @@ class PodTexts(NamedTuple):
 
     @classmethod
     def from_pod(cls, pod: Pod) -> PodTexts:
-        """Collect the texts that differ between pods of a template."""
+        """Collect the strings in which pods of the same template differ."""
         meta = pod.metadata
         status = pod.status
         scheduled = get_condition(pod, "PodScheduled")
@@ -90,7 +90,7 @@ class PodTextColumns(NamedTuple):
 
     @classmethod
     def take_from_parts(cls, parts: list[PodTextColumns], rows: Rows) -> PodTextColumns:
-        """Return the given rows of the concatenated parts, and empty ``parts`` to save memory."""
+        """Concatenate the parts and return the given rows. Empties ``parts`` to save memory."""
         remaining_columns = [list(column) for column in zip(*parts, strict=True)]
         parts.clear()
         columns: Any = []
@@ -113,18 +113,18 @@ _NO_CONDITION = Condition()
 
 
 def restore_status(status: PodStatus, pod_texts: PodTexts) -> PodStatus:
-    """Return a template's status completed with the strings of one pod."""
+    """Return a template's pod status completed with the strings of one pod."""
     if pod_texts.started or pod_texts.message:
         status = replace(status, start_time=pod_texts.started or None, message=pod_texts.message)
     if pod_texts.containers not in ("", NOT_RECORDED):
-        status = with_states(status, pod_texts.containers)
+        status = with_container_states(status, pod_texts.containers)
     if not any(c.type in ("PodScheduled", "DisruptionTarget") for c in status.conditions):
         return status
     return replace(status, conditions=tuple([_restore_condition(c, pod_texts) for c in status.conditions]))
 
 
 def _restore_condition(condition: Condition, pod_texts: PodTexts) -> Condition:
-    """Return a template's condition completed with the texts and times of one pod."""
+    """Return a template's condition completed with the message and times of one pod."""
     if condition.type == "PodScheduled":
         return replace(condition, message=pod_texts.refusal, last_transition_time=pod_texts.scheduled or None)
     if condition.type == "DisruptionTarget":

@@ -66,8 +66,8 @@ def compute_pod_requests(
 ) -> Quantities:
     """Compute the requests of a pod: the larger of its needs while it starts and while it runs.
 
-    ``from_devices`` gives the node resources that each claim's devices provide, instead of the pod's status. Raises
-    QuantityError for a quantity that cannot be parsed.
+    ``from_devices`` gives the node resources that the devices of each claim provide, which are otherwise read from the
+    pod's status. Raises QuantityError for a quantity that cannot be parsed.
     """
     requests = aggregate_container_requests(pod, options, from_devices)
     resources = pod.spec.resources
@@ -86,7 +86,11 @@ def has_pod_level_requests(pod: Pod) -> bool:
 def aggregate_container_requests(
     pod: Pod, options: Options = Options(), from_devices: Sequence[Mapping[str, Quantity]] | None = None
 ) -> Quantities:
-    """Compute the requests of all containers: their sum while running, or the peak during initialization."""
+    """Compute the requests of all containers: their sum while running, or the peak during initialization.
+
+    ``from_devices`` gives the node resources that the devices of each claim provide, which are otherwise read from the
+    pod's status.
+    """
     device_resources = _read_device_resources(pod, options) if from_devices is None else from_devices
     if options.sums_before_comparing:
         return _compute_largest_sum(pod, options, device_resources)
@@ -98,11 +102,11 @@ def aggregate_container_requests(
         container_statuses = statuses if is_sidecar(container) else {}
         requests = _compute_container_requests(pod, container, container_statuses, options)
         init_containers.append((is_sidecar(container), requests))
-    return _add_all(device_resources, _compute_peak(containers, init_containers))
+    return _add_all(device_resources, _compute_peak_amounts(containers, init_containers))
 
 
 def _compute_largest_sum(pod: Pod, options: Options, device_resources: Sequence[Mapping[str, Quantity]]) -> Quantities:
-    """Compute, per resource, the maximum of the desired, allocated and actuated requests summed over all containers.
+    """Compute, per resource, the largest of the desired, allocated and actuated requests of all containers.
 
     Desired requests do not count if the resize is infeasible. Pod-level requests in the status replace the containers'
     allocated and actuated requests, and already include devices.
@@ -111,19 +115,19 @@ def _compute_largest_sum(pod: Pod, options: Options, device_resources: Sequence[
     infeasible = _is_resize_infeasible(pod)
     total: Quantities = {}
     if not infeasible:
-        total = _add_all(device_resources, _sum_containers(pod, options, _select_desired))
+        total = _add_all(device_resources, _compute_peak_of_selected_requests(pod, options, _select_desired))
     if options.pod_level_resize and status.allocated_resources and status.resources and status.resources.requests:
         _raise_to(total, parse_quantities(status.allocated_resources))
         _raise_to(total, parse_quantities(status.resources.requests))
         return total
     select_allocated = partial(_select_allocated, infeasible=infeasible)
     select_actuated = partial(_select_actuated, infeasible=infeasible)
-    _raise_to(total, _add_all(device_resources, _sum_containers(pod, options, select_allocated)))
-    _raise_to(total, _sum_containers(pod, options, select_actuated))
+    _raise_to(total, _add_all(device_resources, _compute_peak_of_selected_requests(pod, options, select_allocated)))
+    _raise_to(total, _compute_peak_of_selected_requests(pod, options, select_actuated))
     return total
 
 
-def _sum_containers(
+def _compute_peak_of_selected_requests(
     pod: Pod, options: Options, select_requests: Callable[[Container, ContainerStatus | None], Resources]
 ) -> Quantities:
     """Return the peak of the requests that ``select_requests`` returns for each container and its status."""
@@ -133,7 +137,7 @@ def _sum_containers(
         """Parse the selected requests of a container, with the amounts to assume for missing resources."""
         return {**options.non_missing, **parse_quantities(select_requests(container, statuses.get(container.name)))}
 
-    return _compute_peak(
+    return _compute_peak_amounts(
         map(parse_requests, pod.spec.containers), ((is_sidecar(c), parse_requests(c)) for c in pod.spec.init_containers)
     )
 
@@ -174,8 +178,8 @@ def _read_device_resources(pod: Pod, options: Options) -> list[Quantities]:
 
 
 def aggregate_container_limits(containers: Iterable[Container], init_containers: Iterable[Container]) -> Quantities:
-    """Compute the limits of all containers by the same rule as their requests."""
-    return _compute_peak(
+    """Compute the limits of all containers: their sum while running, or the peak during initialization."""
+    return _compute_peak_amounts(
         (parse_quantities(container.resources.limits) for container in containers),
         ((is_sidecar(container), parse_quantities(container.resources.limits)) for container in init_containers),
     )
@@ -186,11 +190,13 @@ def is_sidecar(container: Container) -> bool:
     return container.restart_policy == "Always"
 
 
-def _compute_peak(containers: Iterable[Quantities], init_containers: Iterable[tuple[bool, Quantities]]) -> Quantities:
+def _compute_peak_amounts(
+    containers: Iterable[Quantities], init_containers: Iterable[tuple[bool, Quantities]]
+) -> Quantities:
     """Return the largest amounts that the containers need at the same time.
 
-    Init containers come in order as (is a sidecar, amounts). They run one by one, each beside the sidecars before it.
-    The amounts are modified.
+    Init containers come in order as pairs (is a sidecar, amounts). They run one by one, each beside the sidecars before
+    it. The amounts that are passed in are modified.
     """
     total: Quantities = {}
     for amounts in containers:
@@ -218,27 +224,37 @@ def _index_statuses(pod: Pod) -> dict[str, ContainerStatus]:
 def _compute_container_requests(
     pod: Pod, container: Container, statuses: Mapping[str, ContainerStatus], options: Options
 ) -> Quantities:
-    """Compute a container's requests. If its status has resources, a pending resize counts as well."""
+    """Compute a container's requests.
+
+    During an in-place resize, which shows in its status, they are the largest of the requests before and after.
+    """
     requests = parse_quantities(container.resources.requests)
     status = statuses.get(container.name)
     if status is not None and status.resources is not None:
-        requests = _compute_effective(pod, requests, status.resources, status.allocated_resources)
+        requests = _compute_requests_during_resize(pod, requests, status.resources, status.allocated_resources)
     return {**options.non_missing, **requests}
 
 
 def _compute_pod_level_requests(pod: Pod, resources: ResourceRequirements, options: Options) -> Quantities:
-    """Compute the requests of the pod as a whole, including a pending resize of the pod."""
+    """Compute the requests at pod level.
+
+    During an in-place resize of the pod, they are the largest of the requests before and after.
+    """
     requests = parse_quantities(resources.requests)
     effective_requests = requests
     if options.use_status and options.pod_level_resize and pod.status.resources is not None:
-        effective_requests = _compute_effective(pod, requests, pod.status.resources, pod.status.allocated_resources)
+        effective_requests = _compute_requests_during_resize(
+            pod, requests, pod.status.resources, pod.status.allocated_resources
+        )
     if options.sums_before_comparing:
         return {name: amount for name, amount in effective_requests.items() if resource_names.is_pod_level(name)}
     zero = parse("0")
     return {name: effective_requests.get(name, zero) for name in requests if resource_names.is_pod_level(name)}
 
 
-def _compute_effective(pod: Pod, spec: Quantities, actuated: ResourceRequirements, allocated: Resources) -> Quantities:
+def _compute_requests_during_resize(
+    pod: Pod, spec: Quantities, actuated: ResourceRequirements, allocated: Resources
+) -> Quantities:
     """Return the largest of the desired, actuated and allocated requests during an in-place resize.
 
     Desired requests do not count if the resize is infeasible. kube-scheduler 1.33.0 to 1.33.3 crashes if a resource is
@@ -266,8 +282,8 @@ def is_resize_deferred(pod: Pod) -> bool:
     return "Deferred" in (*reasons, pod.status.resize)
 
 
-def revert_resize(pod: Pod) -> Pod:
-    """Return the pod with the requests and limits that its kubelet allocated instead of those of its spec."""
+def revert_pending_resize(pod: Pod) -> Pod:
+    """Return the pod with the requests and limits that its kubelet has allocated, instead of those in its spec."""
     spec = pod.spec
     status = pod.status
     statuses = {s.name: s for s in (*status.init_container_statuses, *status.container_statuses)}

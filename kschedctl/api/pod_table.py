@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import Ints
 from kschedctl.api.columns import InternedTexts, TextColumn
-from kschedctl.api.container_states import without_states
+from kschedctl.api.container_states import without_container_states
 from kschedctl.api.objects import Condition, Pod, PodMeta, PodSpec, PodStatus, Volume
 from kschedctl.api.pod_columns import PodTextColumns, PodTexts, restore_status
 
@@ -90,7 +90,7 @@ class PodTable(Sequence[Pod]):
             return tuple(self[i] for i in range(*row.indices(len(self))))
         row = range(len(self))[row]
         if row not in self._built_pods:
-            self._built_pods[row] = self._build_pod(row)
+            self._built_pods[row] = self._build_pod_of_row(row)
         return self._built_pods[row]
 
     def __iter__(self) -> Iterator[Pod]:
@@ -103,7 +103,7 @@ class PodTable(Sequence[Pod]):
 
     def find_named(self, name: str) -> list[Pod]:
         """Return the pods with this name in all namespaces. No other pod is built."""
-        pods = (self.find(namespace, name) for namespace in self._namespace_ranges)
+        pods = (self.find(namespace, name) for namespace in self._row_range_by_namespace)
         return [pod for pod in pods if pod is not None]
 
     def list_keys(self) -> list[Key]:
@@ -153,14 +153,17 @@ class PodTable(Sequence[Pod]):
         return self.filter_by_template(lambda template: template.terminated)
 
     def apply_changes(self, changes: Mapping[Key, Pod | None]) -> PodTable:
-        """Return a table with pods added, replaced, or removed if their new value is None."""
+        """Return a table with pods added, replaced or removed.
+
+        ``changes`` has the new pod for each key, or None to remove a pod.
+        """
         removed_keys = [key for key, pod in changes.items() if pod is None]
         removed_rows = [row for row in (self.find_row(*key) for key in removed_keys) if row is not None]
         remaining = self._remove_rows(removed_rows) if removed_rows else self
         return remaining.add_or_replace(PodTable.from_pods(pod for pod in changes.values() if pod is not None))
 
     def add_or_replace(self, added: PodTable) -> PodTable:
-        """Return a table with pods added, which replace pods of equal name."""
+        """Return a table with pods added. An added pod replaces the pod of the same name."""
         if not len(added):
             return self
         if not len(self):
@@ -172,7 +175,7 @@ class PodTable(Sequence[Pod]):
         # In the appended table, the added pods follow after all rows of this table.
         added_rows = np.arange(len(self), len(self) + len(added))
         rows = np.insert(remaining_rows, insertion_points, added_rows)
-        return self._append(added).take(rows).drop_unused_templates()
+        return self._append_rows(added).take(rows).drop_unused_templates()
 
     def _remove_rows(self, rows: list[int]) -> PodTable:
         """Return the table without some rows."""
@@ -199,8 +202,8 @@ class PodTable(Sequence[Pod]):
         builder.add(pod if pod.metadata.namespace else _set_namespace(pod, namespace) for pod in self)
         return builder.build()
 
-    def _append(self, other: PodTable) -> PodTable:
-        """Return a table with the rows of this table followed by those of another one, not sorted."""
+    def _append_rows(self, other: PodTable) -> PodTable:
+        """Return a table with the rows of this table and then of another one, without sorting them."""
         new_templates: list[Pod] = []
         numbers = []  # of the other table's templates in the result
         for key, template in zip(other._template_numbers, other.templates, strict=True):
@@ -223,8 +226,8 @@ class PodTable(Sequence[Pod]):
         return {_build_template_key(template): number for number, template in enumerate(self.templates)}
 
     @cached_property
-    def _namespace_ranges(self) -> dict[str, tuple[int, int]]:
-        """The first row of each namespace, and the row after its last."""
+    def _row_range_by_namespace(self) -> dict[str, tuple[int, int]]:
+        """Return the first row of each namespace, and the row after its last."""
         code_by_namespace: dict[str, int] = {}
         codes = [code_by_namespace.setdefault(pod.metadata.namespace, len(code_by_namespace)) for pod in self.templates]
         row_codes = np.array(codes, np.int64)[self.template]
@@ -235,19 +238,19 @@ class PodTable(Sequence[Pod]):
 
     def _find_insertion_row(self, namespace: str, name: str) -> int:
         """Return the row of the pod with this name, or the row before which the pod would be inserted."""
-        if namespace in self._namespace_ranges:
-            start, stop = self._namespace_ranges[namespace]
+        if namespace in self._row_range_by_namespace:
+            start, stop = self._row_range_by_namespace[namespace]
             return bisect_left(self.names, name, start, stop)
-        later_starts = [start for other, (start, _) in self._namespace_ranges.items() if other > namespace]
+        later_starts = [start for other, (start, _) in self._row_range_by_namespace.items() if other > namespace]
         return min(later_starts, default=len(self))
 
     def find_row(self, namespace: str, name: str) -> int | None:
         """Return the row of the pod with this name, or None."""
         row = self._find_insertion_row(namespace, name)
-        _, stop = self._namespace_ranges.get(namespace, (0, 0))
+        _, stop = self._row_range_by_namespace.get(namespace, (0, 0))
         return row if row < stop and self.names[row] == name else None
 
-    def _build_pod(self, row: int) -> Pod:
+    def _build_pod_of_row(self, row: int) -> Pod:
         """Build the pod of a row from its template and its columns."""
         pod = self.templates[self.template[row]]
         meta = pod.metadata
@@ -313,24 +316,27 @@ class PodTableBuilder:
         metadata, spec, volumes, status_key = (self._shared.setdefault(part, part) for part in _build_template_key(pod))
         number = self._numbers.setdefault((metadata, spec, volumes, status_key), len(self._numbers))
         if number == len(self._templates):
-            template = extract_template(pod)
+            template = extract_pod_template(pod)
             status = self._statuses.setdefault(digest(template.status), template.status)
             self._templates.append(Pod(template.metadata, template.spec, status))
         return number
 
     def extend(self, rows: PodRows) -> None:
-        """Add rows of pods whose templates already have numbers."""
+        """Add rows for pods whose templates already have numbers."""
         self._namespaces += rows.namespaces
         self._names += rows.names
         self._rows.template.extend(rows.template)
         for column, text in zip(self._rows.texts, rows.texts, strict=True):
             column.extend(text)
         if len(self._rows.template) >= ROWS_AT_ONCE:
-            self._flush_rows()
+            self._convert_rows_to_columns()
 
     def build(self) -> PodTable:
-        """Build the table, which ends the use of the builder. Of pods with equal names the last one counts."""
-        self._flush_rows()
+        """Build the table and empty the builder, which cannot be used again.
+
+        Of several pods with the same name, only the last is kept.
+        """
+        self._convert_rows_to_columns()
         # Release what is no longer needed at once, since the columns need the memory.
         self._numbers = {}
         self._shared = {}
@@ -350,8 +356,8 @@ class PodTableBuilder:
             PodTextColumns.take_from_parts(columns, rows),
         ).drop_unused_templates()
 
-    def _flush_rows(self) -> None:
-        """Turn the collected rows into columns, which take less memory."""
+    def _convert_rows_to_columns(self) -> None:
+        """Convert the rows collected so far to columns, which take less memory."""
         rows = self._rows
         self._rows = PodRows.empty()
         self._template.append(np.array(rows.template, np.int32))
@@ -359,7 +365,7 @@ class PodTableBuilder:
 
 
 def _sort_rows(namespaces: Sequence[str], names: Sequence[str]) -> list[int]:
-    """Return the rows sorted by namespace and name. Of equal rows the last is kept.
+    """Return the row numbers sorted by namespace and name. Of rows with equal names, only the last is kept.
 
     >>> _sort_rows(["b", "a", "b", "a"], ["x", "y", "x", "w"])
     [3, 1, 2]
@@ -379,8 +385,8 @@ def _set_namespace(pod: Pod, namespace: str) -> Pod:
     return Pod(replace(pod.metadata, namespace=namespace), pod.spec, pod.status)
 
 
-def extract_template(pod: Pod) -> Pod:
-    """Return the part of a pod that it shares with the other pods of its template and that scheduling reads."""
+def extract_pod_template(pod: Pod) -> Pod:
+    """Return the fields of a pod that scheduling reads and that the other pods of its template share."""
     meta = pod.metadata
     status = pod.status
     return Pod(
@@ -393,13 +399,15 @@ def extract_template(pod: Pod) -> Pod:
             annotations=meta.annotations,
         ),
         replace(pod.spec, node_name="", volumes=_keep_volumes_with_source(pod)),
-        replace(without_states(status), start_time=None, message="", conditions=_keep_relevant_conditions(status)),
+        replace(
+            without_container_states(status), start_time=None, message="", conditions=_keep_relevant_conditions(status)
+        ),
     )
 
 
 def _build_template_key(pod: Pod) -> TemplateKey:
     """Return a key that is equal for pods of one template."""
-    status_parts = (_status_fields(without_states(pod.status)), _keep_relevant_conditions(pod.status))
+    status_parts = (_status_fields(without_container_states(pod.status)), _keep_relevant_conditions(pod.status))
     parts = (
         (pod.metadata.namespace, _meta_fields(pod.metadata)),
         _spec_fields(pod.spec),
@@ -411,7 +419,7 @@ def _build_template_key(pod: Pod) -> TemplateKey:
 
 
 def digest(parts: object) -> bytes:
-    """Return bytes that are equal for equal values.
+    """Return bytes that are equal for equal values, for use as a key.
 
     >>> digest(["1"]) == digest(["1"]) != digest([10**30]) == digest([10**30])
     True
@@ -440,10 +448,10 @@ def _keep_volumes_with_source(pod: Pod) -> tuple[Volume, ...]:
 
 
 def _keep_relevant_conditions(status: PodStatus) -> tuple[Condition, ...]:
-    """Return the conditions that scheduling reads, without times. Of Ready only the status is kept."""
+    """Return the conditions that scheduling reads, without times. Only the status of Ready is kept."""
     return tuple(
         [
-            _strip_condition(c)
+            _strip_pod_specific_texts(c)
             for c in status.conditions
             if c.type in KEPT_CONDITIONS and not _is_irrelevant_condition(c)
         ]
@@ -455,7 +463,7 @@ def _is_irrelevant_condition(condition: Condition) -> bool:
     return condition.type == "PodScheduled" and condition.status == "True"
 
 
-def _strip_condition(condition: Condition) -> Condition:
+def _strip_pod_specific_texts(condition: Condition) -> Condition:
     """Return a condition without the texts that differ between pods."""
     if condition.type == "Ready":
         return Condition(condition.type, condition.status)

@@ -31,10 +31,10 @@ POLICIES = ("PreemptLowerPriority", "Never")
 
 
 def resolve_priority(pod: Pod, classes: Iterable[PriorityClass]) -> Pod:
-    """Return the pod with the priority of its PriorityClass, or of the global default, unless it has a priority.
+    """Return the pod with the priority of its PriorityClass or of the global default.
 
-    The lowest of several global defaults counts. If the class does not exist, the pod stays without a priority, which
-    counts as 0.
+    A pod that has a priority is returned unchanged. The lowest of several global defaults counts. If the class does not
+    exist, the pod stays without a priority, which counts as 0.
     """
     if pod.spec.priority is not None:
         return pod
@@ -46,7 +46,7 @@ def resolve_priority(pod: Pod, classes: Iterable[PriorityClass]) -> Pod:
 
 
 def admit_priority(pod: Pod, classes: Iterable[PriorityClass], all_classes_known: bool = True) -> Pod:
-    """Return a pod that is about to be created with its final class, priority and preemption policy.
+    """Return a new pod with the PriorityClass, priority and preemption policy that admission sets.
 
     Unless ``all_classes_known``, other classes may exist, and a pod whose class is not among ``classes`` is returned
     unchanged. Raises InputError with upstream's message if the API server would deny the pod because its class does not
@@ -90,11 +90,14 @@ def validate_priority_class(class_: PriorityClass) -> list[FieldError]:
     >>> [str(error) for error in validate_priority_class(PriorityClass(ObjectMeta("urgent"), 2_000_000_000))]
     ['value: Forbidden: maximum allowed value of a user defined priority is 1000000000']
     """
-    return [*_validate_name_and_value(class_), *_validate_policy(class_.preemption_policy)]
+    return [*_validate_name_and_value(class_), *_validate_preemption_policy(class_.preemption_policy)]
 
 
 def _validate_name_and_value(class_: PriorityClass) -> ValidationErrors:
-    """Validate the value of a PriorityClass, and that a reserved name has the system's values."""
+    """Validate the name and value of a PriorityClass.
+
+    A reserved name is only allowed for a class that equals the system's class.
+    """
     if class_.metadata.name.startswith(SYSTEM_PREFIX):
         if problem := _describe_reserved_class_error(class_):
             reserved = f"priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only"
@@ -106,7 +109,10 @@ def _validate_name_and_value(class_: PriorityClass) -> ValidationErrors:
 
 
 def _describe_reserved_class_error(class_: PriorityClass) -> str:
-    """Describe how a class with a reserved name differs from the system's class, or return "" if it does not."""
+    """Describe how a PriorityClass with a reserved name differs from the system's class.
+
+    Returns "" if it does not differ.
+    """
     name = class_.metadata.name
     system_class = next((c for c in SYSTEM_CLASSES if c.metadata.name == name), None)
     if system_class is None:
@@ -118,7 +124,7 @@ def _describe_reserved_class_error(class_: PriorityClass) -> str:
     return ""
 
 
-def _validate_policy(policy: str | None) -> ValidationErrors:
+def _validate_preemption_policy(policy: str | None) -> ValidationErrors:
     """Validate the preemptionPolicy of a PriorityClass."""
     if policy == "":
         yield required(("preemptionPolicy",))

@@ -76,8 +76,8 @@ class Quantity:
     def cmp(self, other: Quantity) -> int:
         """Return -1, 0 or 1 if this amount is smaller than, equal to or larger than the other."""
         scale = min(self.scale, other.scale)
-        own_mantissa = _rescale(self.mantissa, self.scale - scale)
-        other_mantissa = _rescale(other.mantissa, other.scale - scale)
+        own_mantissa = _multiply_by_power_of_ten(self.mantissa, self.scale - scale)
+        other_mantissa = _multiply_by_power_of_ten(other.mantissa, other.scale - scale)
         return (own_mantissa > other_mantissa) - (own_mantissa < other_mantissa)
 
     def add(self, other: Quantity) -> Quantity:
@@ -88,10 +88,10 @@ class Quantity:
             big = self.big or other.big
             # A big zero has no positive scale, so the sum does not have a positive scale either.
             shift = max(quantity.scale, 0) if big else 0
-            return Quantity(_rescale(quantity.mantissa, shift), quantity.scale - shift, format, big)
+            return Quantity(_multiply_by_power_of_ten(quantity.mantissa, shift), quantity.scale - shift, format, big)
         scale = min(self.scale, other.scale)
-        own_mantissa = _rescale(self.mantissa, self.scale - scale)
-        other_mantissa = _rescale(other.mantissa, other.scale - scale)
+        own_mantissa = _multiply_by_power_of_ten(self.mantissa, self.scale - scale)
+        other_mantissa = _multiply_by_power_of_ten(other.mantissa, other.scale - scale)
         total = own_mantissa + other_mantissa
         big = self.big or other.big or not all(map(_is_int64, (own_mantissa, other_mantissa, total)))
         return Quantity(total, scale, format, big)
@@ -104,7 +104,9 @@ class Quantity:
         """Round away from zero to a multiple of ``10**scale``."""
         if self.scale >= scale:
             return self
-        return replace(self, mantissa=_rescale(self.mantissa, self.scale - scale), scale=scale, written="")
+        return replace(
+            self, mantissa=_multiply_by_power_of_ten(self.mantissa, self.scale - scale), scale=scale, written=""
+        )
 
     def __eq__(self, other: object) -> bool:
         return self.cmp(other) == 0 if isinstance(other, Quantity) else NotImplemented
@@ -113,7 +115,7 @@ class Quantity:
         return self.cmp(other) < 0
 
     def __hash__(self) -> int:
-        return hash(_strip_factors(self.mantissa, 10, self.scale))
+        return hash(_divide_out_factor(self.mantissa, 10, self.scale))
 
     def __str__(self) -> str:
         """Return the canonical form: without a fraction or lost precision, and with the largest possible suffix."""
@@ -122,9 +124,9 @@ class Quantity:
         if not self.mantissa:
             return "0"
         if self.format is Format.BINARY_SI and self.round_up(0) == self and abs(self._to_integer()) >= 1024:
-            number, power = _strip_factors(self._to_integer(), 1024)
+            number, power = _divide_out_factor(self._to_integer(), 1024)
             return f"{number}{_BINARY_SUFFIX.get(power * 10, '')}"
-        number, exponent = _strip_factors(self.mantissa, 10, self.scale)
+        number, exponent = _divide_out_factor(self.mantissa, 10, self.scale)
         number *= 10 ** (exponent % 3)
         exponent -= exponent % 3
         if self.format is Format.DECIMAL_EXPONENT:
@@ -133,15 +135,18 @@ class Quantity:
 
     def _to_integer(self) -> int:
         """Return the amount as an integer of any size, rounded away from zero."""
-        return _rescale(self.mantissa, self.scale)
+        return _multiply_by_power_of_ten(self.mantissa, self.scale)
 
     def _scale_to_int64(self, scale: int) -> int:
-        """Return ``amount / 10**scale`` as upstream's ScaledValue does, including its behavior beyond int64."""
+        """Return ``amount / 10**scale`` rounded like upstream's ScaledValue.
+
+        Amounts beyond int64 overflow in the same way as in Go.
+        """
         shift = self.scale - scale
         if not self.big:
             if shift > _INT64_DIGITS:  # overflows whatever the mantissa is
                 return 0
-            scaled = _rescale(self.mantissa, shift)
+            scaled = _multiply_by_power_of_ten(self.mantissa, shift)
             if _is_int64(scaled):
                 return scaled
             return _wrap_int64(scaled) if shift in _SINGLE_STEP_SHIFTS else 0
@@ -184,7 +189,7 @@ def parse(text: str | int | float) -> Quantity:
     if sign == "-":
         mantissa = -mantissa
     if not (small and _is_int64(mantissa)):
-        return _make_big(mantissa, scale, format)
+        return _build_big_quantity(mantissa, scale, format)
     written = text if _is_canonical_on_sight(digits, scale, format) else ""
     return Quantity(mantissa, scale if mantissa else 0, format, written=written)
 
@@ -202,7 +207,10 @@ def parse_milli_value(text: str | int | float) -> int:
 
 
 def _parse_suffix(suffix: str, text: object) -> tuple[int, Format]:
-    """Return the exponent (of 10, or of 2 for BinarySI) and the format of a suffix. Raises QuantityError."""
+    """Return the exponent and the format of a suffix.
+
+    The exponent is of 2 for BinarySI and of 10 for other formats. Raises QuantityError, which quotes ``text``.
+    """
     if suffix in _DECIMAL:
         return _DECIMAL[suffix], Format.DECIMAL_SI
     if suffix in _BINARY:
@@ -215,7 +223,10 @@ def _parse_suffix(suffix: str, text: object) -> tuple[int, Format]:
 
 
 def _parse_digits(digits: str, scale: int, text: object) -> int:
-    """Parse the digits as an integer. Raises QuantityError if ``10**scale`` would make the number too long."""
+    """Parse digits as an integer.
+
+    Raises QuantityError, which quotes ``text``, if the number times ``10**scale`` would be too long.
+    """
     added_zeros = max(scale, 0) if digits.strip("0") else 0
     if len(digits) + added_zeros > _MAX_DIGITS:
         problem = f"quantities of more than {_MAX_DIGITS} digits are not supported"
@@ -230,12 +241,12 @@ def _is_canonical_on_sight(digits: str, scale: int, format: Format) -> bool:
     return scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
 
 
-def _make_big(mantissa: int, scale: int, format: Format) -> Quantity:
-    """Build a big decimal in nano units, rounded up.
+def _build_big_quantity(mantissa: int, scale: int, format: Format) -> Quantity:
+    """Build a quantity beyond int64, in nano units and rounded up.
 
     BinarySI is limited to the largest int64, and becomes DecimalSI below 1.
     """
-    nanos = _rescale(mantissa, scale - NANO)
+    nanos = _multiply_by_power_of_ten(mantissa, scale - NANO)
     if format is Format.BINARY_SI and abs(nanos) > INT64_MAX * 10**9:
         limited_mantissa = INT64_MAX if nanos > 0 else -INT64_MAX
         return Quantity(limited_mantissa, 0, format, big=True)
@@ -244,11 +255,13 @@ def _make_big(mantissa: int, scale: int, format: Format) -> Quantity:
     return Quantity(nanos, NANO, format, big=True)
 
 
-def _rescale(mantissa: int, exponent: int) -> int:
+def _multiply_by_power_of_ten(mantissa: int, exponent: int) -> int:
     """Return ``mantissa * 10**exponent`` rounded away from zero.
 
-    >>> _rescale(-15, 1), _rescale(-15, -1), _rescale(1, -2_000_000_000)
-    (-150, -2, 1)
+    >>> _multiply_by_power_of_ten(-15, 1), _multiply_by_power_of_ten(-15, -1)
+    (-150, -2)
+    >>> _multiply_by_power_of_ten(1, -2_000_000_000)
+    1
     """
     sign = (mantissa > 0) - (mantissa < 0)
     if -exponent > mantissa.bit_length():  # 10**n > 2**n > |mantissa|
@@ -258,12 +271,12 @@ def _rescale(mantissa: int, exponent: int) -> int:
     return mantissa * int(10**exponent) if mantissa else 0
 
 
-def _strip_factors(number: int, factor: int, power: int = 0) -> tuple[int, int]:
-    """Divide a number by a factor as often as possible, and return the result and the power of the factor.
+def _divide_out_factor(number: int, factor: int, power: int = 0) -> tuple[int, int]:
+    """Divide a number by a factor as often as it is divisible.
 
-    The power starts at ``power``.
+    Returns the remaining number and ``power`` plus the number of divisions, or 0 as the power if the number is 0.
 
-    >>> _strip_factors(-1200, 10)
+    >>> _divide_out_factor(-1200, 10)
     (-12, 2)
     """
     while number and number % factor == 0:

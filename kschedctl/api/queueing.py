@@ -119,7 +119,7 @@ class TopologyLevelValues(Struct, frozen=True):
     individual: TopologyLevelParts | None = None
 
     def get_value(self, index: int) -> str:
-        """Return the value in the domain at an index, or "" if there is none."""
+        """Return the value of the level in the domain at this index, or "" if it has none."""
         parts = self.individual
         if parts is None:
             return self.universal or ""
@@ -159,7 +159,7 @@ class TopologyAssignment(Struct, frozen=True):
     """Filled by v1beta2."""
 
     def list_domains(self) -> tuple[TopologyDomainAssignment, ...]:
-        """Return the domains, whichever API version filled them in."""
+        """Return the assigned domains, both from the older API version's list and from the newer one's slices."""
         domains = list(self.domains)
         for part in self.slices:
             for index in range(part.domain_count):

@@ -68,7 +68,7 @@ def is_dra_extended(name: str) -> bool:
 
 
 def format_amount(name: str, amount: int) -> str:
-    """Format an amount for people: whole CPUs or millicores, and bytes in the largest binary unit without a fraction.
+    """Format an amount exactly: whole CPUs or millicores, and bytes in the largest unit without a fraction.
 
     Bytes that fit no unit are shown in Mi with one digit after the point. Other resources are plain numbers.
 
@@ -93,7 +93,9 @@ class ComparableAmounts(NamedTuple):
 
 
 def format_for_sentence(name: str, request: int, *compared: int) -> ComparableAmounts:
-    """Format amounts in the unit of the request, with up to three digits, or more if different amounts look equal.
+    """Format amounts in the unit that suits ``request``.
+
+    They have up to three digits, or more if different amounts would look equal.
 
     >>> format_for_sentence("cpu", 6000, 2260, 7910), format_for_sentence("cpu", 1000, 0)
     (ComparableAmounts(numbers=('6', '2.26', '7.91'), unit='CPUs'), ComparableAmounts(numbers=('1', '0'), unit='CPU'))
@@ -104,11 +106,11 @@ def format_for_sentence(name: str, request: int, *compared: int) -> ComparableAm
     """
     amounts = (request, *compared)
     if name == CPU:
-        return ComparableAmounts(_format_scaled(amounts, 1000), "CPU" if request == 1000 else "CPUs")
+        return ComparableAmounts(_format_distinguishable(amounts, 1000), "CPU" if request == 1000 else "CPUs")
     if is_in_bytes(name):
         units = ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB"))
         shift, unit = next((pair for pair in units if request >= 1 << pair[0]), (0, "bytes"))
-        return ComparableAmounts(_format_scaled(amounts, 1 << shift), f"{unit} of {name}")
+        return ComparableAmounts(_format_distinguishable(amounts, 1 << shift), f"{unit} of {name}")
     return ComparableAmounts(tuple(f"{amount:,}" for amount in amounts), name)
 
 
@@ -122,8 +124,8 @@ def describe_amount(name: str, amount: int) -> str:
     return f"{number} {unit}"
 
 
-def _format_scaled(amounts: tuple[int, ...], scale: int) -> tuple[str, ...]:
-    """Divide the amounts by `scale`, and round them to three digits, or to as many as it takes to tell them apart."""
+def _format_distinguishable(amounts: tuple[int, ...], scale: int) -> tuple[str, ...]:
+    """Divide the amounts by ``scale``, and round them to as few digits, at least three, as tell them apart."""
     numbers: tuple[str, ...] = ()
     for digits in range(3, 19):
         numbers = tuple(round_to_digits(amount / scale, digits) for amount in amounts)

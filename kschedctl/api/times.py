@@ -74,7 +74,9 @@ MAX_DURATION = 365 * 86400.0
 
 
 def parse_duration(text: str) -> float:
-    """Parse a duration in Go's notation into seconds. A bare number is seconds. Raises InputError.
+    """Parse a duration such as ``1m30s`` into seconds. A bare number is in seconds.
+
+    Raises InputError for another form or for more than a year.
 
     >>> parse_duration("1m30s"), parse_duration("250ms"), parse_duration("2")
     (90.0, 0.25, 2.0)
@@ -92,7 +94,7 @@ def parse_duration(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """Format seconds as a short duration with up to three digits.
+    """Format seconds as a short duration. Below a minute it has up to three digits.
 
     >>> format_duration(0.25), format_duration(90), format_duration(120), format_duration(1.2345), format_duration(0)
     ('250ms', '1m30s', '2m', '1.23s', '0s')

@@ -23,7 +23,10 @@ _DECIMAL_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
 def tolerates(toleration: Toleration, taint: Taint, comparison_operators: bool = False) -> bool:
-    """Return whether a toleration tolerates a taint. An empty key or effect of the toleration matches any."""
+    """Return whether a toleration tolerates a taint. An empty key or effect of the toleration matches any.
+
+    The operators Gt and Lt only match with ``comparison_operators``.
+    """
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
@@ -49,7 +52,10 @@ def find_untolerated(
     effects: Container[str] | None = None,
     comparison_operators: bool = False,
 ) -> Taint | None:
-    """Return the first taint that no toleration tolerates, or None. ``effects`` limits the taints that count."""
+    """Return the first taint that no toleration tolerates, or None if all are tolerated.
+
+    If ``effects`` is given, only taints with one of these effects count.
+    """
     tolerations = tuple(tolerations)
     for taint in taints:
         if (effects is None or taint.effect in effects) and not is_tolerated(tolerations, taint, comparison_operators):
@@ -70,7 +76,7 @@ def _satisfies_comparison(operator: str, taint_value: str, toleration_value: str
 
 
 def _parse_decimal_integer(text: str) -> int | None:
-    """Parse an int64 in canonical form (no plus sign, no leading zeros), or return None for other strings."""
+    """Parse an int64 without plus sign and leading zeros. Return None for any other string."""
     if _DECIMAL_INTEGER.fullmatch(text) is None:
         return None
     number = int(text)

@@ -10,14 +10,14 @@ from kschedctl.api.objects import Pod, PodDisruptionBudget
 MAX_NAMED = 3
 
 
-def explain_unhealthy(pod: Pod) -> str:
+def explain_unhealthy_pod(pod: Pod) -> str:
     """Return why a pod does not count as healthy, or "" if it does.
 
-    A pod without a Ready condition counts as healthy.
+    A pod that has terminated or has no Ready condition counts as healthy.
 
     >>> from kschedctl.api.objects import Condition, ObjectMeta, PodSpec, PodStatus
     >>> status = PodStatus(phase="Running", conditions=(Condition("Ready", "False"),))
-    >>> explain_unhealthy(Pod(ObjectMeta("dns-b", "kube-system"), PodSpec(node_name="n2"), status))
+    >>> explain_unhealthy_pod(Pod(ObjectMeta("dns-b", "kube-system"), PodSpec(node_name="n2"), status))
     'is not Ready'
     """
     if pod.terminated:
@@ -30,11 +30,11 @@ def explain_unhealthy(pod: Pod) -> str:
     return "" if is_ready else "is not Ready"
 
 
-def describe_unhealthy(pods: Sequence[Pod]) -> str:
+def describe_unhealthy_pods(pods: Sequence[Pod]) -> str:
     """Return a clause that names the first unhealthy pods with their nodes, or "" if all pods are healthy."""
     clauses = []
     for pod in pods:
-        reason = explain_unhealthy(pod)
+        reason = explain_unhealthy_pod(pod)
         if reason:
             node_suffix = f" on {pod.spec.node_name}" if pod.spec.node_name else ""
             clauses.append(f"{pod.key}{node_suffix} {reason}")
@@ -47,7 +47,10 @@ def describe_unhealthy(pods: Sequence[Pod]) -> str:
 def explain_used_up_budgets(
     pods: Iterable[Pod], budgets: Iterable[PodDisruptionBudget], all_pods: Iterable[Pod]
 ) -> dict[str, str]:
-    """Return, for each pod that a used-up budget selects, a clause that names the budget's unhealthy pods."""
+    """Explain which pods have used up the PodDisruptionBudgets of the given pods.
+
+    Returns, by pod key, a clause that names the unhealthy pods of its budget. Pods without such a budget are left out.
+    """
     causes: dict[str, str] = {}
     pods = list(pods)
     if not pods:
@@ -56,7 +59,7 @@ def explain_used_up_budgets(
         if budget.status.disruptions_allowed > 0:
             continue
         blocked_pods = _select_pods(pods, budget)
-        clause = describe_unhealthy(_select_pods(all_pods, budget)) if blocked_pods else ""
+        clause = describe_unhealthy_pods(_select_pods(all_pods, budget)) if blocked_pods else ""
         if clause:
             causes.update((pod.key, f"{clause}, which uses up the budget") for pod in blocked_pods)
     return causes
@@ -71,4 +74,4 @@ def _select_pods(pods: Iterable[Pod], budget: PodDisruptionBudget) -> list[Pod]:
 
 def list_unhealthy_keys(pods: Iterable[Pod]) -> tuple[str, ...]:
     """Return ``namespace/name`` of the pods that do not count as healthy."""
-    return tuple(pod.key for pod in pods if explain_unhealthy(pod))
+    return tuple(pod.key for pod in pods if explain_unhealthy_pod(pod))

@@ -49,7 +49,7 @@ def build_acceptance_test(parse: Callable[..., object]) -> Callable[..., bool]:
 
 
 def build_compile_error(source: str, messages_at_offsets: list[tuple[int, str]]) -> CompileError:
-    """Build the error for messages at offsets of the source, in the form of cel-go's messages."""
+    """Build the error from messages at offsets in the source, formatted as cel-go formats them."""
     lines = []
     for offset, message in sorted(messages_at_offsets, key=itemgetter(0)):
         line = source.count("\n", 0, offset) + 1
@@ -62,7 +62,7 @@ def build_compile_error(source: str, messages_at_offsets: list[tuple[int, str]])
 
 @contextmanager
 def allow_deep_recursion(calls: int = _DEFAULT_CALLS) -> Iterator[None]:
-    """Allow that many nested calls within the block.
+    """Allow at least ``calls`` nested Python calls within the block.
 
     The default suits expressions that are nested as deep as upstream allows: 250 levels of about ten Python calls each.
     """

@@ -32,7 +32,7 @@ _SHOWN = {"error": "!error!"}
 
 
 def build_type(kind: str, name: str = "", *parameters: Type) -> Type:
-    """Build a type. Raises CompileError for a type that is larger than in any sensible expression."""
+    """Build a type. Raises CompileError if it is larger than any sensible expression needs."""
     size = 1 + sum(parameter.size for parameter in parameters)
     if size > _MAX_SIZE:
         raise CompileError("compilation failed: the type of a part of the expression is too large")
@@ -144,9 +144,9 @@ class Unification:
         return build_type("param", f"_var{self._fresh}")
 
     def unify(self, left: tuple[Type, ...], right: tuple[Type, ...]) -> bool:
-        """Return whether the types on the left are assignable to those on the right.
+        """Return whether each type on the left is assignable to the type at its position on the right.
 
-        If they are, their type parameters are bound. Otherwise, all bindings stay as they were.
+        If so, their type parameters are bound. Otherwise, all bindings stay unchanged.
         """
         mark = len(self._trail)
         if self._unify_all(left, right):
@@ -174,9 +174,9 @@ class Unification:
         return build_type(cel_type.kind, cel_type.name, *resolved)
 
     def instantiate(self, cel_type: Type, fresh: dict[Type, Type]) -> Type:
-        """Return a type of a signature with new type parameters in place of its own.
+        """Replace the type parameters of a signature's type with new ones.
 
-        `fresh` has the new parameter for each old one, and is extended.
+        `fresh` maps each old parameter to its new one, and is extended.
         """
         if not cel_type.is_open:
             return cel_type
@@ -221,7 +221,7 @@ class Unification:
         return kinds == {"type"} or left == right
 
     def _bind_or_check(self, cel_type: Type, parameter: Type) -> tuple[bool, bool]:
-        """Return whether a type can replace a parameter, and whether the parameter was bound already.
+        """Return whether a type can replace a parameter, and whether the parameter had a binding before.
 
         An unbound parameter is bound to the type. A bound one is bound to the more general of the two types.
         """
@@ -243,7 +243,7 @@ class Unification:
         return True, False
 
     def _occurs_in(self, parameter: Type, cel_type: Type) -> bool:
-        """Return whether a type parameter occurs in a type, which would make the type infinite."""
+        """Return whether a type parameter occurs in a type. Binding it to that type would make the type infinite."""
         if not cel_type.is_open:
             return False
         if cel_type == parameter:

@@ -214,7 +214,7 @@ def get_type_name(value: Value) -> str:
 def are_equal(left: Value, right: Value) -> bool:
     """Return whether two values are equal. Numbers of different types may be equal.
 
-    Raises CelError for an opaque value and a value of another type.
+    Raises CelError if an opaque value is compared with a value of another type.
     """
     if left is None or right is None:
         return left is right
@@ -264,7 +264,7 @@ def _equals_leniently(left: Value, right: Value) -> bool:
 
 
 def _equals_map(left: Map, right: Value) -> bool:
-    """Return whether a map equals a value. Keys are looked up on the right as an expression does."""
+    """Return whether a map equals a value. Keys are looked up in the right map as expressions look them up."""
     if not isinstance(right, Map) or len(left) != len(right):
         return False
     spend_work(len(left))
@@ -300,7 +300,7 @@ _ORDERED = frozenset([str, bytes, bool])
 
 
 def compare_values(left: Value, right: Value) -> int:
-    """Return -1, 0 or 1 as the order of two values. Raises CelError for values without an order."""
+    """Compare two values, and return -1, 0 or 1. Raises CelError for values that have no order."""
     kind, other = type(left), type(right)
     if kind in NUMBERS and other in NUMBERS:
         if math.isnan(left) or math.isnan(right):
@@ -329,9 +329,10 @@ def build_uint(value: int) -> Uint:
 
 
 def get_cost_size(value: Value) -> int:
-    """Return the size of a value for the computation of costs.
+    """Return the size of a value that the computation of costs uses.
 
-    Texts, bytes, lists and maps have their length, addresses and network prefixes their bytes, all other values 1.
+    Texts, bytes, lists and maps count their length, addresses and network prefixes their bytes. All other values count
+    1.
     """
     if isinstance(value, str | bytes | list | Map):
         return len(value)

@@ -60,9 +60,9 @@ class InstanceTypeInput:
     ] = ""
 
     def read_types(self) -> list[JsonObject] | None:
-        """Read the instance types of a file or folder, or return None if none is named.
+        """Read the instance types from the named file or folder, or return None if no file is named.
 
-        Raises InputError if a file has no instance types or they are malformed.
+        Raises InputError if a file contains no instance types or malformed ones.
         """
         if not self.instance_types:
             return None
@@ -86,14 +86,14 @@ class KarpenterInput(InstanceTypeInput):
     ] = None
 
     def to_arguments(self) -> list[str]:
-        """Return the command-line options that name these instance types and settings."""
+        """Return the command-line options for these instance types and settings, to repeat them in a command."""
         arguments = ["--instance-types", self.instance_types] if self.instance_types else []
         for setting in self.karpenter or ():
             arguments += ["--karpenter", setting]
         return arguments
 
     def parse_settings(self) -> JsonObject:
-        """Parse the values of `--karpenter` into a document. Raises UsageError for an unknown setting or value."""
+        """Parse the values of `--karpenter` into one document. Raises UsageError if a setting or value is unknown."""
         settings: dict[str, object] = {}
         gates: dict[str, bool] = {}
         for text in self.karpenter or ():
@@ -137,16 +137,16 @@ class NodeGroupInput:
         return bool(self.node_groups or self.pool_label)
 
     def to_arguments(self) -> list[str]:
-        """Return the command-line options that name these groups."""
+        """Return the command-line options for these node groups, to repeat them in a command."""
         arguments = ["--node-groups", self.node_groups] if self.node_groups else []
         if self.pool_label:
             arguments += ["--pool-label", self.pool_label]
         return arguments
 
     def read_groups(self) -> UserGroups:
-        """Read the groups and flags that the options name.
+        """Read the node groups and the autoscaler's flags that the options name.
 
-        Raises InputError if the file has no well-formed node groups.
+        Raises InputError if the file contains no well-formed node groups.
         """
         from kschedctl.autoscaling.node_groups.discovery import UserGroups  # noqa: PLC0415 - few commands ask for groups
 
@@ -178,9 +178,9 @@ class Autoscalers:
         return karpenter_kinds.union(AUTOSCALER_STATUS_KINDS)
 
     def simulate_growth(self, cluster: Cluster) -> NodeGrowth | None:
-        """Simulate the nodes that the autoscaler adds for all pending pods. Return None without an autoscaler.
+        """Simulate which nodes the autoscaler adds for all pending pods. Return None without an autoscaler.
 
-        Raises InputError.
+        Raises InputError if the instance types, settings or node groups are malformed.
         """
         from kschedctl.fixes.new_node import simulate_node_growth  # noqa: PLC0415 - only pods that wait need it
 
@@ -190,7 +190,10 @@ class Autoscalers:
         )
 
     def find_fixes(self, target_pod: TargetPod, new_node: NewNode) -> tuple[Remedy, ...]:
-        """Find the fixes that make the autoscaler add a node for the pod. Raises InputError."""
+        """Find the fixes that would make the autoscaler add a node for the pod.
+
+        Raises InputError if the instance types, settings or node groups are malformed.
+        """
         from kschedctl.fixes.new_node import find_autoscaler_fixes  # noqa: PLC0415 - only pods that were explained need it
 
         now = get_cluster_time(target_pod.scheduler.cluster, self.source)
@@ -200,9 +203,9 @@ class Autoscalers:
         )
 
     def explain_new_node(self, target_pod: TargetPod) -> NewNode | None:
-        """Explain whether the autoscaler adds a node for the pod. Return None without an autoscaler.
+        """Explain whether the autoscaler would add a node for the pod. Return None without an autoscaler.
 
-        Raises InputError.
+        Raises InputError if the instance types, settings or node groups are malformed.
         """
         from kschedctl.fixes.new_node import explain_new_node  # noqa: PLC0415 - only pods that were explained need it
 
@@ -218,7 +221,7 @@ def require_node_pools(cluster: Cluster) -> None:
 
 
 def _read_types_file(path: str) -> Sequence[JsonObject]:
-    """Read the instance types of one file. Raises InputError if the file has none or they are malformed."""
+    """Read the instance types in one file. Raises InputError if it contains none or malformed ones."""
     entries = read_objects(path)
     if not entries or not all("name" in entry and "offerings" in entry for entry in entries):
         raise InputError("no instance types", where=path, hint=_TYPES_SHAPE)

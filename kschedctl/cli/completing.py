@@ -54,7 +54,7 @@ def complete(words: Sequence[str]) -> int:
 
 
 def find_completions(words: Sequence[str]) -> Completions:
-    """Return the completions that begin like the last word. After `--option=`, they are values of the option."""
+    """Return the completions that start like the last word. After `--option=`, they complete its value."""
     typed = _join_options(words)
     option, equals, value = typed[-1].partition("=")
     if not (option.startswith("--") and equals):
@@ -67,7 +67,7 @@ def find_completions(words: Sequence[str]) -> Completions:
 
 
 def _join_options(words: Sequence[str]) -> list[str]:
-    """Join `--option=value` again, which bash splits into three words.
+    """Join the three words into which bash splits `--option=value`.
 
     >>> _join_options(["explain", "-n", "shop", "--color", "=", "n"])
     ['explain', '-n', 'shop', '--color=n']
@@ -87,9 +87,10 @@ def _filter_by_prefix(completions: Completions, current: str) -> Completions:
 
 
 def _list_completions(typed: Sequence[str]) -> Completions:
-    """Return all completions that may follow the words, whatever is typed already of the last one.
+    """Return everything that may follow the previous words, even if it does not start like the last word.
 
-    They are the value of the option before, a rule after `lint explain`, options after a hyphen, else an argument.
+    This is the value of a preceding option, a rule after `lint explain`, the options after a hyphen, or else an
+    argument.
     """
     *earlier, current = typed
     command_name = next((word for word in earlier if word in COMMANDS), "")
@@ -116,7 +117,7 @@ def _list_completions(typed: Sequence[str]) -> Completions:
 
 
 def _complete_value(option: OptionOutline, typed: Sequence[str]) -> Completions:
-    """Return the completions of an option's value, which depend on the option's metavar."""
+    """Return the completions of an option's value. The option's metavar decides what is completed."""
     kind = next((NAME_KINDS[name] for name in option.names if name in NAME_KINDS), "")
     if kind:
         return _complete_names(kind, typed)
@@ -124,7 +125,7 @@ def _complete_value(option: OptionOutline, typed: Sequence[str]) -> Completions:
 
 
 def _complete_argument(subcommands: Iterable[str], metavars: Sequence[str], typed: Sequence[str]) -> Completions:
-    """Return the completions of an argument, which depend on the metavars of the command's arguments."""
+    """Return the completions of an argument. The command's metavars decide what is completed."""
     metavar_text = " ".join(metavars)
     if "POD" in metavar_text:
         return _complete_names("pods", typed)
@@ -180,7 +181,7 @@ class CommandOutline(NamedTuple):
 
 
 def build_outline(command: Any) -> CommandOutline:
-    """Build the outline of a command, as typer runs it."""
+    """Build the outline of a command from typer's command object."""
     options = [parameter for parameter in command.params if parameter.param_type_name == "option"]
     arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
     return CommandOutline(
@@ -203,7 +204,7 @@ def read_outline(name: str) -> CommandOutline:
 
 
 def _decode_outline(content: Any) -> CommandOutline:
-    """Decode an outline from the lists in the file."""
+    """Decode an outline from the lists in the JSON file."""
     options, argument_metavars, subcommands = content
     return CommandOutline(
         tuple(OptionOutline(tuple(names), *rest) for names, *rest in options),
@@ -213,7 +214,7 @@ def _decode_outline(content: Any) -> CommandOutline:
 
 
 def encode_outlines() -> str:
-    """Return the content of the file: JSON with the outline of every command, an option per line."""
+    """Return the content of the outline file: JSON with the outline of every command, one option per line."""
     commands = ",\n".join(
         f"{json.dumps(name)}: {_encode_outline(build_outline(load_command(name)))}" for name in COMMANDS
     )
@@ -268,7 +269,7 @@ class SourceWords:
 
     @classmethod
     def parse(cls, words: Sequence[str]) -> SourceWords:
-        """Parse the words of a command line, of which the last is the current one. Other options are ignored."""
+        """Parse the options that select the source from a command line. The last word is the one to complete."""
         line = cls(current=words[-1] if words else "")
         remaining_words = iter(words[:-1])
         for word in remaining_words:
@@ -289,7 +290,7 @@ class SourceWords:
 
     @property
     def kubeconfigs(self) -> list[str]:
-        """The kubeconfig files to read: the last one on the command line, else those of $KUBECONFIG or the default."""
+        """The kubeconfig files to read: the last one on the command line, or else $KUBECONFIG or the default."""
         if self.kubeconfig:
             return [self.kubeconfig[-1]]
         paths = os.environ.get("KUBECONFIG") or "~/.kube/config"
@@ -323,7 +324,7 @@ def run_with_limit(seconds: float, work: Callable[[], str]) -> str:
 
 
 def _exited_normally(child: int) -> bool:
-    """Wait for the process, and return whether it ended by itself. A signal may have ended it within a name."""
+    """Wait for the process, and return whether it exited with 0. If a signal killed it, its text may be cut."""
     with suppress(ChildProcessError):
         _, status = os.waitpid(child, 0)
         return status == 0
@@ -331,7 +332,7 @@ def _exited_normally(child: int) -> bool:
 
 
 def _read_until_closed(reader: int) -> bytes | None:
-    """Read the pipe until its writer closes it. Return None if that does not happen in time."""
+    """Read the pipe until its writer closes it. Return None if the time limit is reached first."""
     end = monotonic() + MAX_SECONDS
     data = b""
     with open(reader, "rb", buffering=0) as file:
@@ -351,7 +352,7 @@ def iter_candidates(kind: str, words: Sequence[str]) -> Iterator[str]:
 
 
 def _iter_names(kind: str, line: SourceWords) -> Iterator[str]:
-    """Yield all names of a kind, in the order in which they are offered."""
+    """Yield all names of objects of a kind, in the order in which they are offered."""
     if kind == "rules":
         page = (Path(__file__).parents[1] / "lint" / "RULES.md").read_text(encoding="utf-8")
         yield from re.findall(r"^\| `([a-z0-9-]+)`", page, re.MULTILINE)
@@ -377,9 +378,9 @@ ObjectName = tuple[str, str, bool]
 
 
 def _iter_pod_names(pods: Iterable[ObjectName], default_namespace: str, line: SourceWords) -> Iterator[str]:
-    """Yield the names of pods, pending ones first, then those of the default namespace.
+    """Yield the names of pods: pending pods first, then pods in the default namespace.
 
-    Pods of other namespaces get `namespace/name`, and are left out if the command line names a namespace.
+    Pods in other namespaces are written as `namespace/name`. They are left out if the command line names a namespace.
     """
     for namespace, name, _ in sorted(pods, key=lambda pod: (not pod[2], pod[0] != default_namespace, pod)):
         if namespace == default_namespace and not line.current.startswith(f"{namespace}/"):
@@ -398,7 +399,7 @@ class _ObjectNames(NamedTuple):
 def _list_objects(kind: str, line: SourceWords) -> _ObjectNames:
     """List all objects of a kind in the files, the snapshot or the live cluster.
 
-    From a live cluster, only objects of one namespace are listed: that of the current word, else the default one.
+    From a live cluster, only one namespace is listed: the one in the current word, or else the default one.
     """
     from kschedctl.sources.completion_names import iter_names_in_files, list_names_in_snapshot, merge_kubeconfigs  # noqa: PLC0415
 

@@ -48,9 +48,10 @@ class Extending:
 
     @contextmanager
     def open_caller(self) -> Iterator[CallExtender | None]:
-        """Yield a function that calls extenders, or None if they are not called.
+        """Yield a function that calls extenders, or None if extenders are not called.
 
-        Recorded answers are written at the end of the block. Raises UsageError, InputError.
+        Recorded answers are written when the block ends. Raises UsageError if the options contradict each other, and
+        InputError if recorded answers cannot be read.
         """
         self._validate()
         if self.extender_answers is not None:
@@ -72,7 +73,7 @@ class Extending:
                 log.info("recorded %s answers of extenders", f"{len(recorder.answers):,}")
 
     def to_arguments(self) -> list[str]:
-        """Return the command-line options that get the same answers from extenders."""
+        """Return the command-line options with which a command gets the same answers from extenders."""
         arguments = ["--call-extenders"] if self.call_extenders else []
         if self.extender_answers:
             arguments += ["--extender-answers", self.extender_answers]
@@ -96,9 +97,9 @@ MAX_LIVE_PODS = 20
 def collect_pod_extras(
     call: CallExtender | None, targets: Iterable[TargetPod], inquiry: Inquiry, source: Source
 ) -> None:
-    """Give the extender caller the fields of the pods that kube-scheduler's plugins do not read.
+    """Pass the pods' fields that kube-scheduler's plugins do not read to the extender caller.
 
-    They come from manifests, files and the live cluster. Nothing is collected unless extenders are really called.
+    They come from manifests, files and the live cluster. Nothing is collected unless extenders are actually called.
     """
     if call is None:
         return
@@ -122,7 +123,7 @@ def collect_pod_extras(
 
 
 def _add_extras_from_files(full_pods: MutableMapping[str, PodExtras], keys: Iterable[str], inquiry: Inquiry) -> None:
-    """Add the fields of pods whose files can be read again. Large files and files with errors are skipped."""
+    """Add the fields of pods that come from files, by reading these again. Skip large or faulty files."""
     from kschedctl.sources.extender_recording import PodExtras, iter_pod_documents  # noqa: PLC0415
 
     keys = list(keys)
@@ -140,9 +141,9 @@ def _add_extras_from_files(full_pods: MutableMapping[str, PodExtras], keys: Iter
 
 
 def _add_extras_from_cluster(full_pods: MutableMapping[str, PodExtras], keys: Sequence[str], source: Source) -> None:
-    """Read pods from the live cluster, and add the fields that a snapshot leaves out to ``full_pods``.
+    """Read pods from the live cluster, and add the fields that snapshots omit to ``full_pods``.
 
-    Pods that may not be read are skipped.
+    Pods that we are not allowed to read are skipped.
     """
     from kschedctl.sources.extender_recording import PodExtras  # noqa: PLC0415
     from kschedctl.sources.live.http import RefusedError, quote_segment  # noqa: PLC0415

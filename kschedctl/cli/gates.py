@@ -36,9 +36,9 @@ _PLACE = re.compile(r"(?P<file>.*): document \d+(?: \(line (?P<line>\d+)\))?(?:,
 
 
 def build_gate_findings(document: Document, command: str, places: Mapping[str, str]) -> Findings | None:
-    """Turn the problems of a report into findings, or return None if a report of this kind has no gate.
+    """Turn the problems in a report into findings. Return None if reports of this kind have no gate.
 
-    ``places`` has the place of an object's manifest by the name of the object, such as ``Pod shop/web``.
+    ``places`` maps the name of an object, such as ``Pod shop/web``, to the place of its manifest.
     """
     problems = document.find_gate_problems() if isinstance(document, PlainReport) else None
     if problems is None:
@@ -62,7 +62,7 @@ def _iter_undecided_problems(document: Document) -> Iterator[GateProblem]:
 
 
 def _build_finding(problem: GateProblem, places: Mapping[str, str]) -> Finding:
-    """Build the finding of a problem. It points to the manifest of the object if there is one."""
+    """Build the finding for a problem. It points to the object's manifest if ``places`` contains it."""
     rule = RULES[problem.rule]
     finding = rule.build_finding(problem.object, problem.message.rstrip("."), problem.fix)
     place = _PLACE.fullmatch(places.get(problem.object, ""))

@@ -64,7 +64,7 @@ class HelpContext(_CONTEXT):  # type: ignore[misc]
 
 
 def _print_full_help(context: Any, option: object, is_set: bool) -> None:
-    """Print the help with all options and exit, if `--help-all` is given."""
+    """Print the help with all options and exit if `--help-all` is given."""
     if is_set and not context.resilient_parsing:
         context.meta[ALL] = True
         typer.echo(context.get_help())
@@ -92,7 +92,7 @@ class GroupedOptions(TyperCommand):
         )
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the options by group, without the rare ones unless `--help-all` is given."""
+        """Write the options by group. Rare options are left out unless `--help-all` is given."""
         panels: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             if _is_rare(parameter) and not ctx.meta.get(ALL):

@@ -108,13 +108,14 @@ class Inquiry:
 def read_inquiry(
     source: Source, namespace: str | None, *, pods_alone: bool = False, live: LiveKinds = NOTHING_MORE
 ) -> Inquiry:
-    """Read the cluster and the manifests that the options name. Raises KschedctlError.
+    """Read the cluster and the manifests that the options name. Raises KschedctlError if one cannot be read.
 
     The cluster comes from the files if they contain a Node, otherwise from `--snapshot`, `--demo` or the live cluster.
-    Manifests are the pods and workloads that do not exist yet; unbound pods in a file with nodes belong to the cluster.
-    Objects without a namespace go to `namespace`, or to the namespace of the live cluster's context. With `pods_alone`
-    and without files, only pods of the cluster are asked about. `live` adds kinds to read from a live cluster; with
-    files, the kinds that limit pod creation are always read.
+    Manifests are pods and workloads that do not exist yet. Unbound pods in a file with nodes belong to the cluster.
+
+    Objects without a namespace go to `namespace`, or to the namespace of the live cluster's context. `pods_alone` says
+    that, without files, only existing pods are asked about. `live` names additional kinds to read from a live cluster.
+    With files, the kinds that limit pod creation are always read.
     """
     if not source.filename:
         return Inquiry(load_cluster(source, namespace, pods_alone=pods_alone, live=live))
@@ -125,7 +126,7 @@ def read_inquiry(
 
 
 def _check_anything_to_explain(reading: ReadResult, source: Source) -> None:
-    """Raise UsageError if the files contain nothing that can be explained."""
+    """Raise UsageError if the files contain no pod or workload that can be explained."""
     if not (reading.objects or reading.manifests or reading.stored or reading.configuration):
         skipped_kinds = f", only {', '.join(reading.skipped)}" if reading.skipped else ""
         where = ", ".join(source.filename)
@@ -133,7 +134,7 @@ def _check_anything_to_explain(reading: ReadResult, source: Source) -> None:
 
 
 def _build_inquiry(source: Source, reading: ReadResult, surroundings: Surroundings) -> Inquiry:
-    """Build the inquiry from the content of the files and their surroundings."""
+    """Build the inquiry from what the files contain and the cluster around them."""
     outer_cluster, namespace = surroundings
     files_with_nodes = reading.origins.get_files("Node")
 
@@ -180,7 +181,7 @@ def _find_cluster_pods(manifests: Iterable[Manifest], reading: ReadResult) -> Po
 def _build_cluster(
     source: Source, reading: ReadResult, objects: Mapping[str, Sequence[Any]], outer_cluster: Cluster | None
 ) -> Cluster:
-    """Return the cluster that the files describe, or the outer cluster with their other objects."""
+    """Return the cluster that the files describe, or the outer cluster with the files' objects added."""
     if outer_cluster is None:
         log_hooks(reading)
         return build_described_cluster(source, reading, objects)
@@ -194,7 +195,7 @@ def _build_cluster(
 
 
 def _log_added_objects(reading: ReadResult) -> None:
-    """Log the kinds that are not explained themselves but were added to the cluster."""
+    """Log the kinds of objects that were added to the cluster but are not explained themselves."""
     unread = (*POD_HOLDERS, *LIMITS, *QUEUE_KINDS)
     added_objects = {kind: objects for kind, objects in reading.objects.items() if kind not in unread and objects}
     if added_objects:
@@ -210,7 +211,7 @@ class _Workload(NamedTuple):
 
 
 def _is_part_of_cluster(manifest: Manifest, files_with_nodes: Collection[str]) -> bool:
-    """Return whether the object exists already: a bound pod, a pod beside nodes, or a Helm hook."""
+    """Return whether the object belongs to the cluster: a bound pod, a pod in a file with nodes, or a Helm hook."""
     document = manifest.document
     if not is_workload_manifest(document) or is_non_install_hook(document):
         return True
@@ -222,7 +223,7 @@ def _is_part_of_cluster(manifest: Manifest, files_with_nodes: Collection[str]) -
 
 
 def _decode_workload(manifest: Manifest, namespace: str | None) -> _Workload:
-    """Decode a manifest and give it a namespace and a name, which may be its generateName.
+    """Decode a manifest, and fill in its namespace and its name, which defaults to its generateName.
 
     Raises InputError if the manifest is malformed.
     """

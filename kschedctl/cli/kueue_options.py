@@ -46,9 +46,9 @@ class KueueInput:
     ] = ""
 
     def apply_to(self, cluster: Cluster) -> Cluster:
-        """Return the cluster with the release and the Configuration that the options name.
+        """Return the cluster with the Kueue release and Configuration that the options name.
 
-        Raises InputError or UsageError.
+        Raises UsageError if the release cannot be replayed, and InputError if the Configuration cannot be read.
         """
         if self.kueue_version:
             cluster = replace(cluster, kueue_version=self._parse_version())
@@ -59,7 +59,7 @@ class KueueInput:
         return cluster
 
     def _parse_version(self) -> KueueRelease:
-        """Parse --kueue-version. Raises UsageError."""
+        """Parse --kueue-version. Raises UsageError if the release cannot be replayed."""
         try:
             return KueueRelease(self.kueue_version.removeprefix("v"))
         except ValueError:
@@ -68,7 +68,10 @@ class KueueInput:
 
 
 def _read_configuration(path: str) -> ConfigMap:
-    """Read the ConfigMap of Kueue from a file, which may also hold the Configuration itself. Raises InputError."""
+    """Read Kueue's ConfigMap from a file that contains it or only the Configuration.
+
+    Raises InputError if the file contains neither.
+    """
     import yaml  # noqa: PLC0415 - seldom asked
 
     documents = read_objects(path)

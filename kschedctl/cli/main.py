@@ -91,7 +91,7 @@ class Commands(TyperGroup):
 
 
 def load_command(name: str) -> object:
-    """Import a command, with its subcommands if it has any, and return it as typer runs it."""
+    """Import a command with its subcommands, and return the object that typer runs."""
     entry = COMMANDS[name]
     with without_garbage_collection(freezes_objects=True):
         module = import_module(f"kschedctl.commands.{entry.module}.command")
@@ -168,7 +168,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run_command(arguments: Sequence[str] | None) -> int:
-    """Run the command, print its answer and return the exit code. Without arguments, those of the process are used."""
+    """Run the command, print its answer and return the exit code.
+
+    ``arguments`` are those of the process if None.
+    """
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments[:1] == [COMPLETE]:
         return int(import_module("kschedctl.cli.completing").complete(arguments[1:]))
@@ -201,7 +204,7 @@ def _set_up_logging() -> None:
 
 
 def _print_error(problem: str) -> None:
-    """Print an error to stderr, with the traceback at `-vv`."""
+    """Print an error to stderr. At `-vv`, the traceback is included."""
     if log.isEnabledFor(logging.DEBUG):
         for line in traceback.format_exc().splitlines():
             streams.print_to_stderr(strip_credentials(line))

@@ -69,7 +69,7 @@ def _iter_lines() -> Iterator[str]:
 
 
 def _iter_outlines(command: str) -> Iterator[tuple[str, CommandOutline]]:
-    """Yield the name and the outline of a command, or of each of its subcommands."""
+    """Yield the name and outline of a command or, if it has subcommands, of each of them."""
     outline = read_outline(command)
     if not outline.subcommands:
         yield command, outline
@@ -78,7 +78,7 @@ def _iter_outlines(command: str) -> Iterator[tuple[str, CommandOutline]]:
 
 
 def _iter_own_options(name: str, outline: CommandOutline, common: Iterable[OptionOutline]) -> Iterator[str]:
-    """Yield the usage of a command and its options apart from the common ones, indented."""
+    """Yield, indented, the usage of a command and its options, except for the common ones."""
     usage = " ".join(rf"\fI{_escape(metavar)}\fR" for metavar in outline.argument_metavars if metavar)
     yield ".RS"
     yield ".PP"

@@ -16,8 +16,8 @@ from kschedctl.sources.documents.positions import locate_field
 def validate_manifests(manifests: Iterable[Manifest], cluster: Cluster, namespace: str | None = None) -> None:
     """Raise InputError if the API server would reject any of these pods and workloads.
 
-    The error lists all problems of all manifests. `namespace` is for manifests that name none. Objects with a UID exist
-    already and must not be passed.
+    The error lists all problems of all manifests. `namespace` applies to manifests that name none. Do not pass objects
+    that have a UID, because they exist already.
     """
     errors = []
     for document, place in manifests:
@@ -28,7 +28,7 @@ def validate_manifests(manifests: Iterable[Manifest], cluster: Cluster, namespac
 
 
 def validate_other_objects(manifests: Iterable[Manifest]) -> None:
-    """Raise InputError if the API server would reject any of these PDBs, classes, claims and autoscalers."""
+    """Raise InputError if the API server would reject one of these PDBs, classes, claims or autoscalers."""
     errors = []
     for document, place in manifests:
         decoded = decode_document(document, around_pods.KINDS[str(document["kind"])], place)

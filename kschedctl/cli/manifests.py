@@ -71,11 +71,14 @@ class Application(NamedTuple):
 
 
 def read_manifests(source: Source, namespace: str | None, live: LiveKinds = NOTHING_MORE) -> dict[str, Application]:
-    """Read the manifests to apply and their cluster, once per snapshot. Raises KschedctlError.
+    """Read the manifests to apply and their cluster, once per snapshot.
 
-    Manifests are pods without UID and node, and workloads. The cluster comes from the files if they contain a Node or
-    are declared complete, otherwise from `--snapshot`, `--demo` or the live cluster; all other objects of the files are
-    added to it. Objects without a namespace go to `namespace`, or to that of the live cluster's context.
+    Manifests are workloads and pods that have neither a UID nor a node. The cluster comes from the files if they
+    contain a Node or are declared complete, otherwise from `--snapshot`, `--demo` or the live cluster. All other
+    objects in the files are added to it. Objects without a namespace go to `namespace`, or to the namespace of the live
+    cluster's context.
+
+    Raises KschedctlError if a file or the cluster cannot be read or a manifest is invalid.
     """
     if not source.filename:
         raise UsageError("no manifests", hint="give files with -f; - reads what helm template or kustomize print")
@@ -99,7 +102,10 @@ class Surroundings(NamedTuple):
 def load_surroundings(
     source: Source, reading: ReadResult, namespace: str | None, live: LiveKinds = NOTHING_MORE
 ) -> Surroundings:
-    """Load the cluster around the files, unless they describe a cluster. Raises KschedctlError."""
+    """Load the cluster around the files, unless the files describe a cluster themselves.
+
+    Raises KschedctlError if the cluster cannot be read.
+    """
     if reading.around:
         from kschedctl.cli.manifest_validation import validate_other_objects  # noqa: PLC0415 - only for new objects
 
@@ -121,9 +127,9 @@ class _DecodedManifest(NamedTuple):
 
 
 def _build_application(source: Source, reading: ReadResult, namespace: str | None, live: LiveKinds) -> Application:
-    """Split the objects of the files into manifests to apply and objects of the cluster.
+    """Split the objects in the files into manifests to apply and objects of the cluster.
 
-    Raises KschedctlError.
+    Raises KschedctlError if a manifest is invalid or the cluster cannot be read.
     """
     # Existing pods belong to the cluster, and all other pods and workloads are applied
     decoded = _decode_manifests(reading)
@@ -160,7 +166,7 @@ def _build_application(source: Source, reading: ReadResult, namespace: str | Non
 
 
 def _decode_manifests(reading: ReadResult) -> list[_DecodedManifest]:
-    """Decode the pods and workloads. Raises InputError that names file, document and field."""
+    """Decode the pods and workloads. Raises InputError with file, document and field if one is malformed."""
     return [
         _DecodedManifest(manifest, decode_manifest(manifest))
         for manifest in reading.manifests
@@ -169,7 +175,7 @@ def _decode_manifests(reading: ReadResult) -> list[_DecodedManifest]:
 
 
 def _find_listed_pods(reading: ReadResult) -> PodTable:
-    """Return the pods from long lists, which are decoded as a table and not as manifests."""
+    """Return the pods from long lists. They are decoded as a table instead of as manifests."""
     pods = (
         m.document["metadata"]
         for m in reading.manifests
@@ -179,7 +185,7 @@ def _find_listed_pods(reading: ReadResult) -> PodTable:
 
 
 def build_described_cluster(source: Source, reading: ReadResult, objects: Mapping[str, Sequence[Struct]]) -> Cluster:
-    """Build the cluster that files describe, with the options for configuration and version."""
+    """Build the cluster that the files describe, with the configuration and version from the options."""
     cluster = Cluster.of(
         objects,
         configuration=load_configuration_file(source.config) if source.config else reading.configuration,
@@ -194,9 +200,9 @@ def build_described_cluster(source: Source, reading: ReadResult, objects: Mappin
 
 
 def add_missing_namespaces(cluster: Cluster, workloads: Iterable[Owner], source: Source) -> Cluster:
-    """Add the namespaces that new workloads name and the cluster lacks, and log them.
+    """Add and log the namespaces that new workloads name but the cluster does not have.
 
-    Nothing is added with `--assume-namespaces=false`. `helm template` prints no Namespace, since `helm install
+    Nothing is added with `--assume-namespaces=false`. `helm template` prints no Namespace, because `helm install
     --create-namespace` creates it.
     """
     if source.assume_namespaces is Truth.FALSE:
@@ -220,7 +226,7 @@ def add_missing_namespaces(cluster: Cluster, workloads: Iterable[Owner], source:
 
 
 def log_left_out(reading: ReadResult) -> None:
-    """Log the objects that are neither applied nor part of the cluster."""
+    """Log the objects in the files that are neither applied nor part of the cluster."""
     kinds = ", ".join(f"{number:,} {kind}" for kind, number in reading.skipped.items() if kind not in KINDS)
     if kinds:
         log.warning("note: left out, because scheduling does not read them and they create no pods here: %s", kinds)
@@ -269,7 +275,7 @@ def log_hooks(reading: ReadResult) -> None:
 
 
 def decode_manifest(manifest: Manifest) -> Struct:
-    """Decode a pod or workload. Raises InputError that names file, document and field."""
+    """Decode a pod or workload. Raises InputError with file, document and field if it is malformed."""
     document, place = manifest
     workload: Any = decode_document(document, KINDS[str(document["kind"])], place)
     if not (workload.metadata.name or workload.metadata.generate_name):
@@ -280,7 +286,7 @@ def decode_manifest(manifest: Manifest) -> Struct:
 
 
 def _iter_template_resources(workload: Struct) -> Iterator[tuple[str, Resources]]:
-    """Yield path and resources of the pod template, if the workload has one, and of claim templates."""
+    """Yield path and resources of the workload's pod template, if it has one, and of its claim templates."""
     template: PodTemplateSpec | None
     if isinstance(workload, CronJob):
         template = workload.spec.job_template.spec.template
@@ -313,7 +319,7 @@ def get_object_key(metadata: Json) -> Key:
 def with_default_namespace(
     objects: Mapping[str, Sequence[object]], pods: PodTable, namespace: str | None
 ) -> dict[str, Sequence[Any]]:
-    """Return the objects by kind together with the pods, in this namespace if they name none."""
+    """Return the objects and the pods by kind. Objects that name no namespace get ``namespace``."""
     result: dict[str, Sequence[Any]] = {}
     for kind, objects_of_kind in objects.items():
         if kind in CLUSTER_SCOPED:

@@ -35,7 +35,10 @@ class ReportWithScenario(Protocol):
 def make_whatif_builder(
     run: RunOptions, more_options: Iterable[str] = ()
 ) -> Callable[[LoadedSource, ReportWithScenario], tuple[str, ...]]:
-    """Return a function that builds the `whatif` command for the scenario of a report, or () without a scenario."""
+    """Return a function that builds the `whatif` command for a report's scenario, or () if it has none.
+
+    The command repeats the options of ``run`` and adds ``more_options``.
+    """
     options = []
     if run.seed:
         options += ["--seed", str(run.seed)]

@@ -41,7 +41,10 @@ class Builds:
     ] = field(default_factory=list)
 
     def find_builds(self, files: Sequence[str], kube_version: str) -> list[Build]:
-        """Find the builds to run for the files. Raises UsageError, also if a program is missing."""
+        """Find the builds to run for the files.
+
+        Raises UsageError if options are missing or contradict each other, or if a program is not installed.
+        """
         if self.values and not self.helm:
             raise UsageError("--values needs --helm")
         builds: list[Build] = []
@@ -249,7 +252,7 @@ class Scope:
 
 
 def with_options(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Wrap a function that takes option groups as one that takes an option per field, for typer.
+    """Wrap a function that takes option groups, so that typer sees one parameter per option.
 
     The wrapper also sets the verbosity, and adds facts about the cluster to an Answer.
     """
@@ -285,7 +288,7 @@ def with_options(function: Callable[..., Result]) -> Callable[..., Result]:
 
 
 def _with_cluster_facts(answer: Answer, source: Source | None) -> Answer:
-    """Return the answer with the names of the cluster and the scheduler's version, as far as they are known."""
+    """Return the answer with the cluster's name and the scheduler's version, if they are known."""
     facts = {
         "cluster": source.title if source is not None else "",
         "kube-scheduler": str(getattr(answer.document, "kube_version", "")),
@@ -295,7 +298,7 @@ def _with_cluster_facts(answer: Answer, source: Source | None) -> Answer:
 
 
 def _list_options(group: type) -> list[inspect.Parameter]:
-    """Return the options of a group as parameters, and put each under the help heading of its group."""
+    """Return the options of a group as parameters, each under the help heading of the group."""
     hints = get_type_hints(group, include_extras=True)
     parameters = []
     for option in fields(group):
@@ -330,7 +333,7 @@ def _find_defining_class(group: type, name: str) -> str:
 
 
 def parse_feature_gates(texts: list[str]) -> dict[str, bool]:
-    """Parse `A=true,B=false` as kube-scheduler takes it, also as `kube:A=true`.
+    """Parse feature gates as kube-scheduler does: `A=true,B=false`, or `kube:A=true`.
 
     Raises UsageError if a value is missing or not a boolean.
 

@@ -68,7 +68,7 @@ TABLE = OutputFormat("table")
 
 
 def output_option(*names: str) -> object:
-    """Declare the option `-o` of a command with these formats and the templates."""
+    """Declare the option `-o` for a command that offers the formats ``names`` and the templates."""
 
     def parse_format(text: str | OutputFormat) -> OutputFormat:
         """Parse a value of `-o`. Raises BadParameter for a format that the command does not have."""
@@ -105,10 +105,10 @@ class Output:
     def answer(
         self, document: Any, exit_code: int = 0, commands: Commands = NO_COMMANDS, places: Places = NO_PLACES
     ) -> Answer:
-        """Build the answer for a document in the format that the options choose.
+        """Build the answer for a document in the format that the options select.
 
-        `commands` are suggestions for people. `places` has the place of each manifest, `Pod shop/web` -> place, for
-        findings.
+        `commands` are suggested to people as next steps. `places` maps an object, such as `Pod shop/web`, to the place
+        of its manifest, to which findings point.
         """
         wide = self.output.name == "wide"
         style = Style(
@@ -269,8 +269,8 @@ class DrawnUntabled(Drawing):
 def get_output_width(wide: bool) -> int:
     """Return the width of the output in columns.
 
-    On a terminal, that is the terminal's width. Piped output is as wide as $COLUMNS, otherwise PIPED_WIDTH, or without
-    limit if `wide`.
+    On a terminal, it is the terminal's width. Piped output is as wide as $COLUMNS or else PIPED_WIDTH, or has no limit
+    if `wide`.
     """
     if sys.stdout.isatty():
         return max(shutil.get_terminal_size().columns, LEAST_WIDTH)

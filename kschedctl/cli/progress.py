@@ -24,7 +24,7 @@ class ProgressBars:
         self._shown = sys.stderr.isatty() and logging.getLogger("kschedctl").isEnabledFor(logging.WARNING)
 
     def begin(self, what: str, total: int) -> Callable[[int], None]:
-        """Start a bar for `total` parts, 0 if unknown, and return the function to call with finished parts.
+        """Start a bar for `total` parts (0 if unknown), and return a function that takes the number of finished parts.
 
         The bar appears after PATIENCE_SECONDS, and is updated at most every STEP_SECONDS.
         """

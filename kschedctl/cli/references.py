@@ -101,7 +101,7 @@ MOST_ALIKE = 10
 
 
 def find_pod(cluster: Cluster, name: str, namespace: str | None) -> Pod:
-    """Find the pod with this name, in any namespace if none is named.
+    """Find the pod with this name, in any namespace if ``namespace`` is None.
 
     Raises UsageError unless there is exactly one.
     """
@@ -120,8 +120,8 @@ def find_pod(cluster: Cluster, name: str, namespace: str | None) -> Pod:
 def find_similar_pods(pods: Iterable[Pod], namespace: str | None, name: str) -> list[str]:
     """Find up to three pods that the user may have meant.
 
-    Candidates have the same name in another namespace, a similar name, or a name that starts with a similar name, as
-    the pods of a workload have. Pending pods come first, then pods of the namespace.
+    Candidates have the same name in another namespace, a similar name, or a name that starts similarly, like the pods
+    of a workload. Pending pods come first, then pods in the namespace.
     """
     by_name: dict[str, list[Pod]] = {}
     for pod in pods:
@@ -150,9 +150,9 @@ def get_scope_namespace(scope: Scope) -> str | None:
 
 
 def check_namespace(cluster: Cluster, scope: Scope) -> None:
-    """Raise UsageError if the cluster does not have the namespace and all namespaces were read.
+    """Raise UsageError if the scope's namespace does not exist, unless not all namespaces were read.
 
-    A namespace that has pods or workloads exists, too.
+    A namespace that contains pods or workloads is assumed to exist.
     """
     name = scope.namespace or DEFAULT_NAMESPACE
     namespaces = [namespace.metadata.name for namespace in cluster.namespaces]
@@ -174,7 +174,7 @@ def describe_pods_of_scope(scope: Scope) -> str:
 
 
 def assume_scheduler_name(cluster: Cluster, scheduler_name: str | None) -> Cluster:
-    """Return the cluster with this scheduler for all unbound pods. None changes nothing."""
+    """Return the cluster with ``scheduler_name`` set on all unbound pods, or unchanged if it is None."""
     if scheduler_name is None:
         return cluster
     changed_pods = (

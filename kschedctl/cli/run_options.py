@@ -94,7 +94,7 @@ class RunOptions(WorkOptions, Sampled):
 
 
 def choose_exit_code(good: bool, interrupted: bool, undecided: bool = False) -> int:
-    """Return the exit code of an answer. Interrupted and undecided answers have codes of their own."""
+    """Return the exit code for an answer. Interrupted and undecided answers have their own exit codes."""
     if interrupted:
         return INTERRUPTED
     if undecided:
@@ -117,10 +117,10 @@ def ask_and_answer(
     suggest_commands: Callable[[Subject, Report], Sequence[str]] = _suggest_nothing,
     places: Places = NO_PLACES,
 ) -> Answer:
-    """Ask about each subject and build the answer with its exit code.
+    """Ask about each subject, and build the answer with its exit code.
 
-    `ask` answers for one subject, `is_good` returns whether a report is a success, and `suggest_commands` returns the
-    commands to try after a report. `places` has the places of manifests in files, for findings.
+    `ask` builds the report about one subject, `is_good` returns whether a report counts as success, and
+    `suggest_commands` returns commands to try next. `places` maps objects to their manifests in files, for findings.
     """
     from kschedctl.cli.progress import show_progress  # noqa: PLC0415 - not for one pod
     from kschedctl.replay.parallel import ask_each_cluster  # noqa: PLC0415 - not for one pod

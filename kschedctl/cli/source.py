@@ -74,10 +74,10 @@ class LoadedSource(NamedTuple):
 def load_cluster(
     source: Source, namespace: str | None = None, *, pods_alone: bool = False, live: LiveKinds = NOTHING_MORE
 ) -> Cluster:
-    """Load the cluster that the options name. Raises KschedctlError.
+    """Load the cluster that the options name. Raises KschedctlError if it cannot be read.
 
-    `namespace` is where pods are asked about. From a live cluster, `pods_alone` reads only what answers about existing
-    pods need, and `live` adds kinds.
+    `namespace` is the namespace of the pods in question. The other two arguments are for live clusters: `pods_alone`
+    reads only what answers about existing pods need, and `live` names additional kinds to read.
     """
     if source.demo and source.snapshot:
         raise UsageError("--demo and --snapshot cannot be combined", hint="leave one of them out")
@@ -91,7 +91,7 @@ def load_cluster(
 
 
 def _read_cluster(source: Source, namespace: str | None, pods_alone: bool, live: LiveKinds) -> Cluster:
-    """Read the cluster from the API server, a snapshot or files. Raises KschedctlError."""
+    """Read the cluster from the API server, a snapshot or files. Raises KschedctlError if that fails."""
     if source.live:
         return with_admission_plugins(_read_live_cluster(source, namespace, pods_alone, live), source)
     if source.snapshot:
@@ -123,7 +123,10 @@ def split_by_snapshot(source: Source) -> dict[str, Source]:
 
 
 def load_clusters(source: Source, live: LiveKinds = NOTHING_MORE) -> dict[str, LoadedSource]:
-    """Load each cluster that the options name, by the name of its snapshot. Raises KschedctlError."""
+    """Load each cluster that the options name, and return them by snapshot name.
+
+    Raises KschedctlError if one of them cannot be read.
+    """
     return {
         name: LoadedSource(named, load_cluster(named, live=CREATION_LIMIT_KINDS.union(live)))
         for name, named in split_by_snapshot(source).items()
@@ -131,7 +134,10 @@ def load_clusters(source: Source, live: LiveKinds = NOTHING_MORE) -> dict[str, L
 
 
 def connect_to_cluster(source: Source) -> Connection:
-    """Connect to the live cluster that the options name. Raises ClusterError, UsageError."""
+    """Connect to the live cluster that the options name.
+
+    Raises ClusterError if it cannot be reached, and UsageError if the options do not fit the kubeconfig.
+    """
     from kschedctl.sources.live.connection import Access, connect  # noqa: PLC0415
 
     access = Access(
@@ -149,7 +155,7 @@ def connect_to_cluster(source: Source) -> Connection:
 def build_live_request(
     source: Source, namespace: str | None, pods_alone: bool = False, live: LiveKinds = NOTHING_MORE
 ) -> ReadingOptions:
-    """Build the settings for reading a live cluster and its scheduler from the options."""
+    """Turn the options into settings for reading a live cluster and its scheduler."""
     from kschedctl.sources.live.reading import ReadingOptions  # noqa: PLC0415
 
     return ReadingOptions(
@@ -165,8 +171,9 @@ def build_live_request(
 
 
 def _read_snapshot(source: Source, path: str) -> Cluster:
-    """Read a snapshot, add the objects of the files, and apply the options about the scheduler. Raises
-    KschedctlError.
+    """Read a snapshot, add the files' objects, and apply the options about the scheduler.
+
+    Raises KschedctlError if the snapshot or a file cannot be read.
     """
     from kschedctl.sources.archive_file import read_archive  # noqa: PLC0415
 
@@ -195,7 +202,10 @@ def _read_snapshot(source: Source, path: str) -> Cluster:
 
 
 def read_files(source: Source) -> tuple[Cluster, ReadResult]:
-    """Read the cluster that files describe, and return it with everything that was read. Raises KschedctlError."""
+    """Read the cluster that the files describe. Return it with everything that was read.
+
+    Raises KschedctlError if a file cannot be read.
+    """
     embedded = [str(file) for file in demo.files()] if source.demo else []
     reading = read([*embedded, *source.filename], recursive=source.recursive, find_builds=source.builds)
     log_reading(reading)
@@ -213,7 +223,7 @@ def read_files(source: Source) -> tuple[Cluster, ReadResult]:
 
 
 def with_context_namespace(scope: Scope, source: Source, cluster: Cluster) -> Scope:
-    """Return the scope with the namespace of the live cluster's context, unless the scope already names one."""
+    """Return the scope with the live context's namespace, unless the scope already names a namespace."""
     # a snapshot's provenance names the context of the person who took it
     provenance = None if source.demo or source.snapshot else cluster.provenance
     if scope.namespace or scope.all_namespaces or provenance is None:
@@ -222,7 +232,7 @@ def with_context_namespace(scope: Scope, source: Source, cluster: Cluster) -> Sc
 
 
 def log_cluster(cluster: Cluster) -> None:
-    """Log the warnings about a cluster, its server, configuration and versions."""
+    """Log the warnings about a cluster, its server, its configuration and its versions."""
     for warning in cluster.warnings:
         log.warning("warning: %s", warning)
     if cluster.api_server.describe:
@@ -252,7 +262,10 @@ def log_reading(reading: ReadResult) -> None:
 
 
 def find_lone_pod(cluster: Cluster) -> Pod | None:
-    """Find the only unbound pod that is alone in a file without nodes. Return None if there is none or several."""
+    """Find the unbound pod that is the only pod in a file without nodes.
+
+    Return None if there are several such files or none.
+    """
     files = {key: get_origin_file(origin) for key, origin in cluster.origins.items()}
     with_nodes = {file for (kind, _, _), file in files.items() if kind == "Node"}
     keys_by_file: dict[str, list[tuple[str, str]]] = {}

@@ -58,7 +58,7 @@ class _CheckedOutput:
             self._call(self._stream.flush)
 
     def _call(self, function: Callable[..., object], *arguments: object) -> object:
-        """Call a function of the stream and turn an OSError into an OutputError."""
+        """Call a function of the stream, converting an OSError to an OutputError."""
         try:
             return function(*arguments)
         except BrokenPipeError:
@@ -69,7 +69,7 @@ class _CheckedOutput:
 
 @contextmanager
 def prepared_streams() -> Iterator[None]:
-    """Let the standard streams accept all characters and report failures as OutputError within the block."""
+    """Within the block, let standard streams accept all characters and report failures as OutputError."""
     out: Any = sys.stdout
     err: Any = sys.stderr
     if err is None:
@@ -87,7 +87,7 @@ def prepared_streams() -> Iterator[None]:
 
 
 def _flush_or_discard(stream: Any) -> None:
-    """Flush the stream, or point it at /dev/null so that the interpreter can flush it at exit."""
+    """Flush the stream. If that fails, point it at /dev/null so that the interpreter can flush it at exit."""
     try:
         if stream is not None:
             stream.flush()
@@ -123,9 +123,9 @@ class _TerminatedError(BaseException):
 
 @contextmanager
 def leave_on_sigterm() -> Iterator[None]:
-    """Leave the block on SIGTERM, with which Kubernetes and systemd stop a process.
+    """Leave the block on SIGTERM, which Kubernetes and systemd send to stop a process.
 
-    In other threads than the main one, SIGTERM has its usual effect.
+    Outside the main thread, SIGTERM keeps its usual effect.
     """
 
     def raise_terminated(*_: object) -> None:

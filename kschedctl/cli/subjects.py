@@ -45,8 +45,8 @@ def find_named_targets(inquiry: Inquiry, words: Sequence[str], scope: Scope, sou
 def find_targets_in_files(inquiry: Inquiry, scope: Scope) -> list[TargetPod] | None:
     """Find the target pods that the files ask about, or return None if there are none.
 
-    Pods that exist already are left out if there are several, because they are among the pending pods. Raises
-    KschedctlError, also if a manifest is in another namespace than that of the scope.
+    Several existing pods are left out, because they are among the pending pods. Raises KschedctlError if a target
+    cannot be built or is in another namespace than the scope's.
     """
     keys = list(inquiry.targets)
     existing_pods = [key for key in keys if key.kind == "Pod" and key not in inquiry.manifests]
@@ -68,7 +68,7 @@ def find_targets_in_files(inquiry: Inquiry, scope: Scope) -> list[TargetPod] | N
 
 
 def find_workloads_without_pods(inquiry: Inquiry, scope: Scope) -> list[Owner]:
-    """Find the workloads from files with nodes that have no pod in the cluster."""
+    """Find the workloads in files with nodes that have no pod in the cluster."""
     if scope.selector:  # which only selects pods
         return []
     from kschedctl.replay.controllers.workload_pods import find_pods  # noqa: PLC0415 - not for a pod
@@ -79,14 +79,14 @@ def find_workloads_without_pods(inquiry: Inquiry, scope: Scope) -> list[Owner]:
 
 
 def build_targets(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[TargetPod]:
-    """Build the target pods for subjects, as if all manifests among them were created.
+    """Build the target pods for the subjects, as if all their manifests had been created.
 
-    Raises KschedctlError.
+    Raises KschedctlError if a manifest is invalid.
     """
     with locate_errors(inquiry.places):
-        scheduler = inquiry.scheduler
         manifests = [key for key in subjects if isinstance(key, Owner) and key in inquiry.manifests]
         target_by_manifest = _build_manifest_targets(inquiry, manifests) if manifests else {}
+        scheduler = inquiry.scheduler
         chosen = []
         for subject in subjects:
             if isinstance(subject, Pod):
@@ -118,7 +118,7 @@ def _build_manifest_targets(inquiry: Inquiry, manifests: Sequence[Owner]) -> dic
 
 
 def _add_queue_outlook(target: TargetPod, outlook: JobOutlook, cluster: Cluster) -> TargetPod:
-    """Return the target pod with what Kueue does with its job, and with the flavors that it gets."""
+    """Return the target pod with Kueue's treatment of its job and with the flavors that it would get."""
     from kschedctl.replay.waiting_elsewhere.kueue_jobs import add_foreseen_flavors  # noqa: PLC0415 - few clusters
 
     notes = [target.note] if target.note else []
@@ -208,11 +208,13 @@ def _get_pod(cluster: Cluster, key: Owner) -> Pod:
 
 
 def _resolve_reference(inquiry: Inquiry, reference: Reference, scope: Scope, home: str) -> Subject:
-    """Return the pod or workload that a reference names. A manifest precedes the objects of the cluster.
+    """Return the pod or workload that a reference names. Manifests take precedence over the cluster's objects.
 
     ``home`` is the namespace if neither the reference nor ``scope`` names one. Workloads need not exist: unknown ones
-    are returned as owners. Raises UsageError for nodes, Services, unknown pods, ambiguous names, and references whose
-    namespace is not the one in ``scope``.
+    are returned as owners.
+
+    Raises UsageError for nodes, Services, unknown pods, ambiguous names, and references to another namespace than the
+    one in ``scope``.
     """
     kind, namespace, name = reference
     if kind == "Node":
@@ -247,7 +249,7 @@ def _resolve_reference(inquiry: Inquiry, reference: Reference, scope: Scope, hom
 
 
 def _build_service_error(cluster: Cluster, namespace: str, name: str) -> UsageError:
-    """Build the error for a Service, with the labels of its pods as a hint."""
+    """Build the error for a Service, which hints at the labels that select its pods."""
     services = cluster.in_namespace("services", namespace)
     service = next((service for service in services if service.metadata.name == name), None)
     labels = ",".join(f"{key}={value}" for key, value in service.spec.selector.items()) if service else ""

@@ -37,7 +37,10 @@ HEADINGS = {
 
 
 def find_rules(family: str) -> Iterator[Rule]:
-    """Yield the ``Rule`` constants of a family's module, or of each module in its folder, in source order."""
+    """Yield the ``Rule`` constants of a rule family in source order.
+
+    A family is a module, or a folder of modules, in ``kschedctl/lint/rules``.
+    """
     family_module = import_module(f"{rules.__name__}.{family}")
     # A folder has a __path__, a plain module has none.
     names = sorted(module_info.name for module_info in iter_modules(getattr(family_module, "__path__", ())))
@@ -52,8 +55,8 @@ RULES: tuple[Rule, ...] = tuple(rule for family_rules in FAMILIES.values() for r
 """All rules, in the order of the table."""
 
 
-def _unquote_number(problem: Problem) -> FieldEdit | None:
-    """Return the edit that removes the quotes around a number where an integer is expected, or None."""
+def _build_unquoting_edit(problem: Problem) -> FieldEdit | None:
+    """Return the edit that removes the quotes around a number, or None if an integer would not be valid there."""
     value = field_at(problem.subject.document, *problem.path)
     if isinstance(value, str) and is_pod_count(value) and ": expected int" in problem.message:
         return SetField(problem.path, int(value))
@@ -68,7 +71,7 @@ INVALID = Rule(
     why="The API server rejects the object. Other rules do not check it.",
     fix="Correct the value",
     source="https://kubernetes.io/docs/reference/kubernetes-api/",
-    safe_fix=_unquote_number,
+    safe_fix=_build_unquoting_edit,
 )
 """Reported for objects that cannot be decoded. It cannot be deselected."""
 
@@ -116,21 +119,23 @@ PARTS = ("cluster", "config", "version", "bad", "good")
 
 def build_rule_list() -> RuleList:
     """Build the list of all rules by family, without their examples."""
-    families = (RuleFamily(heading, tuple(map(_build_report, of_family))) for heading, of_family in FAMILIES.items())
+    families = (
+        RuleFamily(heading, tuple(map(_build_rule_report, of_family))) for heading, of_family in FAMILIES.items()
+    )
     return RuleList(tuple(families))
 
 
 def build_rule_report(rule: Rule) -> RuleReport:
-    """Build the report of one rule with its example, and the cluster, configuration or version around it, if any."""
+    """Build the report of one rule, with its example and the cluster, configuration or version it is for."""
     example = read_example(rule.id)
     surroundings = example["cluster"] or example["config"]
     if not surroundings and example["version"]:
         surroundings = f"Kubernetes {example['version']}"
-    return _build_report(rule, bad=example["bad"], good=example["good"], around=surroundings)
+    return _build_rule_report(rule, bad=example["bad"], good=example["good"], around=surroundings)
 
 
 def read_example(rule_id: str) -> dict[str, str]:
-    """Read the text of each part of a rule's example, "" for a missing part. A line such as ``# bad`` starts a part."""
+    """Read the parts of a rule's example, which begin with lines such as ``# bad``. Missing parts are ""."""
     parts = dict.fromkeys(PARTS, "")
     current = ""
     for line in (EXAMPLES / f"{rule_id}.yaml").read_text().splitlines(keepends=True):
@@ -177,10 +182,10 @@ def _escape_cell(text: str) -> str:
     return text.replace("|", "\\|").replace("*", "\\*")
 
 
-def _build_report(rule: Rule, bad: str = "", good: str = "", around: str = "") -> RuleReport:
-    """Build the report of a rule.
+def _build_rule_report(rule: Rule, bad: str = "", good: str = "", around: str = "") -> RuleReport:
+    """Build the report of a rule from the parts of its example.
 
-    ``bad`` and ``good`` are the manifests of its example, ``around`` is the text of their cluster.
+    ``bad`` and ``good`` are manifests, and ``around`` describes the cluster in which they are checked.
     """
     return RuleReport(
         rule.id,

@@ -50,9 +50,10 @@ class _CheckedProfile:
 def check_configuration(
     subject: Subject, gates: FeatureGates, nodes: int | None = None
 ) -> Iterator[tuple[Rule, Problem]]:
-    """Yield each problem of a document with its rule. ``nodes`` is the size of the cluster, if known.
+    """Yield each problem of a scheduler configuration with the rule that finds it.
 
-    If the version is not read or the configuration is invalid, only these errors are yielded.
+    ``nodes`` is the size of the cluster, if known. If the version is not supported or the configuration is invalid,
+    only these errors are yielded.
     """
     document = subject.document
     version = str(document.get("apiVersion", ""))
@@ -67,7 +68,7 @@ def check_configuration(
         configuration = load_with_registered_plugins(document, gates)
     except ConfigurationError as error:
         for path, message in find_errors(document, gates) or [(parse_error_path(str(error)), format_error(error))]:
-            yield INVALID, subject.build_problem(*_add_mismatch(path, message, mismatches))
+            yield INVALID, subject.build_problem(*_describe_version_mismatch(path, message, mismatches))
         return
 
     profiles = array_at(document, "profiles") or ({},)
@@ -83,8 +84,8 @@ def check_configuration(
         yield from ((PERCENTAGE, problem) for problem in _find_unsuitable_percentages(subject, configuration, nodes))
 
 
-def _add_mismatch(path: Path, message: str, mismatches: Iterable[VersionMismatch]) -> tuple[Path, str]:
-    """Return the path and message of an error, with a note if only another version has the field or plugin.
+def _describe_version_mismatch(path: Path, message: str, mismatches: Iterable[VersionMismatch]) -> tuple[Path, str]:
+    """Return an error's path and message, made more precise if another version has the field or plugin.
 
     In this case the path leads to the exact field, and the message names the version.
     """
@@ -139,7 +140,7 @@ WITHOUT_STATE = _build_rule(
 
 
 def _find_disabled_defaults(checked: _CheckedProfile) -> Iterator[Problem]:
-    """Yield a problem for each disabled default plugin without which something goes wrong."""
+    """Yield a problem for each default plugin that is not enabled although pods or nodes suffer without it."""
     for plugin in list_default_plugins(checked.gates):
         declared = IN_TREE[plugin.name].plugin
         consequence = declared.without if declared else ""
@@ -182,7 +183,7 @@ def _find_unknown_disabled_plugins(checked: _CheckedProfile) -> Iterator[Problem
             name = object_at(plugin).get("name")
             if name not in existing:
                 path = (*checked.path, "plugins", point, "disabled", i)
-                _, message = _add_mismatch(path, f"plugin {name} does not exist", checked.mismatches)
+                _, message = _describe_version_mismatch(path, f"plugin {name} does not exist", checked.mismatches)
                 yield checked.subject.build_problem(path, message)
 
 
@@ -226,7 +227,7 @@ FOREIGN = _build_rule(
 
 
 def _find_unused_args(checked: _CheckedProfile) -> Iterator[Problem]:
-    """Yield a problem for arguments of a plugin that is not enabled or that does not read them in this version."""
+    """Yield a problem for the arguments of each plugin that is not enabled or does not read them in this version."""
     enabled_plugins = checked.profile.enabled_names.union(checked.profile.foreign)
     for i, config in enumerate(array_at(checked.written, "pluginConfig")):
         name = str(object_at(config).get("name"))
@@ -235,7 +236,9 @@ def _find_unused_args(checked: _CheckedProfile) -> Iterator[Problem]:
         if name not in enabled_plugins:
             is_known = name in get_in_tree_plugins(checked.gates.minor)
             state = "is not enabled" if is_known else "is unknown and not enabled"
-            _, message = _add_mismatch(path, f"arguments of {name}, which {state} in this profile", mismatches)
+            _, message = _describe_version_mismatch(
+                path, f"arguments of {name}, which {state} in this profile", mismatches
+            )
             yield checked.subject.build_problem(path, message)
         elif mismatches:
             yield checked.subject.build_problem(path, f"{mismatches[0]}: this version ignores them")

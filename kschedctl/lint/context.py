@@ -139,7 +139,7 @@ class LintContext:
 
     @classmethod
     def from_cluster(cls, cluster: Cluster) -> LintContext:
-        """Build the context of everything in a cluster."""
+        """Build the context for linting all workloads and other objects of a cluster."""
         items = {struct: tuple(map(_to_typed_object, getattr(cluster, FIELDS[kind]))) for kind, struct in TYPED.items()}
         pools = tuple(
             TypedObject(_to_typed_object(p).subject, to_written_pool(p)) for p in cluster.karpenter_node_pools
@@ -155,8 +155,8 @@ class LintContext:
             yield self._set_contexts[applied]
 
     def _build_set_context(self, applied: AppliedSet) -> LintContext:
-        """Build the context that contains only the objects of a set."""
-        members = self._set_members[applied]
+        """Build the context for linting only the objects that are applied together as this set."""
+        members = self._objects_by_set[applied]
         sets = dict.fromkeys(members.subjects, frozenset({applied})) if applied.loose else NO_SETS
         return replace(
             self,
@@ -169,8 +169,8 @@ class LintContext:
         )
 
     @cached_property
-    def _set_members(self) -> Mapping[AppliedSet, ManifestObjects]:
-        """Return the objects of each set."""
+    def _objects_by_set(self) -> Mapping[AppliedSet, ManifestObjects]:
+        """Return the linted objects of each set of objects that are applied together."""
         members: dict[AppliedSet, ManifestObjects] = defaultdict(ManifestObjects)
         for subject, sets in self.applied_sets.items():
             for applied in sets:
@@ -186,7 +186,7 @@ class LintContext:
 
     @property
     def objects(self) -> Iterator[Subject]:
-        """All linted objects: the manifests, or the workloads and typed objects of a cluster."""
+        """Iterate over all linted objects: the manifests, or the workloads and typed objects of a cluster."""
         if self.subjects:
             return iter(self.subjects)
         items = (item.subject for of_kind in self.items.values() for item in of_kind)
@@ -201,7 +201,7 @@ class LintContext:
     def facts(self) -> ClusterFacts:
         """Return facts about the cluster's nodes and pods, with the linted PriorityClasses.
 
-        Only rules that need a cluster may use them.
+        Requires a cluster.
         """
         assert self.cluster is not None
         if self.enclosing is not None:
@@ -211,9 +211,9 @@ class LintContext:
 
     @cached_property
     def pool_types(self) -> PoolTypeCatalog | None:
-        """Return the instance types that NodePools may launch, or None if no types were given.
+        """Return the instance types that NodePools may launch, or None if no instance types were given.
 
-        In the latter case, their absence is recorded in ``gaps``.
+        If none were given, ``gaps`` records that they are missing.
         """
         if self.enclosing is not None:
             return self.enclosing.pool_types
@@ -227,7 +227,7 @@ class LintContext:
         return self.items.get(kind, ())
 
     def list_all(self, kind: type[N]) -> list[N]:
-        """Return the linted objects of a kind, then the cluster's objects that no linted object replaces."""
+        """Return the objects of a kind: linted objects, then objects of the cluster with other names."""
         linted = [item.value for item in self.list_linted(kind)]
         linted_names = {_get_full_name(obj) for obj in linted}
         cluster_objects: Iterable[N] = getattr(self.cluster, FIELDS[kind.__name__]) if self.cluster else ()
@@ -239,9 +239,9 @@ class LintContext:
         return [*linted, *map(_to_typed_object, self.list_all(kind)[len(linted) :])]
 
     def are_all_read(self, *kinds: str) -> bool:
-        """Return whether all objects of these kinds were read, so that an object that was not read does not exist.
+        """Return whether all objects of these kinds were read, so that any other object does not exist.
 
-        Records the kinds that were not fully read in ``gaps``. True without a cluster.
+        Kinds that were not fully read are recorded in ``gaps``. Returns True without a cluster.
         """
         if self.cluster is None:
             return True
@@ -277,7 +277,10 @@ class LintContext:
         return {c.metadata.name: c for c in (*SYSTEM_CLASSES, *self.list_all(api.PriorityClass))}
 
     def get_priority(self, workload: Workload) -> int:
-        """Return the priority of the workload's new pods, or 0 if its class does not exist."""
+        """Return the priority of new pods of the workload: its own, its class's, or else the default.
+
+        Returns 0 if the class does not exist.
+        """
         if workload.spec.priority is not None:
             return workload.spec.priority
         if workload.spec.priority_class_name:
@@ -293,7 +296,7 @@ class LintContext:
     @cached_property
     def workloads_by_namespace(self) -> dict[str, list[Workload]]:
         """Return the linted workloads of each namespace."""
-        return _group_pairs((workload.namespace, workload) for workload in self.workloads)
+        return _group_values_by_key((workload.namespace, workload) for workload in self.workloads)
 
     def select_workloads(self, namespace: str, selector: Selector) -> list[Workload]:
         """Return the linted workloads of a namespace with pods that a selector matches."""
@@ -302,7 +305,7 @@ class LintContext:
         return self._selected[namespace, selector]
 
     def select_coexisting_workloads(self, subject: Subject, namespace: str, selector: Selector) -> list[Workload]:
-        """Return the linted workloads that a selector matches and that can be in one cluster with an object."""
+        """Return the workloads of a namespace that match the selector and can share a cluster with the subject."""
         selected = self.select_workloads(namespace, selector)
         if not self.variants:
             return selected
@@ -312,7 +315,10 @@ class LintContext:
         return self._coexisting[key]
 
     def iter_budgets(self) -> Iterator[tuple[Subject, api.PodDisruptionBudget, list[Workload]]]:
-        """Yield each linted PodDisruptionBudget with the workloads that it selects, none if its selector is invalid."""
+        """Yield each linted PodDisruptionBudget with the workloads that it selects.
+
+        An invalid selector selects none.
+        """
         for subject, budget in self.list_linted(api.PodDisruptionBudget):
             selector = compile_selector(budget.spec.selector)
             workloads: list[Workload] = []
@@ -321,9 +327,9 @@ class LintContext:
             yield subject, budget, workloads
 
     def are_in_same_namespace(self, first: Subject, second: Subject) -> bool:
-        """Return whether two objects go to the same namespace of one cluster.
+        """Return whether two objects can be in the same namespace of one cluster.
 
-        If a manifest names no namespace, it does so only if the folder of one manifest contains the other's.
+        If either manifest names no namespace, the folder of one manifest also has to contain the other one's folder.
         """
         if (first.namespace or "default") != (second.namespace or "default"):
             return False
@@ -336,9 +342,9 @@ class LintContext:
         return first_folder.startswith(second_folder) or second_folder.startswith(first_folder)
 
     def list_coexisting_names(self, subject: Subject, kind: str, namespace: str = "") -> set[str]:
-        """Return the names of a kind in a namespace that can be in one cluster with an object.
+        """Return the names of the objects of a kind and namespace that can be in one cluster with the subject.
 
-        ``namespace`` is empty for cluster-scoped kinds.
+        ``namespace`` is empty for cluster-scoped kinds. The cluster's own objects always count.
         """
         if not self.variants:
             return self._list_names(kind, namespace)
@@ -347,21 +353,21 @@ class LintContext:
         return coexisting | self._list_cluster_names(kind, namespace)
 
     def _list_names(self, kind: str, namespace: str) -> set[str]:
-        """Return the names of the objects of a kind in a namespace of the manifests and the cluster."""
+        """Return the names of all objects of a kind in a namespace, from the manifests and from the cluster."""
         if (kind, namespace) not in self._names:
             manifest_names = {subject.name for subject in self._subjects_by_kind.get((kind, namespace), ())}
             self._names[kind, namespace] = manifest_names | self._list_cluster_names(kind, namespace)
         return self._names[kind, namespace]
 
     def _list_cluster_names(self, kind: str, namespace: str) -> set[str]:
-        """Return the names of the cluster's objects of a kind in a namespace, or in all if it is empty."""
+        """Return the names of the cluster's objects of a kind in a namespace, or in all namespaces if it is ""."""
         if self.cluster is None or kind not in FIELDS:
             return set()
         objects = getattr(self.cluster, FIELDS[kind], ())
         return {obj.metadata.name for obj in objects if not namespace or obj.metadata.namespace == namespace}
 
     def list_manifest_names(self, kind: str) -> set[str]:
-        """Return the names of the manifests of a kind in any namespace."""
+        """Return the names of the linted manifests of a kind in all namespaces."""
         return {
             subject.name
             for (subject_kind, _), subjects in self._subjects_by_kind.items()
@@ -376,8 +382,8 @@ class LintContext:
 
     @cached_property
     def _subjects_by_kind(self) -> dict[tuple[str, str], list[Subject]]:
-        """Return the manifests by kind and namespace, which is "" for cluster-scoped kinds."""
-        return _group_pairs(
+        """Return the manifests by kind and namespace. The namespace is "" for cluster-scoped kinds."""
+        return _group_values_by_key(
             ((subject.kind, "" if subject.kind in UNSCOPED else subject.namespace or "default"), subject)
             for subject in self.subjects
         )
@@ -399,10 +405,12 @@ class LintContext:
     @cached_property
     def _workloads_by_label(self) -> dict[tuple[str, str, str], list[Workload]]:
         """Return the workloads by namespace, label and value."""
-        return _group_pairs(((w.namespace, key, value), w) for w in self.workloads for key, value in w.labels.items())
+        return _group_values_by_key(
+            ((w.namespace, key, value), w) for w in self.workloads for key, value in w.labels.items()
+        )
 
     def iter_claims(self, workload: Workload) -> Iterator[tuple[int, api.PersistentVolumeClaim]]:
-        """Yield each existing PersistentVolumeClaim of a workload with the index of its volume.
+        """Yield each existing PersistentVolumeClaim that a workload refers to, with the index of the volume.
 
         A linted claim takes precedence over the cluster's claim of the same name.
         """
@@ -419,7 +427,9 @@ class LintContext:
     def _linted_claims(self) -> dict[tuple[str, str], list[TypedObject[api.PersistentVolumeClaim]]]:
         """Return the linted claims by namespace and name."""
         claims = self.list_linted(api.PersistentVolumeClaim)
-        return _group_pairs(((claim.subject.namespace or "default", claim.subject.name), claim) for claim in claims)
+        return _group_values_by_key(
+            ((claim.subject.namespace or "default", claim.subject.name), claim) for claim in claims
+        )
 
     @cached_property
     def _cluster_claims(self) -> dict[tuple[str, str], api.PersistentVolumeClaim]:
@@ -428,8 +438,8 @@ class LintContext:
         return {(c.metadata.namespace or "default", c.metadata.name): c for c in claims}
 
 
-def _group_pairs(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
-    """Group pairs by key: return the list of values of each key, in the order of the pairs."""
+def _group_values_by_key(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    """Group (key, value) pairs: return the list of values of each key, in the order of the pairs."""
     groups: dict[K, list[V]] = {}
     for key, value in pairs:
         groups.setdefault(key, []).append(value)

@@ -96,9 +96,9 @@ RUN_ORDER = (
 
 
 def build_effective_configuration(document: JsonObject | None, gates: FeatureGates) -> EffectiveConfiguration:
-    """Build the effective form of a configuration document, or of the defaults if it is None.
+    """Build the effective form of a configuration document, or of the default configuration if it is None.
 
-    Raises ConfigurationError, ThirdPartyError.
+    Raises ConfigurationError if the document is invalid, and ThirdPartyError if a registered plugin fails.
     """
     configuration = load_with_registered_plugins(document, gates)
     written_profiles = array_at(document, "profiles") or ({},)
@@ -120,14 +120,14 @@ def build_effective_configuration(document: JsonObject | None, gates: FeatureGat
 
 
 def _build_profile(profile: Profile, written: object, default_percentage: int) -> EffectiveProfile:
-    """Build the effective form of a profile.
+    """Build the effective form of a profile, with defaults filled in.
 
-    ``written`` is the profile in the document. ``default_percentage`` is the percentageOfNodesToScore of profiles that
-    set none.
+    ``written`` is the profile as the document has it. ``default_percentage`` is the percentageOfNodesToScore of a
+    profile that sets none.
     """
     configured_plugins = {str(object_at(config).get("name")) for config in array_at(written, "pluginConfig")}
     args = (
-        EffectiveArgs(name, "pluginConfig" if name in configured_plugins else "default", _to_plain(value))
+        EffectiveArgs(name, "pluginConfig" if name in configured_plugins else "default", _convert_args_to_json(value))
         for name, value in sorted(profile.args.items())
     )
     points = (EffectivePoint(point, _list_plugins(profile, point)) for point in RUN_ORDER if profile.plugins[point])
@@ -137,22 +137,25 @@ def _build_profile(profile: Profile, written: object, default_percentage: int) -
     return EffectiveProfile(profile.scheduler_name, percentage, tuple(points), tuple(args))
 
 
-def _to_plain(value: object) -> object:
-    """Convert the arguments of a plugin to JSON values, without null fields and secrets."""
+def _convert_args_to_json(value: object) -> object:
+    """Convert a plugin's arguments, or a value within them, to JSON values.
+
+    Null fields are left out, and secrets in the arguments of third-party plugins are redacted.
+    """
     if isinstance(value, msgspec.Struct):
         fields = ((f.encode_name, getattr(value, f.name)) for f in msgspec.structs.fields(value))
-        return {name: _to_plain(item) for name, item in fields if item is not None}
+        return {name: _convert_args_to_json(item) for name, item in fields if item is not None}
     if isinstance(value, GoDuration):
         return f"{value:g}s"
     if isinstance(value, Mapping):  # arguments of a plugin that is not in-tree
         return redact_secrets(value)
     if isinstance(value, tuple):
-        return [_to_plain(item) for item in value]
+        return [_convert_args_to_json(item) for item in value]
     return value
 
 
 def _list_plugins(profile: Profile, point: str) -> tuple[EffectivePlugin, ...]:
-    """Return the plugins of a profile at an extension point, in the order in which they run."""
+    """Return a profile's plugins at an extension point, in running order, with their origins and weights."""
     weights = {"score": profile.weights, "placementScore": profile.placement_weights}.get(point, {})
     return tuple(
         EffectivePlugin(name, profile.origins[point][name], weights.get(name)) for name in profile.plugins[point]
@@ -223,7 +226,10 @@ def parse_error_path(message: str) -> Path:
 
 
 def _iter_decoding_errors(error: ConfigurationError) -> Iterator[ConfigurationFault]:
-    """Yield an error for each unknown field that a decoding error names, or else the error about a wrong type."""
+    """Yield the path and message of each unknown field that a decoding error lists.
+
+    An error about a wrong type yields only itself.
+    """
     if _STRICT not in error.what:
         yield split_path(error.where) or parse_error_path(str(error)), str(error)
         return
@@ -233,7 +239,7 @@ def _iter_decoding_errors(error: ConfigurationError) -> Iterator[ConfigurationFa
 
 
 def _iter_profile_errors(document: JsonObject, gates: FeatureGates) -> Iterator[ConfigurationFault]:
-    """Yield the error of each profile that does not start. kube-scheduler stops at the first one."""
+    """Yield the error of each profile that cannot be loaded. kube-scheduler itself stops at the first error."""
     for i, profile in enumerate(array_at(document, "profiles")):
         try:
             load_with_registered_plugins({**document, "profiles": [profile]}, gates)
@@ -249,7 +255,7 @@ def _remove_fields(document: JsonObject, paths: list[Path]) -> JsonObject:
 
 
 def _remove_field(document: JsonObject, path: Path) -> JsonObject:
-    """Return a copy of the document without a field.
+    """Return a copy of the document without the field at a path, or an equal copy if there is no such field.
 
     A list item is emptied instead of removed, so that the other items keep their index.
     """

@@ -30,14 +30,14 @@ def lint(
     scope: LintScope = ALL_OBJECTS,
 ) -> Findings:
     """Run the rules on the context and report their findings."""
-    return build_findings(context, rules, find_problems(context, rules), reporting, scope)
+    return build_findings(context, rules, find_all_problems(context, rules), reporting, scope)
 
 
-def find_problems(context: LintContext, rules: Sequence[Rule]) -> list[tuple[Rule, Problem]]:
-    """Return all problems, each with its rule.
+def find_all_problems(context: LintContext, rules: Sequence[Rule]) -> list[tuple[Rule, Problem]]:
+    """Return the problems of the linted objects, each with its rule.
 
-    They include invalid objects, unreadable files and faulty ignore annotations, in that order, before the problems
-    that ``rules`` find.
+    Invalid objects, unreadable files and faulty ignore annotations come first, followed by the problems that ``rules``
+    find.
     """
     problems: list[tuple[Rule, Problem]] = [(INVALID, problem) for problem in context.invalid]
     problems += [(UNREADABLE, problem) for problem in context.unreadable]
@@ -48,11 +48,11 @@ def find_problems(context: LintContext, rules: Sequence[Rule]) -> list[tuple[Rul
 
 
 def check_rule_by_set(rule: Rule, context: LintContext) -> Iterator[Problem]:
-    """Yield the problems that a rule finds both among all linted objects and within a set that is applied together.
+    """Yield a rule's problems that occur both among all linted objects and in a set that is applied together.
 
     A problem that only all objects together have, such as two budgets that select one pod, does not occur in any
-    cluster. A problem that only a set has, such as a missing name, may be solved by another set. Problems of objects in
-    no set are all reported.
+    cluster. A problem that only one set has, such as a missing name, may be solved by another set. The problems of
+    objects that belong to no set are all reported.
     """
     problems = list(rule.check(context))
     if len(set(context.applied_sets.values())) < 2:
@@ -81,9 +81,9 @@ def build_findings(
     reporting: Reporting = REPORT_EVERYTHING,
     scope: LintScope = ALL_OBJECTS,
 ) -> Findings:
-    """Build the report of these problems, reduced to the objects in scope.
+    """Build the report of the problems of objects in scope.
 
-    It also says how many rules were run, which kinds were not fully read, and which files were skipped.
+    The report also says how many rules were run, which kinds were not fully read, and which files were skipped.
     """
     is_in_scope = scope.build_filter(context)
     checked_count = sum(map(is_in_scope, context.objects))
@@ -136,7 +136,7 @@ def get_rule(rule_id: str) -> Rule:
 
 
 def _add_version_note(rule: Rule, problem: Problem, context: LintContext) -> Problem:
-    """Return the problem, with a note in its advice if that is a field that the linted version does not have."""
+    """Return the problem, with a note in its fix if the fix sets a field that the linted version does not have."""
     field = rule.advised_field
     requirement = field.describe_requirement(context.gates) if field else ""
     if field is None or not requirement:
@@ -176,7 +176,10 @@ class ProjectSettings(msgspec.Struct, frozen=True, rename="kebab", forbid_unknow
 
 
 def parse_settings(document: object, file: str) -> ProjectSettings:
-    """Convert a parsed document to settings. Raises InputError, which names the faulty field."""
+    """Convert a parsed settings file to ProjectSettings.
+
+    Raises InputError, which names the faulty field of ``file``.
+    """
     try:
         settings = convert_builtins(document, ProjectSettings)
     except msgspec.ValidationError as error:

@@ -52,11 +52,11 @@ def build_report(
     reporting: Reporting = REPORT_EVERYTHING,
     find_creator: Callable[[Subject], str] = lambda subject: "",
 ) -> Findings:
-    """Build the report of these problems, with the most severe ones first.
+    """Build the report of these problems, with the most severe findings first.
 
-    Suppressed findings are listed separately. Findings of the baseline, below the lowest severity or, if condensed,
-    repeated are only counted. ``find_creator`` names the controller that creates an object and so has to be changed
-    instead of it, or returns "".
+    Suppressed findings are listed separately. Findings that are in the baseline, below the lowest severity or, in a
+    condensed report, repeated are only counted. ``find_creator`` names the controller that created an object and that
+    has to be changed instead, or returns "".
     """
     # Apply the ignores of annotations and settings.
     findings: list[Finding] = []
@@ -67,7 +67,7 @@ def build_report(
         rules[rule.id] = rule
         if reason := find_ignore_reason(rule.id, problem.subject):
             suppressed.append(Suppressed(finding, reason))
-        elif pattern := reporting.path_ignores.find_pattern(finding):
+        elif pattern := reporting.path_ignores.find_ignoring_pattern(finding):
             suppressed.append(Suppressed(finding, f"settings: {pattern}", in_settings=True))
         else:
             findings.append(finding)
@@ -94,7 +94,7 @@ def build_report(
 
 
 def _severity_sort_key(finding: Finding) -> tuple[object, ...]:
-    """Return a sort key that puts the most severe findings first and orders equally severe ones by location."""
+    """Return a sort key that puts the most severe findings first and orders equally severe findings by location."""
     return (
         Severity(finding.severity).rank,
         finding.file,
@@ -107,7 +107,10 @@ def _severity_sort_key(finding: Finding) -> tuple[object, ...]:
 
 
 def _build_finding(rule: Rule, severity: Severity, problem: Problem, owner: str) -> Finding:
-    """Build the finding of a problem. ``owner`` is the controller to change instead of the object, or ""."""
+    """Build the finding for a rule's problem.
+
+    ``owner`` is the controller to change instead of the object, or "".
+    """
     subject, location = problem.subject, problem.subject.location
     file, line, column = "", 0, 0
     builds: tuple[str, ...] = ()
@@ -137,9 +140,9 @@ def _build_finding(rule: Rule, severity: Severity, problem: Problem, owner: str)
 
 
 def _merge_builds(findings: Iterable[Finding]) -> list[Finding]:
-    """Merge findings of a rule at the same location that come from different builds.
+    """Merge a rule's findings at the same location into one finding if they come from different builds.
 
-    Findings that come from the same build, or from none, are different problems.
+    Findings of the same build, or of no build, are different problems and stay separate.
     """
     groups: list[list[Finding]] = []
     groups_by_location: dict[tuple[object, ...], list[list[Finding]]] = {}
@@ -155,11 +158,11 @@ def _merge_builds(findings: Iterable[Finding]) -> list[Finding]:
             groups.append(group)
             candidates.append(group)
         group.append(finding)
-    return [_merge_group(group) for group in groups]
+    return [_merge_builds_of_finding(group) for group in groups]
 
 
-def _merge_group(group: Sequence[Finding]) -> Finding:
-    """Merge a group into its first finding, with all builds, and with a note on the other builds if there are any."""
+def _merge_builds_of_finding(group: Sequence[Finding]) -> Finding:
+    """Return the first finding of a group with the builds of all, and a note on the number of other builds."""
     first = group[0]
     other_count = len(group) - 1
     if not other_count:
@@ -175,7 +178,7 @@ def _describe_rule(rule: Rule, severity: Severity) -> FoundRule:
 
 
 def condense_findings(findings: Iterable[Finding], rules: Iterable[Rule]) -> tuple[Finding, ...]:
-    """Drop findings that repeat another one for the same object, namespace or variant."""
+    """Merge findings that repeat another one for the same object, namespace or variant, as each rule allows."""
     rules = tuple(rules)
     findings = keep_one_per_object(findings, {rule.id for rule in rules if rule.once_per_object})
     findings = merge_variants(findings)
@@ -183,9 +186,9 @@ def condense_findings(findings: Iterable[Finding], rules: Iterable[Rule]) -> tup
 
 
 def keep_one_per_namespace(findings: Iterable[Finding], rule_ids: Collection[str]) -> tuple[Finding, ...]:
-    """Keep only the first finding of each of these rules in a namespace, with a note on the number of dropped ones.
+    """Keep only the first finding in each namespace of each rule in ``rule_ids``, noting how many are dropped.
 
-    Objects without a namespace form a group of their own. Findings of other rules are all kept.
+    Objects without a namespace form one more group. Findings of other rules are all kept.
     """
     findings = tuple(findings)
     group_sizes = Counter((finding.rule, finding.namespace) for finding in findings)
@@ -197,12 +200,12 @@ def keep_one_per_namespace(findings: Iterable[Finding], rule_ids: Collection[str
             result.append(finding)
         elif group not in reported_groups:
             reported_groups.add(group)
-            result.append(_add_count(finding, group_sizes[group] - 1))
+            result.append(_note_dropped_findings(finding, group_sizes[group] - 1))
     return tuple(result)
 
 
 def keep_one_per_object(findings: Iterable[Finding], rule_ids: Collection[str]) -> tuple[Finding, ...]:
-    """Keep only the first finding of each of these rules in an object, with a note on the number of dropped ones.
+    """Keep only the first finding in each object of each rule in ``rule_ids``, noting how many are dropped.
 
     Findings of other rules are all kept.
     """
@@ -222,10 +225,10 @@ def keep_one_per_object(findings: Iterable[Finding], rule_ids: Collection[str]) 
 
 
 def merge_variants(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Merge findings with the same message about one object in several files into the first one.
+    """Merge findings of a rule with the same message about one object in several files into the first finding.
 
-    A note names the other files. Errors are not merged, since each has to be corrected, and neither are findings about
-    objects without a name or a file.
+    A note names the other files. Errors are kept, since each has to be corrected. So are findings about objects without
+    a name or a file.
     """
     merged: dict[object, Finding] = {}
     other_files: dict[object, dict[str, None]] = {}
@@ -251,8 +254,8 @@ def _add_files(finding: Finding, files: tuple[str, ...]) -> Finding:
     return replace(finding, message=f"{finding.message} (also in {join_names(files, 1)})", also_in=files)
 
 
-def _add_count(finding: Finding, other_count: int) -> Finding:
-    """Add a note on how many other findings of the namespace this one stands for, if there are any."""
+def _note_dropped_findings(finding: Finding, other_count: int) -> Finding:
+    """Add a note on how many more findings the namespace has, unless the count is 0."""
     if not other_count:
         return finding
     where = f"in namespace {finding.namespace}" if finding.namespace else "without a namespace"
@@ -272,7 +275,7 @@ class LintScope:
     """A selector for the labels of the objects or of their pods, or None for all."""
 
     def build_filter(self, context: LintContext) -> Callable[[Subject], bool]:
-        """Build a function that returns whether findings of an object are reported."""
+        """Build a function that returns whether an object is in this scope, so that its findings are reported."""
         if self.selector is None:
             return self._is_in_namespace
         labels = _collect_labels(context)
@@ -293,9 +296,9 @@ ALL_OBJECTS = LintScope()
 
 
 def _collect_labels(context: LintContext) -> Mapping[Subject, Mapping[str, str]]:
-    """Collect the labels of each workload's pods and of each other object of the cluster.
+    """Collect the pod labels of each workload and the labels of each other object of the cluster.
 
-    Objects from manifests other than workloads have no labels in the result.
+    Other objects from manifests have no labels in the result.
     """
     labels: dict[Subject, Mapping[str, str]] = defaultdict(dict)
     for items in context.items.values():

@@ -41,7 +41,7 @@ FieldEdit = SetField | RenameField | RemoveField
 
 
 def apply_edit(document: Any, change: FieldEdit, root: Path = ()) -> None:
-    """Apply an edit to the object at ``root`` of a parsed document, which is changed in place.
+    """Apply an edit to a parsed document in place. The edit's path starts at ``root``.
 
     Raises LookupError if the field does not exist.
     """
@@ -64,10 +64,9 @@ def replace_value(problem: Problem) -> FieldEdit | None:
 
 
 def build_label_replacement(problem: Problem) -> FieldEdit | None:
-    """Return the edit that writes the problem's replacement for a node label, or None if it has none.
+    """Build the edit that replaces a node label, or return None if the problem has no replacement.
 
-    In ``key`` and ``topologyKey`` fields the label is the value. In any other field, such as nodeSelector, it is the
-    key.
+    In the fields ``key`` and ``topologyKey``, the label is the value. Elsewhere, as in nodeSelector, it is the key.
     """
     if not problem.replacement:
         return None

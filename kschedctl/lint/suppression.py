@@ -63,7 +63,10 @@ def get_ignore_annotation(subject: Subject) -> str:
 
 
 def find_ignore_reason(rule_id: str, subject: Subject) -> str:
-    """Return the reason that the object's annotation gives for suppressing a rule, or "" if it does not suppress it."""
+    """Return the reason that an object's annotation gives for suppressing a rule, or "" if there is none.
+
+    An entry without a reason does not suppress its rules.
+    """
     for entry in parse_ignores(get_ignore_annotation(subject)):
         if entry.reason and matches_rule(rule_id, entry.patterns):
             return entry.reason
@@ -78,8 +81,11 @@ class PathIgnores(NamedTuple):
     base: str = ""
     """The folder from which path patterns with a slash start."""
 
-    def find_pattern(self, finding: Finding) -> str:
-        """Return the path pattern that suppresses a finding, or "". Findings in standard input are never suppressed."""
+    def find_ignoring_pattern(self, finding: Finding) -> str:
+        """Return the path pattern that suppresses a finding, or "" if none does.
+
+        Findings in standard input are never suppressed.
+        """
         if not finding.file or finding.file == STDIN_NAME:
             return ""
         for path, rules in self.patterns.items():
@@ -89,7 +95,7 @@ class PathIgnores(NamedTuple):
 
 
 def render_baseline(findings: Iterable[Finding]) -> str:
-    """Render the text of a baseline file with these findings."""
+    """Render the content of a baseline file that contains these findings."""
     entries = [
         {"fingerprint": f.fingerprint, "rule": f.rule, "object": f.object, "path": f.path, "file": f.file}
         for f in findings
@@ -111,9 +117,9 @@ class _Baseline(msgspec.Struct, tag_field="kind", tag=BASELINE_KIND):
 
 
 def parse_baseline(document: object, file: str) -> Counter[str]:
-    """Parse the document of a baseline file, and return how often it has each fingerprint.
+    """Parse a baseline file, and return how often it contains each fingerprint.
 
-    Raises InputError, which names the faulty field.
+    Raises InputError, which names the faulty field of ``file``.
     """
     hint = "write one with --write-baseline FILE"
     if not isinstance(document, Mapping) or document.get("kind") != BASELINE_KIND:
@@ -134,7 +140,10 @@ def drop_baseline_findings(findings: Iterable[Finding], baseline: Counter[str]) 
 
 
 def _remove_from_baseline(remaining: Counter[str], finding: Finding) -> bool:
-    """Remove one entry for the finding from the remaining baseline. Return whether there was one."""
+    """Remove one entry for the finding from ``remaining``, and return whether there was one.
+
+    Entries with the finding's legacy fingerprint count, too.
+    """
     for fingerprint in (finding.fingerprint, build_legacy_fingerprint(finding)):
         if remaining[fingerprint] > 0:
             remaining[fingerprint] -= 1
@@ -148,8 +157,8 @@ ANYWHERE = "**/"
 def matches_path(path: str, pattern: str, base: str) -> bool:
     """Return whether a pattern matches a path or a folder above it.
 
-    Patterns with a slash start at the folder ``base``, unless they begin with ``**/``. Others match a name at any
-    depth. ``*`` matches slashes, too.
+    Patterns with a slash start at the folder ``base``, unless they begin with ``**/``. Other patterns match a name at
+    any depth. ``*`` matches slashes, too.
 
     >>> matches_path("/r/a/vendor/x.yaml", "vendor", "/r"), matches_path("/r/a/x.yaml", "b/*", "/r")
     (True, False)
@@ -183,7 +192,7 @@ def build_fingerprint(rule: str, subject: Subject, path: Path) -> str:
 
     Problems that differ only in list indices share one fingerprint.
     """
-    return _hash_parts(rule, str(subject), *_iter_step_names(subject.document, path))
+    return _hash_parts(rule, str(subject), *_iter_stable_step_names(subject.document, path))
 
 
 def build_legacy_fingerprint(finding: Finding) -> str:
@@ -192,19 +201,19 @@ def build_legacy_fingerprint(finding: Finding) -> str:
     return _hash_parts(finding.rule, finding.file, finding.object, path)
 
 
-def _iter_step_names(document: object, path: Path) -> Iterator[str]:
-    """Yield the steps of a path, with the identifying field of a list item in brackets instead of its index.
+def _iter_stable_step_names(document: object, path: Path) -> Iterator[str]:
+    """Yield a name for each step of a path that stays the same if list items are reordered.
 
-    An item without such a field is ``[]``.
+    A list item is named by its identifying field in brackets, or is ``[]`` if it has none.
     """
     value = document
     for step in path:
         value = field_at(value, step)
-        yield f"[{_identify_item(value)}]" if isinstance(step, int) else step
+        yield f"[{_describe_list_item(value)}]" if isinstance(step, int) else step
 
 
-def _identify_item(item: object) -> str:
-    """Return the first identifying field of a list item as ``field=value``, or the item itself if it is a string.
+def _describe_list_item(item: object) -> str:
+    """Return the first identifying field of a list item as ``field=value``, or the item if it is a string.
 
     Returns "" for any other item.
     """

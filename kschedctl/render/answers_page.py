@@ -23,7 +23,7 @@ from kschedctl.text.counts import counted
 
 
 def build_answers_page(report: Answers, style: Style) -> Page:
-    """Build the page of several clusters' answers: an overview table, then the page of each cluster."""
+    """Build the page for the answers about several clusters: an overview table, then each cluster's page."""
     columns = (Column("cluster", keep=True), Column("good"), Column("answer"))
     rows = []
     details: list[Block] = []
@@ -56,7 +56,7 @@ def _choose_style(cluster: str, style: Style) -> Style:
 
 
 def build_summary_page(report: Report, style: Style) -> Page:
-    """Build the page from the summary of a report: its headline, and a list of figures, pods, fixes and doubts."""
+    """Build the page for a report's summary: its headline, then a list of figures, pods, fixes and doubts."""
     summary = report.summary()
     items = [f"{name}: {number:,}" for name, number in summary.figures.items()]
     items += [f"{counted(group.pods, 'pod')} such as {group.such_as}: {group.why}" for group in summary.pods]

@@ -37,8 +37,7 @@ class BriefText(NamedTuple):
 def to_brief(document: Document, style: Style) -> str:
     """Render a document in at most 12 lines, with the most important parts first.
 
-    A part without enough room is left out as a whole. A shortened list ends with the number of entries that are left
-    out.
+    A part that does not fit is left out entirely. A shortened list ends with the number of entries left out.
     """
     summary = build_summary(document, style)
     lists_causes = isinstance(document, PlainReport) and document.headline_lists_causes
@@ -56,9 +55,9 @@ def to_brief(document: Document, style: Style) -> str:
 
 
 def _add_left_out_count(parts: list[BriefText], wrapped: list[list[str]], shown: set[int], total: int) -> None:
-    """Add the number of entries, of `total`, that are left out, as a line below the last one that is shown.
+    """Add a line below the last shown entry that says how many of the `total` entries are left out.
 
-    It replaces the last entry if there is no room for both. `wrapped` and `shown` are changed.
+    The line replaces the last entry if there is no room for both. Changes `wrapped` and `shown`.
     """
     entries = [index for index, part in enumerate(parts) if part.is_entry and index in shown]
     if not entries or len(entries) == total:
@@ -75,7 +74,7 @@ def _get_list_field(summary: Summary) -> str:
 
 
 def _list_entries(summary: Summary) -> tuple[str, ...]:
-    """Return the entries of that summary field as texts, such as pods with their reason."""
+    """Return the summary's list as texts: its advice, or its pods with the reason why they do not fit."""
     if _get_list_field(summary) == "advice":
         return summary.advice
     return tuple(
@@ -84,22 +83,27 @@ def _list_entries(summary: Summary) -> tuple[str, ...]:
 
 
 def _describe_pods(summary: Summary, pods: ShortPods) -> str:
-    """Describe whom an entry is about: a pod, the pods of a workload, or what a plugin or a shape stands for."""
+    """Describe the subject of an entry: a pod ("x and 3 other pods") or a workload ("3 pods of Deployment x").
+
+    Entries of Capacity and Rebalancing count pods or evictions of a workload.
+    """
     if summary.summarizes == "Capacity":
         return f"{pods.workload}: {pods.pods:,} more, then"
     if summary.summarizes == "Rebalancing":
         return f"{counted(pods.pods, 'eviction')} of {pods.workload} held back"
-    of_workload = pods.workload[:1].isupper() and not pods.workload.startswith("Pod ")
-    if not of_workload:
+    # A workload is named with its kind, such as "Deployment shop/web"; a lone Pod is not a workload
+    begins_with_kind = pods.workload[:1].isupper()
+    is_workload = begins_with_kind and not pods.workload.startswith("Pod ")
+    if not is_workload:
         others = f" and {counted(pods.pods - 1, 'other pod')}" if pods.pods > 1 else ""
         return f"{pods.such_as or pods.workload}{others}"
     return f"{counted(pods.pods, 'pod')} of {pods.workload}" if pods.pods else pods.workload
 
 
 def build_summary(document: Document, style: Style) -> Summary:
-    """Build the summary of a document, with the commands of the style as next steps.
+    """Build the summary of a document, with the style's commands as next steps.
 
-    The summary of a document that is not a report is its first line.
+    For a document that is not a report, the summary is the first line.
     """
     if isinstance(document, PlainReport):
         return document.summary(command for group in style.commands.values() for command in group)
@@ -165,7 +169,7 @@ MAX_COMMAND_LENGTH = 100
 
 
 def _describe_result(summary: Summary) -> str:
-    """Describe the verdict, with the pod's node or with the pods to preempt."""
+    """Describe the verdict, and name the pod's node or the pods to preempt."""
     verdict = f"{summary.subject} {describe_verdict(summary.verdict)}"
     if summary.nominated:
         return f"{verdict}: would preempt {count(len(summary.victims), 'pod')} on {summary.nominated}"
@@ -206,7 +210,7 @@ def _wrap_part(part: BriefText, width: int) -> list[str]:
 
 
 def _wrap_text(text: str, width: int, at_most: int, indent: str) -> list[str]:
-    """Wrap text to the width, in at most `at_most` lines, or without limit if that is 0."""
+    """Wrap text to the width, in at most `at_most` lines. 0 means no limit."""
     return textwrap.wrap(
         text,
         width,

@@ -43,7 +43,7 @@ def _escape_for_github(text: str, is_property: bool = False) -> str:
 def to_junit(report: Findings) -> str:
     """Render findings as JUnit XML.
 
-    Notes are passed tests with output. Without findings, a single test passes.
+    Notes become passed tests with output. If there are no findings, the suite has a single passed test.
     """
     tests = report.findings or (None,)
     named = {"name": f"kschedctl {report.command}"}
@@ -97,7 +97,7 @@ NO_FILE = "cluster"
 
 
 def to_sarif(report: Findings) -> str:
-    """Render findings as one SARIF run that describes their rules. Ignored findings are suppressed results."""
+    """Render findings as one SARIF run that describes their rules. Ignored findings become suppressed results."""
     index = {rule.id: i for i, rule in enumerate(report.rules)}
     results = [_build_sarif_result(finding, index) for finding in report.findings]
     for suppressed in report.suppressed:
@@ -132,7 +132,7 @@ def _build_sarif_rule(rule: FoundRule) -> dict[str, Json]:
 
 
 def _build_sarif_result(finding: Finding, rule_index: dict[str, int]) -> dict[str, Json]:
-    """Build the SARIF result of a finding. ``rule_index`` has the position of each rule."""
+    """Build the SARIF result for a finding. ``rule_index`` maps each rule to its position in the rule list."""
     location = {
         "physicalLocation": {
             "artifactLocation": {"uri": quote(finding.file or NO_FILE)},

@@ -55,9 +55,9 @@ def split_header(column: Column) -> tuple[str, ...]:
 
 
 def fit_table(table: Table, width: int) -> tuple[Table, tuple[int, ...]] | None:
-    """Fit a table to the width by stacking as few columns as possible, and return it with the widths of its columns.
+    """Fit a table to the width, stacking as few columns as possible. Return it with its column widths.
 
-    A name that is longer than its column is broken. Returns None if a column would become too narrow even so.
+    If stacking is not enough, names are broken over lines. Returns None if a column would still become too narrow.
     """
     # Stack more and more of the last text columns until all columns are readable
     text_columns = [position for position, column in enumerate(table.columns) if not column.right]
@@ -117,7 +117,7 @@ def _find_break_point(word: str, first: int, last: int) -> int:
 
 
 def _find_line_end(word: str, start: int, width: int) -> int:
-    """Return the end of the line that starts at `start`. A line has at least one character."""
+    """Return the end of the line that starts at `start`. A line contains at least one character."""
     end = start
     while end < len(word) and width >= 0:
         width -= get_character_cell_size(word[end])
@@ -144,7 +144,7 @@ def _compute_width(cell: Cell | Stack) -> int:
 
 
 def _compute_full_widths(table: Table) -> list[int]:
-    """Return the widths at which no cell is folded."""
+    """Return the column widths at which no cell needs to be folded."""
     return [
         max(_compute_cell_width(table, i), *map(cell_len, split_header(column)))
         for i, column in enumerate(table.columns)
@@ -216,7 +216,7 @@ def _clamp_widths(level: int, least: Sequence[int], most: Sequence[int]) -> list
 
 
 def _stack_columns(table: Table, positions: Sequence[int]) -> Table:
-    """Return the table with these columns stacked in the first of them."""
+    """Return the table with the columns at these positions stacked in the first of them."""
     if len(positions) < 2:
         return table
     first = positions[0]
@@ -234,7 +234,7 @@ def _stack_columns(table: Table, positions: Sequence[int]) -> Table:
 
 
 def _stack_cells(cells: Sequence[Cell | Stack], columns: Sequence[Column]) -> Stack:
-    """Stack the cells of a row, without empty ones. Cells below the first one start with the word for their column."""
+    """Stack the non-empty cells of a row. Each cell after the first starts with the name of its column."""
     lines = list(list_lines(cells[0]))
     for cell, column in zip(cells[1:], columns[1:], strict=True):
         first, *others = list_lines(cell)

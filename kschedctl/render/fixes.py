@@ -34,7 +34,7 @@ REMEDIES_SHOWN = 7
 def build_best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
     """Build the lines about the first fix with its commands.
 
-    A page with patches gets (), because it lists all fixes anyway.
+    Return () for a page with patches, because it lists all fixes anyway.
     """
     if not remedies or style.patches:
         return ()
@@ -55,10 +55,10 @@ def build_fixes_section(
     title: str = "",
     with_manifests: bool = False,
 ) -> Page:
-    """Build the section of all fixes with their commands, followed by the changes that cannot help.
+    """Build the section that lists all fixes with their commands, then the changes that cannot help.
 
-    Fixes that need values have a heading of their own. ``with_manifests`` shows the manifests to complete as YAML,
-    which a page with patches always does.
+    Fixes for which the user must fill in values have a heading of their own. ``with_manifests`` shows the manifests to
+    complete as YAML, which a page with patches always does.
     """
     shown, note = limit_rows_by_style(remedies, style, REMEDIES_SHOWN)
     complete: list[Block] = []
@@ -81,9 +81,10 @@ def build_fixes_section(
 
 
 def build_fix(number: int, remedy: Remedy, style: Style, with_manifests: bool, facts: Sequence[Cell] = ()) -> Page:
-    """Build the lines about a fix: summary, alternatives, costs, commands and, if wanted, manifests and patches.
+    """Build the lines about a fix: summary, alternatives, costs, commands, and possibly manifests and patches.
 
-    `facts` come first, instead of the last line about the team and the nodes.
+    Manifests and patches are included if ``with_manifests`` or if the style asks for patches. `facts` come first and
+    replace the last line, which names the team and the nodes.
     """
     lines: list[Cell] = [*facts]
     if remedy.alternatives:

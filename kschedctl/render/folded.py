@@ -77,7 +77,7 @@ def render_folded(block: Block, style: Style) -> list[str]:
 
 
 def _iter_renderables(block: Block, room: int, ascii_only: bool) -> Iterator[RenderableType]:
-    """Yield the parts of a block as rich renders them."""
+    """Convert a block to rich's objects and yield them."""
     match block:
         case Heading(text):
             yield _build_text(Marked(text, Tone.STRONG), room)
@@ -106,7 +106,7 @@ def _iter_renderables(block: Block, room: int, ascii_only: bool) -> Iterator[Ren
 
 
 def _build_text(cell: Cell | Stack, room: int = UNFOLDED) -> Text:
-    """Build rich's text for a cell, with words broken that are wider than `room`."""
+    """Build rich's text for a cell. Words that are wider than `room` are broken."""
     lines = []
     for text, tone in list_lines(cell):
         unbroken = break_long_words(printable(text), room)
@@ -115,7 +115,7 @@ def _build_text(cell: Cell | Stack, room: int = UNFOLDED) -> Text:
 
 
 def _build_layout(table: Table, widths: Sequence[int]) -> Layout:
-    """Build rich's table for a table with columns of these widths."""
+    """Build rich's table from a table and the widths of its columns."""
     layout = Layout(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style=Look.null())
     for column, width in zip(table.columns, widths, strict=True):
         justify = "right" if column.right else "default"
@@ -129,7 +129,7 @@ def _build_layout(table: Table, widths: Sequence[int]) -> Layout:
 def _build_cards(table: Table, room: int) -> Layout:
     """Build one card per row: its first text, and indented below it the other texts and a line with the numbers.
 
-    Each of these has the name of its column in front. Empty cells are left out.
+    Each text and number is preceded by the name of its column. Empty cells are left out.
     """
     cards = Layout.grid()
     cards.add_column(overflow="fold")

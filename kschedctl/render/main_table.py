@@ -77,9 +77,9 @@ ROW_FIELDS: Mapping[type[Document], str] = {
 
 
 def to_frame(document: Document) -> Any:
-    """Build a DataFrame with the columns of the CSV form, or of the plain fields of listed objects.
+    """Build a DataFrame from the columns of the CSV form or, if there is none, from the plain fields.
 
-    Raises UsageError if neither library is installed.
+    Raises UsageError if neither polars nor pandas is installed.
     """
     columns = _build_columns(document)
     for library in LIBRARIES:
@@ -89,7 +89,7 @@ def to_frame(document: Document) -> Any:
 
 
 def _build_columns(document: Document) -> dict[str, list[object]]:
-    """Build the columns of the DataFrame from the CSV form, or from plain fields without one."""
+    """Build the columns of the DataFrame from the CSV form or, if there is none, from plain fields."""
     try:
         header, rows = get_csv_table(document)
     except UsageError:  # no CSV form
@@ -128,7 +128,7 @@ def _build_field_columns(document: Document) -> dict[str, list[object]]:
 
 
 def _iter_plain_fields(struct: type[Document], prefix: str = "", path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the column name and the attribute path of each plain field, also within nested structs."""
+    """Yield the column name and attribute path of each plain field, including fields of nested structs."""
     hints = get_type_hints(struct)
     for field in msgspec.structs.fields(struct):
         hint = hints[field.name]
@@ -141,10 +141,10 @@ def _iter_plain_fields(struct: type[Document], prefix: str = "", path: str = "")
 
 
 def _find_rows(document: Document) -> tuple[type[Document], str]:
-    """Find the type of the rows, and the field of the document that contains them.
+    """Return the type of the rows, and the field of the document that contains them.
 
-    It is the field in ROW_FIELDS, else the first list of documents. Without one, the document itself is a row, and the
-    field is "".
+    The field is the one in ROW_FIELDS, or else the first list of documents. If there is none, the document itself is
+    the only row, and the field is "".
     """
     kind = type(document)
     row_field = ROW_FIELDS.get(kind)
@@ -178,7 +178,7 @@ def _is_plain_type(hint: object) -> bool:
 
 
 def _is_scalar_type(hint: object) -> bool:
-    """Return whether the type is a text or a number, or None."""
+    """Return whether the type hint is a text, a number or None."""
     if isinstance(hint, type):
         return issubclass(hint, str | int | float | NoneType)
     return get_origin(hint) in (Union, UnionType, Literal) and all(

@@ -33,7 +33,7 @@ def render_markdown(page: Page, style: Style) -> str:
 
 
 def _render_block(block: Worded) -> str:
-    """Render a block."""
+    """Render a block as Markdown."""
     match block:
         case Heading(text, level):
             return f"##{'#' * level} {_render_inline(text)}"
@@ -50,7 +50,7 @@ def _render_block(block: Worded) -> str:
 
 
 def _render_table(table: Table) -> str:
-    """Render a table, with its note below."""
+    """Render a table as Markdown, followed by its note."""
     headings = [column.name.capitalize() if column.name.islower() else column.name for column in table.columns]
     lines = [
         _render_row(tuple(map(_render_inline, headings))),
@@ -87,7 +87,7 @@ def _render_inline(cell: Cell) -> str:
 
 
 def _render_code(text: str) -> str:
-    """Render a code span, between more backticks than the text has in a row."""
+    """Render a code span, delimited by more backticks than occur in a row in the text."""
     longest = max(map(len, re.findall("`+", text)), default=0)
     if not longest:
         return f"`{text}`"

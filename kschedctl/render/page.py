@@ -167,7 +167,7 @@ def build_subsection(title: str, page: Page) -> Page:
 
 
 def iter_sections(page: Page) -> Iterator[tuple[str, Page]]:
-    """Yield each heading of a page with the blocks below it. Blocks before the first heading come with ""."""
+    """Yield each heading of a page with the blocks below it. Blocks before the first heading come with a "" heading."""
     title = ""
     under = list[Block]()
     for block in page:

@@ -44,9 +44,9 @@ def build_page(document: Document, style: Style) -> Page:
 
 
 def to_compact(document: Document) -> Document:
-    """Return the document with nodes that share an answer folded together.
+    """Return the document with nodes that have the same answer merged.
 
-    Documents without answers per node are returned as they are.
+    Documents without answers per node are returned unchanged.
     """
     reference = COMPACT_FORMS.get(kind_of(document))
     if reference is None:
@@ -106,7 +106,7 @@ def _make_picture_renderer(format: str) -> Callable[[Document, Style], str | byt
 
 
 def _describe_doubt(document: Document) -> str:
-    """Return a sentence for an undecided answer, or "". A picture is seen without the text around it."""
+    """Return a sentence for an undecided answer, or "". It is drawn in the picture, which may be seen alone."""
     if not getattr(document, "undecided", False):
         return ""
     doubts = describe_verdict_doubts(getattr(document, "unknown", ()))

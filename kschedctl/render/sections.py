@@ -61,7 +61,7 @@ def build_caveats(
 
 
 def build_left_out_lines(not_replayed: tuple[str, ...], ignored: tuple[str, ...]) -> Page:
-    """Return a line per feature that is not replayed, and one for fields that the version ignores."""
+    """Build a line for each feature that is not replayed, and one line for the fields that the version ignores."""
     paragraphs = [paragraph(Marked("not replayed yet:", Tone.WARNING), what) for what in not_replayed]
     if ignored:
         consequence = (
@@ -72,7 +72,7 @@ def build_left_out_lines(not_replayed: tuple[str, ...], ignored: tuple[str, ...]
 
 
 def build_search_start_line(start: SearchStart | None) -> Page:
-    """Return a line about the node where sampling starts, or () if all nodes are looked at."""
+    """Build a line about the node where sampling starts, or return () if all nodes were looked at."""
     if start is None:
         return ()
     note = "" if start.known else "; kube-scheduler's own start is unknown, --start-index NUMBER sets it"
@@ -80,7 +80,7 @@ def build_search_start_line(start: SearchStart | None) -> Page:
 
 
 def build_sampling_lines(searched: SearchedNodes | None) -> Page:
-    """Return lines about the nodes that were looked at for one pod, or () if all were."""
+    """Build lines about the nodes that were looked at for one pod, or return () if all were."""
     if searched is None:
         return ()
     evaluated = f"{searched.examined:,} of {count(searched.nodes, 'node')} evaluated"
@@ -95,9 +95,9 @@ def build_upstream_fault_lines(faults: tuple[str, ...]) -> Page:
 
 
 def build_unread_lines(unknown: Sequence[UnknownKind]) -> Page:
-    """Return lines about the parts of the answer, besides the verdict, that unread kinds could change.
+    """Build lines about what unread kinds could change in the answer, except for the verdict.
 
-    The last line says how to have the kinds read, unless the line with the verdict does.
+    The last line says how to get the kinds read, unless the line about the verdict says it already.
     """
     consequences = {
         "message": "kube-scheduler's message and victims could differ",
@@ -214,7 +214,7 @@ def _describe_outcome(group: RetriedPods) -> str:
 def build_preempted_section(evicted: Sequence[EvictedPod], style: Style, chain: EvictionChain | None = None) -> Page:
     """Build the list of preempted pods.
 
-    The eviction chain follows if replacements preempt others or take their nodes again.
+    The eviction chain follows if replacements preempt other pods or return to their old nodes.
     """
     page = build_struct_table(evicted, style, {"target": _describe_fate}, title="Evicted by preemption", full=False)
     tied = {pod.pod: pod.tied for pod in evicted if pod.tied}
@@ -260,7 +260,7 @@ def build_runs_section(runs: int, spreads: Mapping[str, Spread], words: Mapping[
 
 
 def build_order_section(runs: int, unplaced: Mapping[str, Spread], proven: Mapping[str, int]) -> Page:
-    """Build the table of how many pods per workload get no node in any, in each tried, or only in some orders."""
+    """Build a table of the workloads whose pods get no node, in every order or only in some of the tried orders."""
     if not any(spread.most for spread in unplaced.values()):
         return ()
     rows = []
@@ -319,7 +319,10 @@ def build_zone_plot(zones: Sequence[PodCount], what: str = "") -> tuple[Plot, ..
 
 
 def _build_count_plot(unit: str, counts: Sequence[PodCount], what: str) -> tuple[Plot, ...]:
-    """Build the plot of pods per place before and after."""
+    """Build the plot of the number of pods per place, before and after.
+
+    ``unit`` is the kind of place, and ``what`` is added to the title.
+    """
     amounts = {
         pod_count.place: {"before": pod_count.before, "after": pod_count.after} for pod_count in counts[:MAX_PLACES]
     }
@@ -353,8 +356,8 @@ def build_still_pending_section(
 ) -> Page:
     """Build the section about pods that stay pending, and the pods ahead of them in the queue.
 
-    It says how many new nodes would be enough or, if `enough_nodes` is None, that the nodes that the autoscaler adds
-    next do not place the pods.
+    It says how many new nodes would be enough. If `enough_nodes` is None, it says instead that the nodes that the
+    autoscaler adds next do not help these pods.
     """
     if not still_pending:
         return ()

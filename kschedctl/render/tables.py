@@ -55,10 +55,10 @@ def build_table(
     full: bool = True,
     each_node: bool = False,
 ) -> Page:
-    """Build a table of the first rows, or return () without rows.
+    """Build a table of the first rows, or return () if there are no rows.
 
-    `-o wide` shows all rows, or `--each-node` if `each_node`. `title` stands above the table and `note` below it.
-    Without `full`, empty columns are left out.
+    ``row`` builds a row's cells. `limit` rows are shown, or all with `-o wide` (with `--each-node` if `each_node`).
+    `title` is placed above the table and `note` below it. Empty columns are left out unless ``full``.
     """
     if not rows:
         return ()
@@ -83,10 +83,10 @@ def build_struct_table(
     note: str = "",
     full: bool = True,
 ) -> Page:
-    """Build a table of structs from the columns beside their fields; `cells` overrides fields.
+    """Build a table of structs from the columns declared beside their fields. `cells` overrides fields.
 
-    `numbered` is the name of a column in front that counts the rows. In a narrow style, some columns are stacked below
-    the first cell.
+    `numbered` is the name of an additional first column that counts the rows. In a narrow style, some columns are
+    stacked below the first cell.
     """
     if not rows:
         return ()
@@ -160,7 +160,7 @@ def _format_value(value: object, column: Column) -> str:
 
 
 def format_amounts(resources: Mapping[str, int]) -> str:
-    """Format resources, such as `7.5 CPUs, 12Gi memory`."""
+    """Format resources as text, such as `7.5 CPUs, 12Gi memory`."""
     return ", ".join(
         f"{format_rounded(name, amount)} {('CPU' if amount == 1000 else 'CPUs') if name == CPU else name}"
         for name, amount in resources.items()

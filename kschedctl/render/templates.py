@@ -56,7 +56,10 @@ def render_jsonpath(document: JsonObject, template: str) -> str:
 
 
 def render_custom_columns(document: JsonObject, template: str) -> str:
-    """Render a table with columns such as `NAME:.path`, and a row per item. Raises UsageError."""
+    """Render a table with columns such as `NAME:.path` and one row per item.
+
+    Raises UsageError if the template is invalid.
+    """
     columns = [part.partition(":") for part in re.split(r",(?![^\[]*\])", template)]
     if not all(name and path for name, _, path in columns):
         raise _build_template_error(
@@ -93,7 +96,7 @@ def _normalize_path(path: str) -> str:
 
 
 def _parse_template(template: str) -> tuple[Action, ...]:
-    """Parse a template into pieces. Raises UsageError."""
+    """Parse a template into pieces. Raises UsageError if it is invalid."""
     stack: list[list[Action]] = [[]]  # the pieces outside, then those of each open {range}
     ranges: list[str] = []  # the path of each open {range}
     for text in re.split(r"(\{(?:\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|[^{}\"'])*\})", template):
@@ -120,7 +123,7 @@ def _parse_template(template: str) -> tuple[Action, ...]:
 
 
 def _unquote(text: str, template: str) -> str:
-    """Return the content of a quoted string. Raises UsageError."""
+    """Return the content of a quoted string. Raises UsageError if the quotes or escapes are invalid."""
     try:
         return str(json.loads(f'"{text[1:-1]}"'))
     except ValueError:
@@ -148,7 +151,10 @@ def _format_value(value: Json) -> str:
 
 
 def _find_values(path: str, root: Json, item: Json) -> list[Json]:
-    """Return the values at a path. It starts at the root for `$`, otherwise at the item. Raises UsageError."""
+    """Return the values at a path, which starts at the root for `$`, otherwise at the item.
+
+    Raises UsageError if the path is invalid.
+    """
     library = import_module("jsonpath")
     begin = path[:1] if path[:1] in ("$", "@") else ""
     steps = _translate_path(path, path.removeprefix(begin))

@@ -51,7 +51,7 @@ def render_text(page: Page, style: Style) -> str:
 
 
 def _render_block(block: Block, style: Style) -> list[str]:
-    """Render a block as lines."""
+    """Render a block as lines of text."""
     if isinstance(block, Plot):
         return _render_with_rich(block, style)
     if style.width >= UNFOLDED:
@@ -71,7 +71,7 @@ def _render_with_rich(block: Block, style: Style) -> list[str]:
 
 
 def _needs_blank_line(previous: Block, block: Block) -> bool:
-    """Return whether a blank line separates two blocks."""
+    """Return whether a blank line must separate two blocks."""
     if isinstance(block, Plot):
         return not isinstance(previous, Heading)
     return (
@@ -82,7 +82,7 @@ def _needs_blank_line(previous: Block, block: Block) -> bool:
 
 
 def _strip_trailing_blanks(line: str) -> str:
-    """Remove blanks at the end of a line, with their colors. Only a line that ends with "m" ends with a color code."""
+    """Remove blanks at the end of a line, including blanks before a final color code."""
     line = line.rstrip()
     if not line.endswith("m"):
         return line
@@ -93,7 +93,7 @@ def _strip_trailing_blanks(line: str) -> str:
 
 
 def _render_without_folding(block: Block, style: Style) -> Iterator[str]:
-    """Yield the lines of a block without folding the lines."""
+    """Yield the lines of a block, however long they are."""
     match block:
         case Heading(text):
             yield _color(Marked(text, Tone.STRONG), style)

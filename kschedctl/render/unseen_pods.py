@@ -32,7 +32,7 @@ def iter_not_created_lines(
 ) -> Iterator[Paragraph | Command]:
     """Yield lines about the pods that a workload lacks: how many, why, and the fixes. Past failures take one line.
 
-    `other_reasons` says why the workload has fewer pods for other reasons.
+    Each of `other_reasons`, why the workload has fewer pods than wanted, gets a line as well.
     """
     if not_created is not None:
         yield from _iter_failure_lines(not_created, style)
@@ -59,7 +59,7 @@ def _iter_failure_lines(not_created: NotCreated, style: Style) -> Iterator[Parag
 
 
 def _iter_fixes(workloads: Sequence[NotCreated]) -> Iterator[Paragraph | Command]:
-    """Yield the fixes with their commands, without repetitions."""
+    """Yield the workloads' fixes with their commands, each fix once."""
     fixes = {(fix.words, fix.commands): fix for workload in workloads for fix in workload.fixes}
     for fix in fixes.values():
         yield paragraph(Marked("Fix:", Tone.STRONG), fix.words)
@@ -67,7 +67,7 @@ def _iter_fixes(workloads: Sequence[NotCreated]) -> Iterator[Paragraph | Command
 
 
 def build_not_created_section(workloads: Sequence[NotCreated], style: Style) -> Page:
-    """Build the table of workloads that lack pods, each with its current reason, and the fixes."""
+    """Build a table of the workloads that lack pods, with the reasons, followed by fixes and commands."""
     columns = (Column("missing", right=True), Column("age"), Column("workload and why"))
     title = f"{count(len(workloads), 'workload')} with pods that could not be created"
     shown_workloads, _ = limit_rows_by_style(workloads, style, WORKLOADS_SHOWN)
@@ -113,7 +113,7 @@ def build_held_back_section(waiting: Sequence[WaitingElsewhere], style: Style) -
 
 
 def build_held_back_lines(waiting: Sequence[WaitingElsewhere]) -> Page:
-    """Build lines about a single object, or about the few that hold a workload back."""
+    """Build lines about the objects that hold back a single workload's pods."""
     blocks: list[Paragraph | Command] = []
     for entry in waiting:
         blocks += map(paragraph, _iter_holder_lines(entry))
@@ -122,7 +122,7 @@ def build_held_back_lines(waiting: Sequence[WaitingElsewhere]) -> Page:
 
 
 def iter_admission_fix_lines(fixes: Sequence[Remedy]) -> Iterator[Paragraph | Command]:
-    """Yield the lines about fixes for a Workload: each with its costs and its commands."""
+    """Yield lines about the fixes for a Kueue Workload, each fix with its costs and commands."""
     for fix in fixes:
         if fix.needs_values:
             label = Marked("Not verified:", Tone.STRONG)

@@ -155,7 +155,7 @@ def build_object_arguments(key: ObjectKey) -> tuple[str, ...]:
 def render_scale_down(pod: Pod, owner: Owner, replicas: int) -> tuple[str, ...]:
     """Return the commands that scale a workload to ``replicas`` in such a way that this pod is removed.
 
-    A StatefulSet removes its last pod by itself. Other workloads remove the pod with the lowest deletion cost.
+    A StatefulSet always removes its last pod. In other workloads, the pod first gets the lowest deletion cost.
     Reference: Pod deletion cost, in ReplicaSet (k8s.io/docs).
     """
     scale = render_command("scale", owner.kind.lower(), "-n", owner.namespace, owner.name, f"--replicas={replicas}")
@@ -283,7 +283,7 @@ def _iter_list_operations(before: list[Json], after: list[Json], path: str) -> I
 
 
 def _count_common_items(left: list[Json], right: list[Json]) -> int:
-    """Return with how many equal items both lists start."""
+    """Return how many leading items the two lists have in common."""
     count = 0
     for left_item, right_item in zip(left, right, strict=False):
         if left_item != right_item:

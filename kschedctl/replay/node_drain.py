@@ -241,8 +241,8 @@ def count_always_unplaced(emptied: Simulation, outcomes: Iterable[Outcome]) -> d
     """Count, by workload, the unplaced pods that fit nowhere even if no other pod comes back.
 
     ``emptied`` is the simulation after the pods left their nodes and before any is placed. Other pods that come back
-    only take room away, unless the pod's affinity or spreading counts them. Rejections that additional pods could lift
-    are therefore no proof.
+    only take room away, unless the pod's affinity or spreading counts them. A rejection that additional pods could lift
+    therefore proves nothing.
     """
     pods = emptied.view.pods
     unplaced = Counter[str]()
@@ -251,7 +251,7 @@ def count_always_unplaced(emptied: Simulation, outcomes: Iterable[Outcome]) -> d
         position = outcome.position
         if outcome.row >= 0 or emptied.view.node[position] >= 0:
             continue
-        info_code = int(pods.info[position])  # equal for pods that are equal to the scheduler
+        info_code = int(pods.info[position])  # equal for pods that look the same to the scheduler
         if info_code not in rejected_by_info:
             rejected_by_info[info_code] = _is_always_rejected(emptied.run_cycle(position))
         if rejected_by_info[info_code]:
@@ -278,8 +278,11 @@ def _is_always_rejected(cycle: Cycle) -> bool:
     return bool(rejected.all())
 
 
-def combine_always_unplaced(runs: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Return the highest count of each workload over all runs. What one run proves holds for all of them."""
+def merge_proven_unplaced_counts(runs: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Return the highest count of each workload over all runs.
+
+    If one run proves that pods fit nowhere, this holds for all runs.
+    """
     highest: dict[str, int] = {}
     for run in runs:
         for workload, count in run.items():

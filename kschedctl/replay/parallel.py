@@ -297,7 +297,7 @@ def run_seeds(
 
 
 def run_uninterrupted(scenario: Callable[[Context, Task], Report], context: Context, task: Task) -> Report:
-    """Run one task of a scenario. Raises KeyboardInterrupt if its report is partial, because the user interrupted."""
+    """Run one task of a scenario. Raises KeyboardInterrupt if its report is partial because the user interrupted."""
     result = scenario(context, task)
     if result.interrupted:
         raise KeyboardInterrupt

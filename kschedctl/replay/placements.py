@@ -228,8 +228,8 @@ def _report_eviction(
 ) -> EvictedPod:
     """Build the report on one eviction by preemption.
 
-    ``evicted_next_from`` is the node from which the victim is evicted next, or None if that does not happen. The victim
-    was moved there; otherwise its fate is its state at the end of the simulation.
+    ``evicted_next_from`` is the node from which the victim is evicted the next time, so that the victim must have moved
+    there. If it is None, the victim's fate is its state at the end of the simulation.
     """
     pods = simulation.view.pods
     names = simulation.view.nodes.names

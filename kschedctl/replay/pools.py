@@ -8,7 +8,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools, Counts, Ints
-from kschedctl.api.node_pools import find_pool, is_control_plane
+from kschedctl.api.node_pools import find_node_pool_name, is_control_plane
 from kschedctl.api.objects import Node
 from kschedctl.api.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from kschedctl.errors import UsageError
@@ -27,7 +27,7 @@ class Pools(NamedTuple):
     """(N,): nodes outside the control plane that are not cordoned."""
 
     @classmethod
-    def of(cls, view: Fork, get_pool: Callable[[Node], str] = find_pool) -> Self:
+    def of(cls, view: Fork, get_pool: Callable[[Node], str] = find_node_pool_name) -> Self:
         """Build the pools of the view's nodes. ``get_pool`` returns the pool of a node."""
         index_by_name: dict[str, int] = {}
         code = [index_by_name.setdefault(get_pool(node), len(index_by_name)) for node in view.nodes.objects]
@@ -35,7 +35,10 @@ class Pools(NamedTuple):
         return cls(tuple(index_by_name), np.array(code, np.int32), ~(is_control | view.nodes.unschedulable))
 
     def select_nodes_in(self, pool: str) -> Bools:
-        """Return a mask (N,) of the nodes in the pool, or of all nodes if ``pool`` is empty. Raises UsageError."""
+        """Return a mask (N,) of the nodes in the pool, or of all nodes if ``pool`` is empty.
+
+        Raises UsageError if there is no such pool.
+        """
         if not pool:
             return np.ones(len(self.code), np.bool_)
         if pool not in self.names:

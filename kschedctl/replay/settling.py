@@ -31,7 +31,9 @@ Upstream: pkg/controller/daemon/daemon_controller.go, pkg/controller/statefulset
 
 
 def recreate_evicted(simulation: Simulation, scaled_down: Container[Position] = ()) -> Simulation:
-    """Make the simulation recreate evicted pods as their controllers do while pods pass the queue, and return it.
+    """Let the simulation recreate evicted pods, as their controllers do, while it runs the queue.
+
+    Return the simulation.
 
     Pods in ``scaled_down`` are not recreated, since their workload replaces or drops them.
     """

@@ -41,7 +41,7 @@ class TemplateGap(Document, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """The missing parts of the template in words, with the settings that add them."""
+        """A sentence on the missing parts of the template and the settings that add them."""
         where = "" if self.provider else " (on AWS)"
         return (
             f"it has no nodes, and its template lacks the {' and the '.join(self.lacks)}; with the "
@@ -269,7 +269,7 @@ class ScaleDown(Report, frozen=True):
     kind: str = "ScaleDown"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the nodes that are removed, or that none is, and the number of unneeded nodes."""
+        """Return which nodes are removed, if any, and the number of unneeded nodes."""
         unneeded = f"of {counted(len(self.unneeded), 'unneeded node')}"
         removed_nodes = (*self.deleted_now.empty, *self.deleted_now.drain)
         if not removed_nodes:

@@ -76,7 +76,7 @@ class CsvTable(NamedTuple):
 
 
 def to_csv_table(struct: type[Document], rows: Sequence[Document]) -> CsvTable:
-    """Build the CSV table with the columns that are declared beside the fields of ``struct``."""
+    """Build the CSV table from the columns declared beside the fields of ``struct``."""
     columns = list_columns(struct)
     header = tuple(column.csv or column.name for column in columns.values())
     return CsvTable(

@@ -112,7 +112,7 @@ class Findings(Report, frozen=True):
     kind: str = "Findings"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the number of findings by severity, the number of objects, and how many findings are left out."""
+        """Return the number of findings by severity, the number of objects, and the number of omitted findings."""
         if not self.checked and not self.findings:
             return ("Nothing was linted", "(no object was found)")
         counts = [counted(self.count(level), level) for level in SEVERITIES_BY_GRAVITY if self.count(level)]

@@ -111,7 +111,7 @@ class PoolAnswer(Document, frozen=True, omit_defaults=True):
     """Whether the pool takes no part at all."""
 
     def describe(self, *, in_full: bool = False) -> str:
-        """Describe the answer in a sentence. Lists in Karpenter's errors are included only if `in_full`."""
+        """Describe the pool's answer in a sentence. Lists in Karpenter's errors are shortened unless `in_full`."""
         if self.skipped:
             return "takes no part: it is not ready, or has no instance type left"
         if self.error:
@@ -186,7 +186,7 @@ class Provisioning(Report, frozen=True):
         return not (refused or self.limits_exceeded or self.still_pending)
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the number of new nodes, of pods for which they are launched, and of pods that get none of them."""
+        """Return the number of new nodes, of pods that get one of them, and of pods that do not."""
         pod_count = len(self.pending) + len({event.name for event in self.rejected})
         if not pod_count:
             return ("No pending pods: Karpenter would launch no node", "", "")
@@ -258,7 +258,7 @@ class SoftConstraints(Document, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """The soft constraints that keep the node, in words."""
+        """A sentence on the soft constraints that keep the node from being disrupted."""
         named = [f"{', '.join(constraints)} of {pod}" for pod, constraints in self.pods.items()]
         return (
             f"Karpenter treats the {first_few(named)} as required while it simulates; "
@@ -313,7 +313,7 @@ class Disruption(Report, frozen=True):
         return {"Empty": self.emptiness, "Drifted": self.drift, "several nodes": self.multi, "one node": self.single}
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the decision of the next round, which is the first command of the first method that has one."""
+        """Return the next round's decision: the first command of the first method that finds any."""
         commands = [command for method in self.methods.values() for command in method.commands]
         if not commands:
             return ("Karpenter would remove no node",)

@@ -81,7 +81,7 @@ class NewNode(Document, frozen=True):
 
     @property
     def closest(self) -> str:
-        """The pool that lacks the fewest things, or "" if a pool takes the pod or fewer than two reject it."""
+        """The pool that lacks the fewest things, or "" unless all pools refuse and at least two lack something."""
         refusing = [pool for pool in self.pools if pool.missing]
         if len(refusing) < 2 or any(pool.takes for pool in self.pools):
             return ""
@@ -136,7 +136,7 @@ class NodeGrowth(Document, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """The new nodes in words: ``6 new nodes (4 of b, 2 a zone; 2 of c)``."""
+        """A description of the new nodes, such as ``6 new nodes (4 of b, 2 a zone; 2 of c)``."""
         if not self.nodes:
             return f"{self.autoscaler} adds no node"
         pools: dict[str, list[int]] = {}

@@ -53,7 +53,7 @@ class CreationFix(Document, frozen=True):
 
     @property
     def words(self) -> str:
-        """The change with its costs and its consequences."""
+        """The change in words, with its costs and consequences."""
         text = self.what
         if self.costs:
             text += f", but {'; '.join(list_clauses(self.costs))}"
@@ -94,7 +94,7 @@ class NotCreated(Document, frozen=True):
 
 
 def describe_not_created(reports: Sequence[NotCreated]) -> str:
-    """Return the headline of the only workload, or the numbers of pods and workloads if there are several."""
+    """Return the headline of a single report, or the numbers of pods and workloads for several reports."""
     if len(reports) == 1:
         return reports[0].headline
     missing = sum(workload.missing or 0 for workload in reports)

@@ -95,7 +95,10 @@ class EvictedPod(Document, frozen=True):
 
 
 def describe_evictions(evicted: Iterable[EvictedPod]) -> tuple[str, ...]:
-    """Return a line that names the evicted pods and says whether others may be evicted instead, or () without any."""
+    """Build a line that names the evicted pods and says whether other pods could be evicted instead.
+
+    Return it as a tuple, which is empty if no pods are evicted.
+    """
     pods = list(evicted)
     if not pods:
         return ()
@@ -183,12 +186,12 @@ class BlockedPod(Document, frozen=True):
 
 
 def list_victims(victims: Iterable[str], tied: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return a text for each victim, or for several victims with the same pods that could be evicted instead.
+    """Return a text per victim. Victims that could be replaced by the same other pods share a text.
 
     >>> list_victims(["d/a"], {}), list_victims(["d/a", "d/b"], {"d/a": ["d/c"], "d/b": ["d/c"]})
     (['d/a'], ['2 of d/a, d/b, d/c'])
 
-    ``tied``: victim -> pods that stay and equal the victim.
+    ``tied`` maps a victim to the equal pods that stay and that could be evicted instead.
     """
     # Victims with the same equal pods share an entry; a victim without equal pods has its own
     groups: dict[tuple[str, ...], list[str]] = {}
@@ -234,7 +237,10 @@ class EvictionChain(Document, frozen=True):
 
     @property
     def fates(self) -> str:
-        """The fates in words, to follow the names of the pods, with the pods that replacements evict in turn."""
+        """The fates of evicted pods in words, including the pods that replacements evict.
+
+        The text follows a list of the pods' names.
+        """
         verbs_by_fate = (
             (self.moved, ("comes back elsewhere", "come back elsewhere")),
             (self.returned, ("returns to its node", "return to their nodes")),

@@ -69,7 +69,7 @@ class Remedy(Document, frozen=True):
 
     @property
     def all_costs(self) -> tuple[FixCost, ...]:
-        """All costs of the fix. If the pod still waits, that comes first."""
+        """All costs of the fix. If the pod would still wait, this is the first cost."""
         costs = self.costs
         if not costs and self.weakens:
             costs = (FixCost(CostKind.GIVES_UP, self.weakens),)
@@ -92,7 +92,7 @@ class Remedy(Document, frozen=True):
         return f"also places {counted(len(self.also_places), 'other')}" if self.also_places else ""
 
     def to_short_fix(self, clears: int = 0) -> ShortFix:
-        """Return the fix as it appears in a summary. `clears` is the number of pods that get a node with it."""
+        """Return the fix as a summary shows it. `clears` is the number of pods that it lets schedule."""
         return ShortFix(
             summary=self.summary,
             owner=TEAMS[self.by],

@@ -66,7 +66,7 @@ class PlainReport(Document, frozen=True):
     def summary(self, commands: Iterable[str] = ()) -> Summary:
         """Build a summary of the decisive facts, at most 12 KB of JSON.
 
-        `commands` are command lines to continue with.
+        `commands` are command lines to run next.
 
         >>> PlainReport().summary().summarizes
         'PlainReport'
@@ -126,7 +126,7 @@ class PlainReport(Document, frozen=True):
         return printable(" ".join(filter(None, self.build_first_line())) or type(self).__name__)
 
     def iter_doubts(self) -> Iterator[str]:
-        """Yield the limits of the answer: what was not read, is not replayed, or is a bug of kube-scheduler."""
+        """Yield what limits the answer: what was not read or is not replayed, and bugs of kube-scheduler."""
         if getattr(self, "interrupted", False):
             yield "interrupted: a partial result"
         if unknown := describe_unread(getattr(self, "unknown", ())):
@@ -186,7 +186,7 @@ class Answers(Report, frozen=True):
         return (f"Good in {good:,} of {counted(self.asked, 'cluster')}", interrupted)
 
     def build_csv_table(self) -> CsvTable | None:
-        """Return the rows of all clusters, each after the name of its cluster, or None if an answer has no table."""
+        """Return the rows of all clusters, each preceded by its cluster's name, or None if an answer has no table."""
         tables = {answer.cluster: answer.document.build_csv_table() for answer in self.answers}
         if None in tables.values():
             return None
@@ -202,7 +202,7 @@ class Answers(Report, frozen=True):
         return tuple(pod for pods in pods_by_answer for pod in pods)
 
     def find_gate_problems(self) -> list[GateProblem]:
-        """Return the problems of all clusters, each after the name of its cluster."""
+        """Return the problems of all clusters, each preceded by the name of its cluster."""
         return [
             problem._replace(message=f"{answer.cluster}: {problem.message}")
             for answer in self.answers

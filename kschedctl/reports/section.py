@@ -45,9 +45,9 @@ class Section(Report, frozen=True, kw_only=True, tag_field="name"):
         return has_finding_at_least(self.findings, severity)
 
     def describe_state(self) -> str:
-        """Return the number of errors and warnings, or the state if the section has no findings.
+        """Return the numbers of errors and warnings, or the state if there are none.
 
-        Notes are not counted, since they leave a section sound.
+        Notes are not counted, because a section with notes only is still sound.
         """
         if self.state != FINDINGS:
             return self.state
@@ -62,8 +62,8 @@ class Section(Report, frozen=True, kw_only=True, tag_field="name"):
 def collect_findings(sections: Iterable[Section], checked: int) -> Findings:
     """Collect the findings of sections, the most severe first, then in the order of the sections.
 
-    A section without an answer, because its data is missing, becomes a finding too, since those formats know nothing
-    but findings. `checked` is the number of objects.
+    A section whose data is missing becomes a finding too, because the formats for CI contain nothing else. `checked` is
+    the number of checked objects.
     """
     sections = tuple(sections)
     findings = [finding for section in sections for finding in section.findings]

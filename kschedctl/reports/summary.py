@@ -43,10 +43,10 @@ class ShortCause(Document, frozen=True):
 
 
 def describe_node_share(nodes: int, within: int, total: int) -> str:
-    """Describe the nodes to which a reason applies, as a share of the nodes within reach or else of all nodes.
+    """Describe the nodes to which a reason applies, as a share of the eligible nodes or of all nodes.
 
-    `nodes` is the number of these nodes, `within` the number of nodes within reach, and `total` that of all nodes. A
-    cluster with a single node gets an empty string.
+    `nodes` is the number of nodes to which the reason applies, `within` the number of eligible nodes (0 if unknown),
+    and `total` the number of all nodes. Return "" if the cluster has a single node.
 
     >>> describe_node_share(9, 9, 12), describe_node_share(2, 9, 12), describe_node_share(5, 0, 12)
     ('all 9 eligible nodes', '2 of 9 eligible nodes', '5 of 12 nodes')
@@ -149,7 +149,7 @@ class Summary(RootDocument, frozen=True):
     kind: str = "Summary"
 
     def shorten(self) -> Summary:
-        """Shorten the lists, and finally drop commands, until the JSON has at most MOST_BYTES."""
+        """Shorten the lists, and finally drop commands, until the JSON fits into MOST_BYTES."""
         summary = self._limit_entries(MOST_ENTRIES)
         for entries in range(MOST_ENTRIES, 0, -1):
             if len(msgspec.json.encode(summary)) <= MOST_BYTES:
@@ -158,7 +158,7 @@ class Summary(RootDocument, frozen=True):
         return replace(summary, fixes=tuple(replace(fix, commands=()) for fix in summary.fixes), next=())
 
     def _limit_entries(self, entries: int) -> Summary:
-        """Return the summary with at most this many entries per list, and with long texts cut."""
+        """Return the summary with at most ``entries`` entries per list, and with long texts cut."""
         changed: dict[str, object] = {
             name: _cut_texts(getattr(self, name)) for name in ("subject", "headline", "message")
         }
@@ -172,7 +172,7 @@ class Summary(RootDocument, frozen=True):
 
 
 def _cut_texts(value: object) -> object:
-    """Return the value with long texts cut, also inside tuples and structs.
+    """Return the value with long texts cut, including texts in tuples and structs.
 
     Commands stay whole, because half a command is useless.
     """
@@ -229,7 +229,7 @@ class FixCost(Document, frozen=True):
 
 
 def build_restart_costs(restarts: int, owner: str) -> tuple[FixCost, ...]:
-    """Return the cost of a rollout that replaces running pods, or () if it replaces no pods.
+    """Return the cost of a rollout, which replaces the running pods, or () if ``restarts`` is 0.
 
     >>> [cost.text for cost in build_restart_costs(1, "Deployment shop/web")]
     ['restarts 1 running pod of Deployment shop/web']

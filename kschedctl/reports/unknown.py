@@ -64,7 +64,7 @@ def is_undecided(unknown: Iterable[UnknownKind]) -> bool:
 
 
 def describe_unread(unknown: Iterable[UnknownKind]) -> str:
-    """Describe which kinds were not read and why: ``PersistentVolumeClaims were not among the files``."""
+    """Describe which kinds were not read, and why: ``PersistentVolumeClaims were not among the files``."""
     by_why: dict[str, list[str]] = {}
     for entry in unknown:
         by_why.setdefault(entry.why, []).append(PLURALS.get(entry.kind) or pluralize_kind(entry.kind))

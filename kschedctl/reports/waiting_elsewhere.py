@@ -129,7 +129,7 @@ def has_unadmitted(waiting: Sequence[WaitingElsewhere]) -> bool:
 def has_unchecked(waiting: Sequence[WaitingElsewhere]) -> bool:
     """Return whether there are objects whose pods are unknown.
 
-    An operator would create them, or no queue has seen their object yet and the queues were not replayed.
+    Either an operator would create the pods, or the object is not in a queue yet and the queues were not replayed.
     """
     in_queue = (WaitingState.NOT_ADMITTED, WaitingState.ADMISSIBLE)
     return any(

@@ -16,7 +16,7 @@ from kschedctl.api.columns import LATEST, NEVER, UID_BYTES, InternedTexts, TextC
 from kschedctl.api.container_states import NOT_RECORDED
 from kschedctl.api.decoding import decode_msgpack
 from kschedctl.api.kinds import KINDS
-from kschedctl.api.noise import hash_host_path, strip_noise
+from kschedctl.api.noise import hash_host_path, strip_unread_data
 from kschedctl.api.objects import (
     Affinity,
     ContainerImage,
@@ -96,9 +96,9 @@ def encode_objects(kind: str, objects: Sequence[Any]) -> bytes:
     if kind == "Pod":
         record: object = _build_pod_record(PodTable.from_pods(objects))
     elif kind == "Node":
-        record = _build_node_record([strip_noise(node) for node in objects])
+        record = _build_node_record([strip_unread_data(node) for node in objects])
     else:
-        record = [strip_noise(obj) for obj in objects]
+        record = [strip_unread_data(obj) for obj in objects]
     return msgspec.msgpack.encode(record)
 
 

@@ -11,7 +11,7 @@ from kschedctl.api.api_versions import is_custom_api
 from kschedctl.api.component_flags import ApiServerInstance, AutoscalerInstance, read_api_server, read_autoscaler
 from kschedctl.api.decoding import type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
-from kschedctl.api.events import is_irrelevant
+from kschedctl.api.events import is_irrelevant_object
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import (
     KINDS,
@@ -25,7 +25,7 @@ from kschedctl.api.operator_resources import build_custom_resource, may_create_p
 from kschedctl.api.pod_table import PodRows, PodTableBuilder
 from kschedctl.api.validation.unknown_fields import KARPENTER_KINDS, POD_HOLDERS, find_unknown_fields
 from kschedctl.api.validation.written import AROUND_PODS
-from kschedctl.api.versions_read import describe_accepted, is_newer_version, is_readable
+from kschedctl.api.versions_read import describe_accepted, is_newer_version, is_version_readable
 from kschedctl.cluster import (
     CLUSTER_SCOPED,
     CREATION_KINDS,
@@ -243,7 +243,7 @@ class Collector:
             raise place.error(
                 f"a {kind} is not an object of a cluster", hint="print the objects with -o json or -o yaml"
             )
-        return is_readable(kind, version, place.error)
+        return is_version_readable(kind, version, place.error)
 
     @property
     def gaps(self) -> dict[str, Gap]:
@@ -345,7 +345,7 @@ class Collector:
 
     def _filter_relevant(self, kind: str, objects: list[Any]) -> list[Any]:
         """Return the events and other observed objects that are about scheduling, and count the others as skipped."""
-        relevant = [obj for obj in objects if not is_irrelevant(obj)]
+        relevant = [obj for obj in objects if not is_irrelevant_object(obj)]
         if len(relevant) < len(objects):
             self.skipped[kind] += len(objects) - len(relevant)
         return relevant

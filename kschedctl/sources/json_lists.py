@@ -137,7 +137,9 @@ class ListReader:
         collector = self._collector
         if collector.autoscaler is None and AUTOSCALER in array and _AUTOSCALER_FLAG in array:
             with suppress(*_UNDECODABLE):
-                collector.autoscaler = component_flags.find_autoscaler(_container_owners.decode(array), self._kind)
+                collector.autoscaler = component_flags.find_cluster_autoscaler(
+                    _container_owners.decode(array), self._kind
+                )
         if collector.api_server is None and API_SERVER in array and any(flag in array for flag in _API_SERVER_FLAGS):
             with suppress(*_UNDECODABLE):
                 collector.api_server = component_flags.find_api_server(_container_owners.decode(array), self._kind)

@@ -116,3 +116,22 @@ def test_compact_is_for_full_data(run: Run) -> None:
         refused = run(*question, *wrong)
         assert (refused.code, refused.out) == (2, "")
         assert "--compact is a form of the full data" in refused.err
+
+
+@pytest.mark.parametrize(("question", "field"), [("drain general-a1", "evicted"), ("rebalance", "steps")])
+def test_evicted_pods_are_named_in_the_brief_form(run: Run, question: str, field: str) -> None:
+    """The pods come from the full document."""
+    victims = [entry["pod"] for entry in json.loads(run(*question.split(), "--demo", "-o", "json").out)[field]]
+    assert victims
+    brief = run(*question.split(), "--demo", "--brief").out
+    assert all(victim in brief for victim in victims[:3])
+    summary = json.loads(run(*question.split(), "--demo", "-o", "json", "--summary").out)
+    assert all(victim in "".join(summary["warnings"]) for victim in victims[:3])
+
+
+def test_waiting_pods_that_take_room_first_explain_another_free_amount(run: Run) -> None:
+    """explain counts the room that make-room has already given to the other waiting pod."""
+    document = json.loads(run("make-room", "shop/checkout-7d9f6c5b8-x2x4q", "--demo", "-o", "json").out)
+    (first,) = document["placedFirst"]
+    text = " ".join(run("make-room", "shop/checkout-7d9f6c5b8-x2x4q", "--demo").out.split())
+    assert f"once 1 other waiting pod has its node: {first['pod']}" in text

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, PodSpec, SelectorRequirement
-from kschedctl.lint.analysis.node_requirements import list_alternatives
+from kschedctl.lint.analysis.node_requirements import list_node_condition_alternatives
 
 VALUES = ("0", "1", "2", "3", "4", "00", "01", "02", "03", "x", None)
 """What a label may be on a node, as far as the requirements below can tell it apart; None: not there."""
@@ -36,4 +36,4 @@ def test_a_contradiction_is_what_no_node_meets(
     wanted = compile_required_node_affinity(spec)
     nodes = ({k: v for k, v in zip("ab", pair, strict=True) if v is not None} for pair in product(VALUES, repeat=2))
     possible = any(wanted.match(labels, "n") for labels in nodes)
-    assert possible == any(not way.conditions.conflicts for way in list_alternatives(spec))
+    assert possible == any(not way.conditions.conflicts for way in list_node_condition_alternatives(spec))

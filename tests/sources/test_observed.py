@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kschedctl.api.events import count_occurrences, get_first_time, get_last_time, get_reporter, parse_assignment
+from kschedctl.api.events import count_occurrences, get_first_time, get_last_time, get_reporter, parse_scheduled_event
 from kschedctl.api.objects import Event
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import Cluster
@@ -120,7 +120,7 @@ def test_an_event_is_the_same_in_both_versions(
     assert (event.message, event.involved_object.name, event.reason) == (REFUSAL, "web", "FailedScheduling")
     assert (get_first_time(event), get_last_time(event), count_occurrences(event)) == (EARLY, LATE, 4)
     assert (get_reporter(event), event.reporting_instance) == ("default-scheduler", "default-scheduler-cp1")
-    assert parse_assignment(event) is None
+    assert parse_scheduled_event(event) is None
     assert (event.note, event.regarding, event.deprecated_count) == ("", None, 0)
 
 
@@ -245,7 +245,7 @@ def test_pseudonyms_leave_no_name_in_events() -> None:
     made = anonymize_cluster(cluster).cluster
     assert "acme" not in str((made.events, made.leases, list(made.pods)))
     events = {event.reason: event for event in made.events}
-    assert parse_assignment(events["Scheduled"]) is not None
+    assert parse_scheduled_event(events["Scheduled"]) is not None
     assert events["LeaderElection"].message == f"{made.leases[0].spec.holder_identity} became leader"
     assert made.leases[0].metadata.name == "kube-scheduler"
     assert (events["FailedScheduling"].message, get_reporter(events["Scheduled"])) == ("", "default-scheduler")

@@ -58,7 +58,10 @@ def validate_budget(pdb: api.PodDisruptionBudget) -> ValidationErrors:
 
 
 def validate_single_limit(spec: api.PodDisruptionBudgetSpec) -> ValidationErrors:
-    """Validate that a budget sets only one of minAvailable and maxUnavailable. The second is reported."""
+    """Validate that a PodDisruptionBudget sets only one of minAvailable and maxUnavailable.
+
+    The error is at maxUnavailable.
+    """
     if spec.min_available is not None and spec.max_unavailable is not None:
         printed_spec = _PrintedBudgetSpec(
             spec.min_available, spec.selector, spec.max_unavailable, spec.unhealthy_pod_eviction_policy

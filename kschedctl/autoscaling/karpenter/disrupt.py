@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain, zip_longest
 
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.unhealthy_pods import describe_unhealthy
+from kschedctl.api.unhealthy_pods import describe_unhealthy_pods
 from kschedctl.autoscaling.growth import Begin, ignore_progress
 from kschedctl.autoscaling.karpenter.balance import MoveScore, PoolTotals
 from kschedctl.autoscaling.karpenter.candidates import CandidateSearch, NodeCandidate
@@ -171,7 +171,7 @@ class DisruptionReplay:
             state.pool,
             STAYS,
             why=reason,
-            cause=f"{describe_unhealthy(pods)}, which uses up the budget" if pods else "",
+            cause=f"{describe_unhealthy_pods(pods)}, which uses up the budget" if pods else "",
             unhealthy=tuple(pod.key for pod in pods),
         )
 

@@ -12,7 +12,7 @@ from kschedctl.api.objects import Pod, PodDisruptionBudget, Taint
 from kschedctl.api.quantity import INT64_MAX
 from kschedctl.api.times import parse_microseconds
 from kschedctl.api.tolerations import is_tolerated
-from kschedctl.api.unhealthy_pods import explain_unhealthy
+from kschedctl.api.unhealthy_pods import explain_unhealthy_pod
 from kschedctl.autoscaling.durations import parse_go_duration
 from kschedctl.errors import InputError
 
@@ -144,7 +144,7 @@ class EvictionLimits:
                 for pod in self._pods
                 if pod.metadata.namespace == namespace and selector.matches(pod.metadata.labels)
             )
-            return [pod for pod in selected if explain_unhealthy(pod)]
+            return [pod for pod in selected if explain_unhealthy_pod(pod)]
         return []
 
     def is_currently_reschedulable(self, pod: Pod) -> bool:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kschedctl.api.component_flags import AutoscalerInstance
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kinds import STATUS_MAP
-from kschedctl.api.node_pools import POOL_ANNOTATION, POOL_LABELS, PoolLabel, find_pool
+from kschedctl.api.node_pools import POOL_ANNOTATION, POOL_LABELS, PoolLabel, find_node_pool_name
 from kschedctl.api.objects import Node
 from kschedctl.autoscaling.node_groups.flags import RELEASE, Flags, parse_autoscaler_flags, parse_minor_version
 from kschedctl.autoscaling.node_groups.machines import find_machine_groups
@@ -262,7 +262,7 @@ def _build_groups_by_label(cluster: Cluster, label: str) -> list[JsonObject]:
     """
     groups: dict[str, list[str]] = {}
     for node in cluster.nodes:
-        pool = node.metadata.labels.get(label, "") if label else find_pool(node)
+        pool = node.metadata.labels.get(label, "") if label else find_node_pool_name(node)
         if pool:
             groups.setdefault(pool, []).append(node.metadata.name)
     return [

@@ -76,7 +76,7 @@ class Checker:
     scopes: list[Scope] = field(default_factory=list)
 
     def check(self, root: SyntaxNode) -> CheckedExpression:
-        """Check an expression. Raises CompileError for types of excessive size."""
+        """Check an expression. Raises CompileError if a type becomes too large."""
         self.scopes = [dict(self.variables)]
         self.get_type(root)
         types = {node: self.unification.resolve(cel_type, final=True) for node, cel_type in self.types.items()}
@@ -132,7 +132,7 @@ class Checker:
         return BOOL if node.tests_presence else self.unification.resolve(result)
 
     def _check_field(self, at: int, operand: SyntaxNode, name: str, *, optional: bool) -> Type:
-        """Return the type of a field of the operand, which is optional for ``a.?b`` and for an optional operand."""
+        """Return the type of a field of the operand. It is optional for ``a.?b`` and for optional operands."""
         target, is_optional = unwrap_optional(self.unification.resolve(self.get_type(operand)))
         result = DYN
         if target.kind == "map":
@@ -208,7 +208,7 @@ class Checker:
         return ERROR if wrong_indices else BOOL
 
     def _add_unmatched_call_error(self, node: Call, name: str, argument_types: tuple[Type, ...], member: bool) -> Type:
-        """Record the error that no overload accepts the argument types."""
+        """Record the error that no overload accepts the types of the arguments."""
         type_names = [str(self.unification.resolve(cel_type, final=True)) for cel_type in argument_types]
         receiver = f"{type_names.pop(0)}." if member else ""
         signature = f"{receiver}({', '.join(type_names)})"
@@ -277,7 +277,7 @@ class Checker:
         return message.result if message else build_type("struct", name)
 
     def _add_no_message_error(self, node: Message, name: str) -> Type:
-        """Record the error that a message literal's name stands for no message, and check the values of its fields."""
+        """Record the error that no message type has this name, and check the values of the literal's fields."""
         known_type = self._resolve_name(node, name)
         for message_field in node.fields:
             self.get_type(message_field.value)

@@ -144,7 +144,7 @@ _CONSTANT_CHECKS: Mapping[str, Callable[[Value], None]] = {
 
 
 def validate_expression(checked: CheckedExpression) -> OffsetErrors:
-    """Return the errors that the type checker does not find."""
+    """Return the errors that type checking does not find: invalid constants, mixed types, and bad formats."""
     errors: OffsetErrors = []
     for node, formatted in _iter_nodes(checked.root):
         match node:
@@ -159,7 +159,7 @@ def validate_expression(checked: CheckedExpression) -> OffsetErrors:
 
 
 def _iter_nodes(root: SyntaxNode) -> Iterator[tuple[SyntaxNode, bool]]:
-    """Yield each node once, with whether it is inside a call of ``format``, where types may be mixed."""
+    """Yield each node once, and whether it is inside a call to ``format``, which allows mixed types."""
     seen: set[SyntaxNode] = set()
     stack = [(root, False)]
     while stack:
@@ -173,7 +173,7 @@ def _iter_nodes(root: SyntaxNode) -> Iterator[tuple[SyntaxNode, bool]]:
 
 
 def _validate_constant(node: Call, checked: CheckedExpression) -> OffsetErrors:
-    """Return the error of an invalid literal duration, timestamp or pattern."""
+    """Return the error for a literal duration, timestamp or pattern that is invalid."""
     name = checked.calls[node].function if node in checked.calls else ""
     if name not in _CONSTANT_CHECKS or not node.args or not isinstance(node.args[0], Literal):
         return []
@@ -185,7 +185,7 @@ def _validate_constant(node: Call, checked: CheckedExpression) -> OffsetErrors:
 
 
 def _validate_list(node: ListOf, checked: CheckedExpression) -> OffsetErrors:
-    """Return the error for the first element of a list literal whose type differs from the elements before."""
+    """Return the error for the first element of a list literal whose type differs from the previous elements."""
     first: Type | None = None
     for i, element in enumerate(node.elements):
         cel_type = checked.types[element]
@@ -214,7 +214,7 @@ def _validate_map(node: MapOf, checked: CheckedExpression) -> OffsetErrors:
 
 
 def _validate_format(node: Call, checked: CheckedExpression) -> OffsetErrors:
-    """Return the errors of a format string and its arguments, if both are literals."""
+    """Return the errors in a format string and its arguments if both are literals."""
     target = node.target
     args = node.args
     if node.function != "format" or not isinstance(target, Literal) or not isinstance(target.value, str):
@@ -227,7 +227,7 @@ def _validate_format(node: Call, checked: CheckedExpression) -> OffsetErrors:
     except CelError as error:
         return [(node.at, str(error))]
     for clause, value in zip(clauses, values, strict=False):
-        unfit_value = _find_unfit_value(value, clause.verb, checked)
+        unfit_value = _find_unformattable_value(value, clause.verb, checked)
         if unfit_value is not None:
             type_name = _get_runtime_type_name(checked.types[unfit_value])
             return [(unfit_value.at, describe_unfit_value(clause.verb, type_name))]
@@ -237,15 +237,15 @@ def _validate_format(node: Call, checked: CheckedExpression) -> OffsetErrors:
     return []
 
 
-def _find_unfit_value(value: SyntaxNode, verb: str, checked: CheckedExpression) -> SyntaxNode | None:
-    """Return the value, or a value inside it, whose type a clause does not accept, or None if there is none."""
+def _find_unformattable_value(value: SyntaxNode, verb: str, checked: CheckedExpression) -> SyntaxNode | None:
+    """Return the value, or a value nested in it, whose type the format verb does not accept, or None."""
     cel_type = checked.types[value]
     kind = cel_type.parameters[0].kind if cel_type.kind == "wrapper" else cel_type.kind
     if kind != "dyn" and kind not in ACCEPTED_KINDS[verb].split():
         return value
     if verb == "s" and isinstance(value, ListOf | MapOf):
         for child in get_children(value):
-            unfit_value = _find_unfit_value(child, verb, checked)
+            unfit_value = _find_unformattable_value(child, verb, checked)
             if unfit_value is not None:
                 return unfit_value
     return None

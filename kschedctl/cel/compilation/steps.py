@@ -123,7 +123,7 @@ def build_argument_guard(parameters: tuple[Type, ...], given_types: list[Type]) 
 
 
 def _always_matches(wanted_type: Type, given_type: Type) -> bool:
-    """Return whether each value of the given type has the wanted type."""
+    """Return whether every value of the given type also has the wanted type."""
     if wanted_type.kind in ("dyn", "param"):
         return True
     if wanted_type.kind != given_type.kind or wanted_type.name != given_type.name:
@@ -182,7 +182,7 @@ def build_constant(value: Value) -> Computation:
 
 
 def precompute(step: Computation) -> Computation:
-    """Evaluate a computation of constants in advance. Raises CompileError if the evaluation fails."""
+    """Evaluate a constant computation in advance. Raises CompileError if the evaluation fails."""
     try:
         return build_constant(step.run([0]))
     except (CelError, CostLimitError) as error:
@@ -190,7 +190,7 @@ def precompute(step: Computation) -> Computation:
 
 
 def charge_call(frame: Frame, cost: costs.Cost, values: Value) -> None:
-    """Add the cost of a call to the frame before the call. Raises CostLimitError above the limit."""
+    """Add a call's cost to the frame before the call. Raises CostLimitError if the total exceeds the limit."""
     try:
         frame[COST] += cost(*values)
     except (TypeError, AttributeError):  # arguments that no overload takes
@@ -200,7 +200,7 @@ def charge_call(frame: Frame, cost: costs.Cost, values: Value) -> None:
 
 
 def build_dispatcher(overloads: list[tuple[Callable[..., bool] | None, Overload]]) -> Callable[..., Value]:
-    """Build a function that calls the first overload that fits the values."""
+    """Build a function that calls the first overload that accepts the values."""
     first_guard, first_overload = overloads[0]
     first = first_overload.implementation
     assert first is not None
@@ -219,7 +219,7 @@ def build_dispatcher(overloads: list[tuple[Callable[..., bool] | None, Overload]
 
 
 def build_binary_call(function: Callable[..., Value], left: Run, right: Run) -> Run:
-    """Build the computation of a call with two arguments that costs one."""
+    """Build the computation of a call that has two arguments and a cost of 1."""
 
     def run(frame: Frame) -> Value:
         """Evaluate both arguments and call the function."""
@@ -372,7 +372,7 @@ def build_loop(loop: Loop) -> Run:
 
 
 def build_binding(slot: int, initial: Run, result: Run) -> Run:
-    """Build the function that runs a comprehension which only names a value, as the macro cel.bind does."""
+    """Build the function that runs a comprehension that only binds a name to a value, as ``cel.bind`` does."""
 
     def run(frame: Frame) -> Value:
         frame[slot] = DeferredAccumulator(initial)
@@ -382,7 +382,7 @@ def build_binding(slot: int, initial: Run, result: Run) -> Run:
 
 
 def _should_continue(condition: Run, frame: Frame) -> bool:
-    """Return whether a loop continues because its condition is not false or cannot be evaluated."""
+    """Return whether the loop goes on. It ends only if the condition is false, not if evaluating it fails."""
     try:
         return condition(frame) is not False
     except CelError:
@@ -390,7 +390,7 @@ def _should_continue(condition: Run, frame: Frame) -> bool:
 
 
 def _freeze(value: Value) -> Value:
-    """Return the final value of an accumulator, which no longer grows."""
+    """Return the final value of an accumulator as a list or map that can no longer grow."""
     if type(value) is GrowingList:
         return list(value)
     if type(value) is GrowingMap:
@@ -399,7 +399,7 @@ def _freeze(value: Value) -> Value:
 
 
 def _iter_elements(value: Value, with_keys: bool) -> Iterable[tuple[Value, ...]]:
-    """Return the values of the loop variables for each element. Raises CelError unless it is a list or map.
+    """Yield the loop variables' values for each element. Raises CelError unless the value is a list or map.
 
     `with_keys` adds the index or key before the item. Without it, a map yields only its keys.
     """

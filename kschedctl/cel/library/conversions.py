@@ -74,7 +74,7 @@ def format_seconds(duration: Duration) -> str:
 
 
 def _split_scientific(value: float) -> tuple[str, str, int]:
-    """Return sign, shortest digits, and the power of ten of the first digit."""
+    """Split a value into its sign, its shortest exact digits, and the power of ten of the first digit."""
     number = Decimal(repr(value)).normalize()
     sign, digits, exponent = number.as_tuple()
     sign_text = "-" if sign else ""
@@ -107,7 +107,7 @@ def _parse_integer(text: str, low: int, high: int, target: str) -> int:
 
 
 def to_int(value: Value) -> int:
-    """Convert a value like ``int(value)``. Raises CelError for other texts than integers, and beyond 64 bits."""
+    """Convert a value as ``int(value)`` does. Raises CelError if a text is not an integer or exceeds 64 bits."""
     match value:
         case str():
             return _parse_integer(value, INT_MIN, INT_MAX, "int")
@@ -123,7 +123,7 @@ def to_int(value: Value) -> int:
 
 
 def to_uint(value: Value) -> Uint:
-    """Convert a value like ``uint(value)``. Raises CelError for other texts than integers, and beyond 64 bits."""
+    """Convert a value as ``uint(value)`` does. Raises CelError if a text is not an integer or exceeds 64 bits."""
     match value:
         case str():
             return Uint(_parse_integer(value, 0, UINT_MAX, "uint"))
@@ -135,7 +135,7 @@ def to_uint(value: Value) -> Uint:
 
 
 def to_double(value: Value) -> float:
-    """Convert a value like ``double(value)``. Raises CelError for a text that is not a number within range."""
+    """Convert a value as ``double(value)`` does. Raises CelError if a text is not a number or out of range."""
     if not isinstance(value, str):
         return float(value)
     if _SPECIAL.fullmatch(value):
@@ -154,7 +154,7 @@ def to_double(value: Value) -> float:
 
 
 def to_bool(value: Value) -> bool:
-    """Convert a value like ``bool(value)``. Raises CelError for a text that is not a boolean."""
+    """Convert a value as ``bool(value)`` does. Raises CelError if a text is not a boolean."""
     if isinstance(value, str):
         if value not in _TRUE | _FALSE:
             raise _build_conversion_error("string", "bool")
@@ -192,7 +192,7 @@ _STRINGS: Mapping[type, Callable[[Value], str]] = {
 
 
 def to_duration(value: Value) -> Duration:
-    """Convert a value like ``duration(value)``. Raises CelError for an invalid text and for integers."""
+    """Convert a value as ``duration(value)`` does. Raises CelError for invalid texts and for integers."""
     if isinstance(value, str):
         return times.parse_duration(value)
     if isinstance(value, Duration):

@@ -51,7 +51,7 @@ def _compare_leniently(left: Value, right: Value) -> int:
 
 
 def _build_sum(zero: Value) -> Callable[[list[Value]], Value]:
-    """Build the function that adds up a list, starting from a zero of the right type."""
+    """Build the function that adds up a list, starting from the zero of the elements' type."""
 
     def total(values: list[Value]) -> Value:
         """Return the sum of the values. Raises CelError on overflow."""
@@ -112,9 +112,9 @@ def slice_list(values: list[Value], start: int, end: int) -> list[Value]:
 
 
 def flatten(values: list[Value], depth: int = 1) -> list[Value]:
-    """Flatten nested lists to a depth. Raises CelError for a negative depth and for values of other types.
+    """Flatten lists nested up to a depth. Raises CelError if ``values`` is not a list or the depth is negative.
 
-    A list of unknown element type stays unchanged if its elements are not lists.
+    Values that are not lists stay unchanged.
     """
     if not isinstance(values, list) or type(depth) is not int:
         raise CelError(NO_SUCH_OVERLOAD)
@@ -159,9 +159,11 @@ def contains_all(values: list[Value], wanted: list[Value]) -> bool:
 
 
 def includes(target: Value, wanted: Value) -> bool:
-    """Return whether `target` equals the wanted value or, if it is a list, contains it.
+    """Return whether `target` equals the wanted value or is a list that contains it.
 
-    Raises CelError if the value is not among the first entries of a list longer than an attribute may be.
+    Only the first entries of a list are searched, as many as an attribute may have. Raises CelError if the value is not
+    among them and the list is longer.
+
     Upstream: includesFunc in dynamic-resource-allocation/cel/compile.go (v1.36).
     """
     if not isinstance(target, list):
@@ -200,7 +202,7 @@ _GO_ZERO_TIME = -62135596800 * 10**9
 
 
 def build_optional_of_non_zero(value: Value) -> Optional:
-    """Return an optional value, which is missing if the value is zero, empty, false or null."""
+    """Wrap a value in an optional, which stays empty if the value is zero, empty, false or null."""
     if isinstance(value, Opaque | TypeValue):
         return Optional(value)
     if isinstance(value, Duration | Timestamp):
@@ -234,7 +236,7 @@ def insert_entries(target: Map, added: Map) -> Map:
 
 
 def _insert_all(target: Map, pairs: list[tuple[Value, Value]]) -> Map:
-    """Return the map with keys and values inserted. Raises CelError for an existing key."""
+    """Return the map with the pairs of keys and values inserted. Raises CelError if a key already exists."""
     extended = target if isinstance(target, GrowingMap) else Map((key, target.find(key)) for key in target)
     for key, value in pairs:
         if extended.find(key) is not MISSING:

@@ -46,7 +46,7 @@ class MessageType:
 def _build_wrapper_type(cel_type: Type, zero: Value, low: int = 0, high: int = 0) -> MessageType:
     """Build the message type for a wrapper such as `google.protobuf.Int64Value`.
 
-    `zero` is the value of an empty message. Integers have bounds unless `high` is 0.
+    `zero` is the value of an empty message. Values must lie between `low` and `high`, unless `high` is 0.
     """
 
     def build_value(fields: Mapping[str, Value]) -> Value:

@@ -18,7 +18,7 @@ _MULTICAST = ipaddress.ip_network("224.0.0.0/24")
 
 
 def _parse_address(text: str) -> _Address:
-    """Parse an IP address. Raises ValueError, also for zones and IPv4-mapped IPv6 addresses."""
+    """Parse an IP address. Raises ValueError if it is invalid, has a zone, or is IPv4-mapped IPv6."""
     try:
         parsed = ipaddress.ip_address(text if text.isascii() else "")
     except ValueError:
@@ -55,7 +55,7 @@ def parse_cidr(text: str) -> Opaque:
 
 
 def _parse_argument(parse: Callable[[str], Opaque], text: str) -> Opaque:
-    """Parse a string argument. Raises CelError, as upstream without details."""
+    """Parse a string argument. Raises CelError without details if it is invalid, as upstream does."""
     try:
         return parse(text)
     except CelError:
@@ -175,7 +175,11 @@ def parse_url(text: str) -> URL:
 
 
 def _parse_parts(text: str, fragment: str, in_request: bool) -> URL:
-    """Parse a URL without its fragment. Raises ValueError with Go's message."""
+    """Parse the text of a URL without its fragment. Raises ValueError with Go's message if it is invalid.
+
+    ``fragment`` is stored in the result. ``in_request`` parses the URL as in an HTTP request, where a path may start
+    with ``//`` without naming a host.
+    """
     if any(c < " " or c == "\x7f" for c in text):
         raise ValueError("invalid control character in URL")
     if not text:
@@ -197,7 +201,7 @@ def _parse_parts(text: str, fragment: str, in_request: bool) -> URL:
 
 
 def _split_scheme(text: str) -> tuple[str, str]:
-    """Return the scheme in lower case, or "" if there is none, and the text after it.
+    """Split a URL into its scheme in lower case, "" if it has none, and the remaining text.
 
     Raises ValueError for a colon without a scheme.
     """
@@ -220,7 +224,7 @@ def _split_authority(text: str) -> tuple[str, str]:
 
 
 def _parse_host(text: str) -> str:
-    """Validate host and port, and return them unescaped. Raises ValueError if one of them is invalid."""
+    """Validate a host with its port and return the unescaped text. Raises ValueError if it is invalid."""
     if text.startswith("["):
         bracket = text.rfind("]")
         if bracket < 0:
@@ -245,7 +249,7 @@ def _escape_path(text: str) -> str:
 
 
 def to_url(text: str) -> Opaque:
-    """Parse a URL as a value of expressions. Raises CelError if it is invalid."""
+    """Parse a URL into a value for expressions. Raises CelError if it is invalid."""
     try:
         return Opaque("kubernetes.URL", parse_url(text))
     except ValueError as error:

@@ -62,7 +62,7 @@ _Operation = Callable[[Value, Value], Value]
 
 
 def _find_operation(operations: Mapping[tuple[type, type], _Operation], left: Value, right: Value) -> _Operation:
-    """Return the operation for the types of both operands. Raises CelError if there is none."""
+    """Find the operation for the types of the two operands. Raises CelError if there is none."""
     operation = operations.get((type(left), type(right)))
     if operation is None:
         raise CelError(NO_SUCH_OVERLOAD)
@@ -70,7 +70,7 @@ def _find_operation(operations: Mapping[tuple[type, type], _Operation], left: Va
 
 
 def _concatenate(left: list[Value], right: list[Value]) -> list[Value]:
-    """Concatenate two lists. A list that a loop builds grows in place."""
+    """Concatenate two lists. If the left one is a loop's accumulator, it is extended in place."""
     if type(left) is GrowingList:
         left.extend(right)
         return left
@@ -99,7 +99,7 @@ _DIFFERENCES: Mapping[tuple[type, type], _Operation] = {
 
 
 def multiply(left: Value, right: Value) -> Value:
-    """Return ``left * right``. Raises CelError for unfit types and on overflow."""
+    """Return ``left * right``. Raises CelError for unsupported operand types and on overflow."""
     if type(left) is not type(right) or type(left) not in (int, Uint, float):
         raise CelError(NO_SUCH_OVERLOAD)
     if type(left) is float:
@@ -112,7 +112,7 @@ def multiply(left: Value, right: Value) -> Value:
 def divide(left: Value, right: Value) -> Value:
     """Return ``left / right``, truncated towards zero for integers.
 
-    Raises CelError for unfit types, on overflow, and for division of an integer by zero.
+    Raises CelError for unsupported operand types, on overflow, and if an integer is divided by zero.
     """
     if type(left) is not type(right) or type(left) not in (int, Uint, float):
         raise CelError(NO_SUCH_OVERLOAD)
@@ -138,7 +138,7 @@ def _divide_doubles(left: float, right: float) -> float:
 def modulo(left: Value, right: Value) -> Value:
     """Return ``left % right`` with the sign of ``left``.
 
-    Raises CelError for unfit types, on overflow, and if ``right`` is zero.
+    Raises CelError for unsupported operand types, on overflow, and if ``right`` is zero.
     """
     if type(left) is not type(right) or type(left) not in (int, Uint):
         raise CelError(NO_SUCH_OVERLOAD)
@@ -153,7 +153,7 @@ def modulo(left: Value, right: Value) -> Value:
 
 
 def negate(value: Value) -> Value:
-    """Return ``-value``. Raises CelError for unfit types and on overflow."""
+    """Return ``-value``. Raises CelError for unsupported types and on overflow."""
     if type(value) is int:
         return ensure_int(-value)
     if type(value) is float:
@@ -186,8 +186,8 @@ def get_size(value: Value) -> int:
     return len(value)
 
 
-def _build_comparisons() -> dict[str, Callable[..., Value]]:
-    """Build the overloads of the comparison operators."""
+def _build_ordering_overloads() -> dict[str, Callable[..., Value]]:
+    """Build the overloads of ``<``, ``<=``, ``>`` and ``>=`` by signature, such as ``_<_(int, uint) bool``."""
     numbers = ("int", "uint", "double")
     pairs = [(a, b) for a in numbers for b in numbers]
     pairs += [(t, t) for t in ("bool", "string", "bytes", "timestamp", "duration")]
@@ -200,8 +200,8 @@ def _build_comparisons() -> dict[str, Callable[..., Value]]:
     return {f"_{sign}_({a}, {b}) bool": test for sign, test in tests.items() for a, b in pairs}
 
 
-def _build_arithmetic() -> dict[str, Callable[..., Value]]:
-    """Build the overloads of the arithmetic operators."""
+def _build_arithmetic_overloads() -> dict[str, Callable[..., Value]]:
+    """Build the overloads of ``+``, ``-``, ``*``, ``/`` and ``%`` by signature, such as ``_+_(int, int) int``."""
     numbers = ("double", "int", "uint")
     operators = {
         "+": (add, ("bytes", "duration", "list(A)", "string", *numbers)),
@@ -220,8 +220,8 @@ def _build_arithmetic() -> dict[str, Callable[..., Value]]:
 
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
-    **_build_comparisons(),
-    **_build_arithmetic(),
+    **_build_ordering_overloads(),
+    **_build_arithmetic_overloads(),
     "-_(double) double": negate,
     "-_(int) int": negate,
     "!_(bool) bool": logical_not,

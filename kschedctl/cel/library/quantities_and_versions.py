@@ -26,7 +26,7 @@ def parse_quantity(text: str) -> Opaque:
 
 
 def is_quantity(text: str) -> bool:
-    """Return whether the text is a quantity, including quantities with too many digits to be supported."""
+    """Return whether the text is a valid quantity, even if it has too many digits to be computed with."""
     try:
         parse(text)
     except QuantityError as error:
@@ -64,7 +64,10 @@ def _convert_to_float(value: Opaque) -> float:
 
 
 def _build_addition(sign: int) -> Callable[[Opaque, Value], Opaque]:
-    """Build addition or, for a negative sign, subtraction of quantities and integers."""
+    """Build the function that adds to a quantity or, if ``sign`` is negative, subtracts from it.
+
+    The second operand is a quantity or an integer.
+    """
 
     def add(left: Opaque, right: Value) -> Opaque:
         """Return the sum or difference."""
@@ -160,7 +163,7 @@ def parse_semantic_version(text: str, normalize: bool = False) -> SemanticVersio
 
 
 def _complete_version(text: str) -> str:
-    """Drop `v` and leading zeros, and complete a short version to three parts.
+    """Drop a leading `v` and leading zeros, and extend a short version to three parts.
 
     Raises ValueError for a short version with a pre-release or build metadata.
     """
@@ -193,7 +196,7 @@ def _parse_uint64(text: str) -> int:
 
 
 def _parse_pre_release(text: str) -> PreRelease:
-    """Parse an identifier of a pre-release, which may be a number. Raises ValueError if it is invalid."""
+    """Parse one identifier of a pre-release, which may be a number. Raises ValueError if it is invalid."""
     _validate_identifier(text, "Prerelease")
     if not text.isdigit():
         return PreRelease(None, text)
@@ -214,7 +217,7 @@ SEMVER = "kubernetes.Semver"
 
 
 def parse_version(text: str, normalize: bool = False) -> Opaque:
-    """Parse a semantic version as a value of expressions. Raises CelError if it is invalid."""
+    """Parse a semantic version into a value for expressions. Raises CelError if it is invalid."""
     try:
         return Opaque(SEMVER, parse_semantic_version(text, normalize))
     except ValueError as error:
@@ -222,7 +225,7 @@ def parse_version(text: str, normalize: bool = False) -> Opaque:
 
 
 def _build_part_getter(name: str) -> Callable[[Opaque], int]:
-    """Build a function that returns a part of a version as a signed 64-bit integer."""
+    """Build a function that returns the named part of a version as a signed 64-bit integer."""
 
     def get_part(value: Opaque) -> int:
         """Return the part, wrapped to a signed number."""

@@ -71,7 +71,7 @@ def validate_pattern(pattern: str) -> None:
 
 @lru_cache(maxsize=MAX_CACHED_PATTERNS)
 def _compile_re2(pattern: str) -> Pattern:
-    """Compile a pattern with google-re2. Raises CelError with Go's message."""
+    """Compile a pattern with google-re2. Raises CelError with Go's message if it is invalid."""
     import re2  # noqa: PLC0415 - optional, and takes a moment
 
     options = re2.Options()
@@ -98,7 +98,7 @@ def _to_go_message(error: str) -> str:
 
 
 def _compile_for(pattern: str, text: str) -> Pattern:
-    """Compile a pattern for a text. Raises CelError if it is invalid, AbortedError if it cannot be run here."""
+    """Compile a pattern to run on a text. Raises CelError if it is invalid, AbortedError if it cannot run here."""
     if has_re2():
         return _compile_re2(pattern)
     simple: SimplePattern | None = compile_simple_pattern(pattern)
@@ -108,7 +108,7 @@ def _compile_for(pattern: str, text: str) -> Pattern:
 
 
 def _iter_spans(text: str, pattern: str) -> Iterator[tuple[int, int]]:
-    """Yield the spans of Go's FindAllString, which skips empty matches that abut the previous match."""
+    """Yield the spans that Go's FindAllString finds: it skips empty matches next to the previous match."""
     compiled = _compile_for(pattern, text)
     at = 0
     last_end = -1

@@ -42,9 +42,9 @@ def find_index(text: str, part: str, start: int = 0) -> int:
 
 
 def find_last_index(text: str, part: str, start: int | None = None) -> int:
-    """Return the index of the last occurrence of a part, or -1.
+    """Return the index of the last occurrence of ``part`` at or before ``start``, or -1.
 
-    The search goes backwards from a start index, by default from the end. Raises CelError if the start is negative.
+    ``start`` defaults to the end of the text. Raises CelError if it is negative.
     """
     if start is None:
         return text.rfind(part)
@@ -63,7 +63,7 @@ def char_at(text: str, at: int) -> str:
 
 
 def substring(text: str, start: int, end: int | None = None) -> str:
-    """Return the text from ``start`` to before ``end``, or to its own end. Raises CelError for an invalid range."""
+    """Return the text from ``start`` to before ``end``, by default to the end. Raises CelError if out of range."""
     if end is None:
         end = len(text)
     elif start > end:
@@ -94,7 +94,7 @@ def join_texts(parts: list[Value], separator: str = "") -> str:
 
 
 def split_text(text: str, separator: str, limit: int = -1) -> list[str]:
-    """Split a text into at most ``limit`` parts, or as many as there are if ``limit`` is negative."""
+    """Split a text into at most ``limit`` parts, or without limit if ``limit`` is negative."""
     if limit == 0:
         return []
     if separator:
@@ -106,7 +106,7 @@ def split_text(text: str, separator: str, limit: int = -1) -> list[str]:
 
 
 def _limit_to_ascii(change: Callable[[str], str]) -> Callable[[str], str]:
-    """Build a function that changes only the ASCII characters of a text."""
+    """Build a function that applies ``change`` to the ASCII characters of a text only."""
 
     def apply(text: str) -> str:
         """Return the text with its ASCII characters changed."""
@@ -166,9 +166,9 @@ class Clause(NamedTuple):
 
 
 def iter_clauses(template: str, count: int) -> Iterator[Clause | str]:
-    """Yield the clauses of a format for ``count`` values, and then the text after the last clause.
+    """Yield the clauses of a format string and, at the end, the text after the last clause.
 
-    Raises CelError for an invalid clause, or if there are more clauses than values.
+    Raises CelError if a clause is invalid, or if there are more clauses than the ``count`` values.
     """
     before = ""
     at = 0
@@ -213,9 +213,10 @@ def describe_unfit_value(verb: str, given_type: str) -> str:
 
 
 def format_values(template: str, values: list[Value]) -> str:
-    """Return the template with its clauses filled in.
+    """Return the template with the values inserted for its clauses.
 
-    Raises CelError for an invalid template or an unfit value, CostLimitError for a result longer than MAX_TEXT.
+    Raises CelError if the template is invalid or a value does not suit its clause, and CostLimitError if the result is
+    longer than MAX_TEXT.
     """
     pieces = []
     remaining_values = iter(values)
@@ -230,7 +231,7 @@ def format_values(template: str, values: list[Value]) -> str:
 
 
 def _format_clause(clause: Clause, value: Value) -> str:
-    """Format a value by a clause. Raises CelError if the verb does not suit the type of the value."""
+    """Format a value as a clause asks. Raises CelError if the clause's verb does not suit the type."""
     verb = clause.verb
     match verb:
         case "s":
@@ -268,7 +269,7 @@ def _format_double(clause: Clause, value: Value) -> str:
 
 
 def _format_text(value: Value) -> str:
-    """Format a value for `%s`. Raises CelError for types that cannot be formatted."""
+    """Format a value for `%s`. Raises CelError if its type cannot be formatted."""
     if isinstance(value, list | Map):
         spend_work(len(value))
     if isinstance(value, list):

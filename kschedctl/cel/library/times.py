@@ -83,7 +83,7 @@ def _parse_offset(zone: str) -> int:
 
 
 def to_local(timestamp: Timestamp, zone: tzinfo = UTC) -> datetime:
-    """Return the timestamp in a time zone, truncated to microseconds. Raises CelError outside Python's years."""
+    """Convert a timestamp to a time zone, in microseconds. Raises CelError if Python does not have the year."""
     try:
         return (_EPOCH + timedelta(microseconds=timestamp.nanos // 1000)).astimezone(zone)
     except OverflowError:
@@ -146,7 +146,10 @@ def _build_getter(name: str) -> Callable[..., int]:
 
 
 def _build_unit_getter(unit_nanos: int) -> Callable[[Duration], int]:
-    """Build a function that returns a duration in whole units, truncated towards zero."""
+    """Build a function that returns a duration as a whole number of units, truncated towards zero.
+
+    ``unit_nanos`` is the length of the unit in nanoseconds.
+    """
 
     def count_units(duration: Duration) -> int:
         """Return the number of whole units."""

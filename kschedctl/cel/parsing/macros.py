@@ -98,7 +98,7 @@ def _build_fold(call: Call, count: int, loop: _Loop) -> Fold:
 
 
 def _expand_has(call: Call) -> SyntaxNode:
-    """Expand `has(a.b)` into a test for the field."""
+    """Expand `has(a.b)` into a test whether the field is present."""
     operand = call.args[0]
     if not isinstance(operand, Select):
         raise CompileError(operand.at, "invalid argument to has() macro")
@@ -178,7 +178,10 @@ def _build_collecting_fold(call: Call, count: int, initial: SyntaxNode, step: Sy
 
 
 def _build_binding(near: SyntaxNode, name: str, value: SyntaxNode, result: SyntaxNode) -> SyntaxNode:
-    """Build an expression in which a name stands for a value. The value is computed on first use."""
+    """Build an expression in which a name stands for a value that is computed on first use.
+
+    This is a fold over an empty list: its accumulator is the name, and its loop never runs.
+    """
     nothing = ListOf(near.at, 0, ())
     return Fold(
         near.at,

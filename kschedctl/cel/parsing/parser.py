@@ -40,7 +40,7 @@ RESERVED = frozenset(
 
 
 def parse(source: str) -> SyntaxNode:
-    """Parse a text into an expression. Raises CompileError if it is invalid or nests too deep."""
+    """Parse a text into an expression. Raises CompileError if it is invalid or nested too deeply."""
     parser = _Parser(source)
     node = parser.parse_expression()
     if parser.token.kind != END:
@@ -155,7 +155,7 @@ class _Parser:
         return node
 
     def parse_arithmetic(self, precedence: int) -> SyntaxNode:
-        """Parse binary operators of at least this precedence."""
+        """Parse binary operators with at least this precedence."""
         self.enter_rule("arithmetic")
         node = self.parse_unary()
         while _PRECEDENCE.get(self.token.kind, 0) >= precedence:
@@ -185,7 +185,7 @@ class _Parser:
     # -- selections ----------------------------------------------------------------------------------------------
 
     def parse_member(self) -> SyntaxNode:
-        """Parse a primary expression with the indexes and selections after it."""
+        """Parse a primary expression and the indexes and selections that follow it."""
         node = self.parse_primary()
         while self.token.kind in (".", "["):
             node = self.parse_index(node) if self.token.kind == "[" else self.parse_selection(node)

@@ -105,11 +105,11 @@ def capacity(
     progress: Progress = NO_PROGRESS,
     written: Mapping[Owner, JsonObject] | None = None,
 ) -> Capacity:
-    """Count how many more pods of each shape fit, each shape by itself and without evicting any pod.
+    """Count how many more pods of each shape fit, each shape on its own and without evicting any pod.
 
     A workload counts as the pods that it creates. Waiting pods ahead in the queue get their nodes first.
-    `call_extender` and `written` are as for `simulate`. Raises UsageError if there is no shape, InputError and
-    ConfigurationError.
+    `call_extender` and `written` are as for `simulate`. Raises UsageError if there is no shape, InputError if a
+    manifest is invalid, and ConfigurationError if the scheduler's configuration is invalid.
 
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "2", "pods": "9"}}}
     >>> spec = {"containers": [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "1"}}}]}
@@ -139,7 +139,7 @@ def capacity(
 
 
 def _add_quota_room(shared: PodShapes, capacities: Sequence[ShapeCapacity]) -> Sequence[ShapeCapacity]:
-    """Return the shapes, with the number of pods that Kueue admits added to each shape that Kueue manages."""
+    """Add to each shape that Kueue manages the number of pods that Kueue admits."""
     if not shared.workloads:
         return capacities
     from kschedctl.commands.capacity.quota_room import find_quota_room  # noqa: PLC0415 - few clusters

@@ -152,7 +152,7 @@ class Capacity(Report, frozen=True):
         )
 
     def _iter_warnings(self) -> Iterator[str]:
-        """Yield what holds the number of pods down besides the nodes, and which pods are ahead in the queue."""
+        """Yield what else limits the number of pods apart from the nodes, and which pods are ahead in the queue."""
         for shape in self.shapes:
             subject = f"{shape.shape}: " if len(self.shapes) > 1 else ""
             if shape.most < shape.fits or shape.limited:

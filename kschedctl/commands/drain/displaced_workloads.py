@@ -56,7 +56,8 @@ def _iter_successor_reports(
 ) -> Iterator[DisplacedWorkload]:
     """Replay Kueue with the successors of evicted pods, and yield a report on each evicted pod's Workload.
 
-    The Workloads of the evicted pods have given their quota back by then. ``single_pods`` has them by key of the pod.
+    In the replay, the evicted pods' Workloads have released their quota. ``single_pods`` maps the key of each evicted
+    pod to its Workload and the pod.
     """
     # Workloads are compared by identity, since comparing their contents would take long
     gone = {id(workload) for workload, _ in single_pods.values()}

@@ -45,7 +45,7 @@ def build_page(report: Drain, style: Style) -> Page:
 
 
 def _build_verdict_line(report: Drain) -> Paragraph:
-    """Build the line with the verdict, the nodes, and the numbers of pods by what becomes of them."""
+    """Build the line with the verdict, the nodes, and the number of pods with each outcome."""
     verdict, nodes, sentence = report.build_first_line()
     tone = Tone.BAD if report.blocked or not report.interrupted else Tone.WARNING
     if report.safe:

@@ -23,10 +23,10 @@ from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.edits import cordon, find_nodes
 from kschedctl.replay.node_drain import (
     NodeDrain,
-    combine_always_unplaced,
     compute_unplaced_spreads,
     count_always_unplaced,
     iter_moved_pods,
+    merge_proven_unplaced_counts,
 )
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, compute_spreads, run_seeds
 from kschedctl.replay.placements import (
@@ -87,14 +87,14 @@ def drain_nodes(
         runs=len(drains),
         over_runs=compute_spreads([_count_outcomes(report) for report in drains]),
         unplaced_over_runs=compute_unplaced_spreads([report.unplaced for report in drains]),
-        in_no_order=combine_always_unplaced(report.in_no_order for report in drains),
+        in_no_order=merge_proven_unplaced_counts(report.in_no_order for report in drains),
         interrupted=interrupted,
         **build_unknown_fields(merge_unknown_kinds(report.unknown for report in drains)),
     )
 
 
 def _count_outcomes(report: Drain) -> dict[str, int]:
-    """Count the pods by what becomes of them: moved, unplaced, blocked, lost, returned, or evicted for others."""
+    """Count the pods by outcome: moved, unplaced, blocked, lost, returned, or evicted for others."""
     return {
         "moved": len(report.moved),
         "unplaced": sum(len(group.pods) for group in report.unplaced),

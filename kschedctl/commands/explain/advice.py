@@ -225,7 +225,8 @@ def _iter_distinct_advice(suggestions: Iterable[Advice | None]) -> Iterator[Advi
 def _advise_on_cause(cause: Cause) -> Advice | None:
     """Return advice on a single cause, or None if no advice applies.
 
-    Advice that the figures behind the cause call for comes before the next step that the plugin suggests.
+    A resource request that exceeds every node, and a topology spread constraint, have their own advice. Otherwise, the
+    advice is the next step that the cause's plugin suggests.
     """
     if isinstance(cause.fact_data, Insufficient) and cause.fact_data.exceeds_every_node:
         return _TOO_LARGE

@@ -32,9 +32,9 @@ from kschedctl.cli.source import (
 )
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.named_elsewhere import (
+    build_waiting_objects_report,
     expand_pod_groups,
     find_new_resources,
-    report_named_waiting_objects,
     report_new_resources,
 )
 from kschedctl.commands.explain.pending_report import PendingPods
@@ -69,7 +69,10 @@ class Supposed:
         return bool(self.priority is not None or self.priority_class or self.words)
 
     def apply_to(self, target: TargetPod) -> TargetPod:
-        """Apply the assumed changes to the target pod. Raises UsageError and InputError."""
+        """Apply the assumed changes to the target pod.
+
+        Raises UsageError if a change is not understood, and InputError if a value is invalid.
+        """
         target = target._replace(pod=change_priority(target, self.priority, self.priority_class))
         return apply_suppositions(target, " ".join(self.words))
 
@@ -182,7 +185,7 @@ class _Question(msgspec.Struct, frozen=True):
         return kinds.union(self.autoscalers.live)
 
     def build_report(self, inquiry: Inquiry) -> Explanation | Explanations | PendingPods:
-        """Build the report that answers the question. Raises KschedctlError.
+        """Build the report that answers the question. Raises KschedctlError, for example if a named pod does not exist.
 
         It is about the named pods and objects, else about the manifests in the files, else about all pending pods.
         """
@@ -193,7 +196,7 @@ class _Question(msgspec.Struct, frozen=True):
         # Named on the command line
         if self.pods:
             words = expand_pod_groups(inquiry, self.pods, self.scope, self.source)
-            if waiting_elsewhere := report_named_waiting_objects(
+            if waiting_elsewhere := build_waiting_objects_report(
                 inquiry, words, self.scope, self.source, now, remedies=self.remedies
             ):
                 return waiting_elsewhere
@@ -237,9 +240,10 @@ class _Question(msgspec.Struct, frozen=True):
         return reports[0] if len(reports) == 1 else one_pod.combine_explanations(reports)
 
     def _add_new_resources(self, report: Explanation | Explanations, inquiry: Inquiry) -> Explanation | Explanations:
-        """Add objects of the manifests that wait for another controller, unless pods are selected by labels.
+        """Add the manifests' objects that wait for another controller to the report.
 
-        If nothing certainly fails, such objects may leave the answer undecided.
+        Nothing is added if a label selector limits the pods. An unchecked object makes the report undecided, unless
+        some pod certainly fails.
         """
         waiting = () if self.scope.selector else find_new_resources(inquiry.cluster, inquiry.now)
         if not waiting:
@@ -253,10 +257,12 @@ class _Question(msgspec.Struct, frozen=True):
         return replace(explanations, waiting_elsewhere=waiting, undecided=undecided)
 
     def _report_pending(self, inquiry: Inquiry, scope: Scope) -> Explanation | Explanations | PendingPods:
-        """Report all pending pods. If there are none, explain one pod of each workload in the files without pods.
+        """Report all pending pods.
 
-        Workloads without pods that are not explained are logged. If asked for fixes in the whole cluster, the nodes
-        that an autoscaler would add are included.
+        If there are none, explain one pod of each workload in the files that has no pods yet.
+
+        If some pods are pending, these workloads are not explained but named in a log message. With `remedies` and all
+        namespaces, the report includes the nodes that an autoscaler would add.
         """
         report = summarize_pending(inquiry.scheduler, self.source, scope, self.in_full)
         workloads = subjects.find_workloads_without_pods(inquiry, scope)
@@ -312,8 +318,8 @@ def _choose_next_command(report: Explanation) -> str:
 def find_commands_for_pending(source: Source, report: PendingPods, options: Iterable[str] = ()) -> Commands:
     """Return commands that explain each group's first pod and each workload whose pods could not be created.
 
-    The command under the key "" is the one to suggest first. If nothing is pending in the scope but something is
-    elsewhere, it covers all namespaces.
+    The command under the key "" is the one to suggest first. If pods are pending only outside the scope, that command
+    covers all namespaces.
     """
     options = list(options)
     workloads = {

@@ -110,7 +110,7 @@ def _to_compact_explanation(report: Explanation) -> Document:
 
 
 def _iter_node_names(report: Explanation) -> Iterator[str]:
-    """Yield the name of each node in each field that has answers for nodes, so that names repeat.
+    """Yield the node names in every per-node field of the report, so that most names are yielded several times.
 
     A sampled search has answers for nodes that are not in `node_order`.
     """

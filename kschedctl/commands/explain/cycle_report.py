@@ -81,7 +81,7 @@ EXTENDERS_GOT_MORE = "extenders got the pod without its environment and other fi
 def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explanation:
     """Explain a pod, given as the API server stores it, by running one scheduling cycle.
 
-    A pod that the scheduler does not handle, such as a bound one, is explained without a cycle. With `nodes=False`, the
+    A pod that the scheduler does not handle, such as a bound pod, is explained without a cycle. With `nodes=False`, the
     explanation has no advice and no per-node results, which take most of the time.
     """
     info = PodInfo(pod, scheduler.view.settings.requests)
@@ -89,7 +89,7 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
 
     verdict = _find_settled_verdict(pod, framework)
     if verdict or framework is None:
-        report = _add_gang_doubts(_report_settled_pod(scheduler, framework, info, verdict))
+        report = _mark_gang_as_undecided(_report_settled_pod(scheduler, framework, info, verdict))
     else:
         report = _report_cycle_with_group(scheduler, framework, info, unread_by_profile, nodes=nodes)
 
@@ -120,7 +120,7 @@ def _report_cycle_with_group(
     group = pod_group.report_pod_group_with_tree(scheduler, framework, info.pod)
     group = group or gang.report_gang(scheduler, framework, info.pod)
     report = pod_group.add_group_report(pod_report, group)
-    return _add_gang_doubts(_add_unread_kinds(report, (*unknowns, *pod_group.iter_order_doubts(group))))
+    return _mark_gang_as_undecided(_add_unread_kinds(report, (*unknowns, *pod_group.iter_tree_order_unknowns(group))))
 
 
 def _names_group(pod: Pod) -> bool:
@@ -171,7 +171,7 @@ def _add_unread_kinds(report: Explanation, unknowns: tuple[Unknown, ...]) -> Exp
     return replace(report, **build_unknown_fields(summarize_unknowns(unknowns, effects)))
 
 
-def _add_gang_doubts(report: Explanation) -> Explanation:
+def _mark_gang_as_undecided(report: Explanation) -> Explanation:
     """Mark the answer undecided if another project places the pod's gang by rules that are not replayed."""
     project = report.pod_group.decided_by if report.pod_group else ""
     if not project:
@@ -347,7 +347,7 @@ def _is_bound_with_group(cycle: Cycle) -> bool:
 
 
 def _find_permit_verdict(cycle: Cycle, reports: Mapping[str, FirstFailReport]) -> tuple[str, str | None]:
-    """Return the verdict and the message after Permit, given its rejections and waits by best node.
+    """Return the verdict and the message after Permit. `reports` has Permit's rejections and waits, by best node.
 
     The pod is unschedulable only if Permit rejects it on every best node. Upstream, the scheduling cycle ends there
     with a FitError about the one node that was chosen.

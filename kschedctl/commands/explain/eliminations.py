@@ -10,7 +10,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Bools, Rows
-from kschedctl.api.node_pools import find_pool
+from kschedctl.api.node_pools import find_node_pool_name
 from kschedctl.commands.explain.reach import NEAR, OUT_OF_REACH, Distances, NodeCloseness, Obstacle, combine_obstacles
 from kschedctl.commands.explain.report import Cause, Elimination, NearestMiss, NodeGroup, NodeReport, Refusal
 from kschedctl.scheduler.engine.cycle import Cycle
@@ -25,7 +25,7 @@ NODES_NAMED = 2
 
 
 def report_eliminations(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Elimination, ...]:
-    """Report each reason for which kube-scheduler rejects nodes, starting with the reasons of the closest nodes."""
+    """Report each reason why kube-scheduler rejects nodes, starting with the reasons of the closest nodes."""
     closeness = combine_obstacles(obstacles, len(cycle.view.nodes))
     leveled = [
         _build_elimination(obstacles_of_reason, closeness, cycle)
@@ -56,7 +56,7 @@ class _LeveledElimination(NamedTuple):
 def _build_elimination(
     obstacles_of_reason: list[Obstacle], closeness: NodeCloseness, cycle: Cycle
 ) -> _LeveledElimination:
-    """Build the elimination for one reason, with how far its closest node is out of reach (the level)."""
+    """Build the elimination for one reason. Its level says how far its closest node is out of reach."""
     reported = np.logical_or.reduce([obstacle.reported for obstacle in obstacles_of_reason])
     rows = closeness.sort_by_closeness(reported, measure_distance(obstacles_of_reason))
     nearest = int(rows[0])
@@ -72,7 +72,7 @@ def _build_elimination(
 
 
 def measure_distance(obstacles_of_reason: Sequence[Obstacle]) -> Distances:
-    """Return how far each node (N,) is from no longer being rejected for the reason, or 0 if that is unknown.
+    """Return how far each node (N,) is from passing the check that fails for the reason, or 0 if that is unknown.
 
     The unit depends on the plugin.
     """
@@ -107,7 +107,7 @@ def _report_node(obstacles: Sequence[Obstacle], cycle: Cycle, row: int, totals: 
     return NodeReport(
         name=node.metadata.name,
         zone=get_region_and_zone(node)[1],
-        pool=find_pool(node),
+        pool=find_node_pool_name(node),
         feasible=row in totals,
         refusals=() if row in totals else _report_refusals(obstacles, row),
         total=totals.get(row),
@@ -160,11 +160,11 @@ class Reason(NamedTuple):
 
 
 def find_causes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...]:
-    """Choose few reasons that together account for all eligible nodes, most nodes first.
+    """Choose a small set of reasons that together account for all eligible nodes, starting with the most nodes.
 
-    Eligible are the nodes that are least out of reach (at the lowest level). Reasons that apply to every eligible node
-    are always included. If a PreFilter plugin rejects the pod, only its reasons are causes. If no node is within the
-    pod's reach, the causes account for all nodes.
+    Nodes are eligible if they are at the lowest level, that is, least out of reach. Reasons that apply to every
+    eligible node are always included. If a PreFilter plugin rejects the pod, only its reasons are causes. If no node is
+    within the pod's reach, the causes account for all nodes.
     """
     if cycle.pre_filter.status.rejected:
         unexamined = (obstacle for obstacle in obstacles if not obstacle.looked_at)
@@ -264,7 +264,7 @@ def _build_cause(
 
 
 def _describe_cause(cause: Cause, rows: Rows, obstacles_of_reason: list[Obstacle], cycle: Cycle) -> str:
-    """Describe the cause in a sentence of its own: its figures or else its reason, and to which nodes it applies.
+    """Describe the cause in a full sentence: its figures (or else its reason), and the nodes to which it applies.
 
     `rows` are the nodes that are rejected for the reason.
     """
@@ -310,7 +310,7 @@ def _choose_typical_node(
 
 
 def find_label_conflict(reasons: Sequence[Reason], cycle: Cycle) -> str:
-    """Find two demands of the pod for different values of one label, and describe them.
+    """Describe two demands of the pod that require different values of the same label.
 
     Return an empty string if no demands conflict.
     """
@@ -325,10 +325,10 @@ def find_label_conflict(reasons: Sequence[Reason], cycle: Cycle) -> str:
 
 
 def _iter_label_demands(obstacles_of_reason: list[Obstacle], mask: Bools, cycle: Cycle) -> Iterator[LabelDemand]:
-    """Yield the label demands behind a reason, as the facts about the nodes in `mask` (N,) state them.
+    """Yield the label demands behind a reason, taken from the facts about the nodes in `mask` (N,).
 
-    The fact about the first of these nodes says which labels matter. For each value of such a label, only the first
-    node with the value is asked. Demands repeat.
+    The fact about the first of these nodes tells which labels matter. For each value of such a label, only the fact
+    about the first node with the value is read. A demand may be yielded several times.
     """
     rows = np.flatnonzero(mask)
     fact = find_fact(obstacles_of_reason, int(rows[0])) if len(rows) else None

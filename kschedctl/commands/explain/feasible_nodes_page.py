@@ -73,7 +73,10 @@ def _build_total_cells(report: Explanation, node: str) -> tuple[Cell, Cell]:
 
 
 def _format_scores(report: Explanation, node: str, plugins: list[str], style: Style) -> Iterator[str]:
-    """Yield each plugin's score for the node, such as "40 → 80". An extender's score has a sign."""
+    """Yield each plugin's score for the node as "raw → weighted", such as "40 → 80".
+
+    With -o wide, the form is "raw → normalized × weight". An extender has a single score, with a plus or minus sign.
+    """
     for plugin in plugins:
         if plugin in report.extender_scores:
             yield f"{report.extender_scores[plugin][node]:+,}"
@@ -177,7 +180,7 @@ def _build_call_row(call: ExtenderCallReport, report: Explanation, error: str, s
 
 
 def _describe_answer(call: ExtenderCallReport, report: Explanation) -> str:
-    """Describe the extender's answer to a call: the asked nodes that it rejects, or just "answered" if it rejects none.
+    """Describe the extender's answer to a call: the nodes that it rejects, or just "answered" if it rejects none.
 
     The extender's messages are quoted for the first few nodes.
     """

@@ -112,7 +112,8 @@ def search_fixes(
 ) -> tuple[RemedySearch, list[RankedFix]]:
     """Search for fixes. Return the search and the fixes, best first.
 
-    The other replicas of a workload without pods wait beside the target, so that fixes are checked with all of them.
+    If the target is a pod of a workload that has no pods yet, its other replicas are pending as well, so that the fixes
+    are checked with all of them.
     """
     if target.workload is not None:
         from kschedctl.replay.controllers.other_replicas import add_other_replicas  # noqa: PLC0415 - not for a pod

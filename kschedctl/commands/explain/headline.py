@@ -58,7 +58,10 @@ def find_shared_cause(report: Explanation) -> str:
 
 
 def _describe_bypassed_scheduler(report: Explanation, pod: Pod) -> str:
-    """Describe how spec.nodeName bypasses the scheduler, so that the pod's claims stay unbound. Only one is named."""
+    """Describe how spec.nodeName bypasses the scheduler and leaves claims unbound.
+
+    Only one of the pod's unbound claims is named.
+    """
     first, *further_claims = report.claims_without_scheduler
     more = f" and {len(further_claims)} more" if further_claims else ""
     wait = "wait" if further_claims else "waits"
@@ -87,7 +90,7 @@ def _describe_unschedulable_pod(report: Explanation) -> str:
 
 
 def _describe_permit_wait(report: Explanation) -> str:
-    """Return a clause about the reason for which the pod would wait at Permit, or an empty string."""
+    """Return a clause that says why the pod would wait at Permit, or an empty string."""
     reasons = dict.fromkeys(", ".join(status.reasons) for status in report.permit.values() if status.code == WAIT)
     return f", where it waits: {'; '.join(reasons)}" if reasons else ""
 
@@ -253,7 +256,7 @@ def _describe_incomplete_gang(group: PodGroupReport) -> str:
 
 
 def _describe_gang_wait(group: PodGroupReport) -> str:
-    """Describe which gangs a fitting gang waits for at Permit, and which gangs these gangs wait for in turn."""
+    """Describe which gangs a fitting gang waits for at Permit, and which gangs those gangs wait for."""
     message = f"its gang {group.short_name} fits, but waits at Permit for {_list_gangs(group.waits_for)}"
     if not group.apart:
         return message

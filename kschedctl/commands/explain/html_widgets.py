@@ -323,7 +323,7 @@ class NodeMap:
 
 
 def build_node_map(report: Explanation) -> NodeMap:
-    """Build the node map of an explanation: nodes by pool and zone, those without a pool last.
+    """Build the node map of an explanation, with nodes by pool and zone. Nodes without a pool come last.
 
     A node whose reason has no legend entry gets the last one, "other reasons".
     """

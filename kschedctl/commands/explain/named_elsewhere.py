@@ -21,14 +21,14 @@ from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState, has_unchecked
 
 
-def report_named_waiting_objects(
+def build_waiting_objects_report(
     inquiry: Inquiry, words: Sequence[str], scope: Scope, source: Source, now: str, *, remedies: bool = False
 ) -> PendingPods | None:
-    """Report on the named objects that wait before kube-scheduler sees their pods.
+    """Build a report on the named objects that wait before kube-scheduler sees their pods.
 
-    Return None if the words name only pods and workloads.
+    Return None if the words name only pods and workloads. With ``remedies``, also search for fixes for Kueue's
+    Workloads.
 
-    With ``remedies``, fixes for Workloads of Kueue are searched.
     Raises UsageError if an object does not exist, or if the words mix such objects with pods and workloads.
     """
     default_namespace = with_context_namespace(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
@@ -62,10 +62,10 @@ def report_named_waiting_objects(
 def search_admission_fixes(
     cluster: Cluster, entries: tuple[WaitingElsewhere, ...], now: str, manifests: Iterable[Struct] = ()
 ) -> tuple[WaitingElsewhere, ...]:
-    """Return the entries, with fixes added for Kueue's Workloads and for new jobs that Kueue does not admit.
+    """Add fixes to the entries about Kueue's Workloads and about new jobs that Kueue does not admit.
 
-    Without queues in the cluster, the entries stay as they are. ``manifests`` are the jobs that the cluster does not
-    have.
+    Without queues in the cluster, the entries are returned unchanged. ``manifests`` has the jobs that are not in the
+    cluster.
     """
     if not entries or not has_queues(cluster):
         return entries
@@ -84,8 +84,8 @@ def report_new_resources(
 ) -> PendingPods | None:
     """Report on the manifests' objects that wait before kube-scheduler sees their pods. Return None if none waits.
 
-    With ``queued_only``, objects about which no queue decides are left out. With ``remedies``, fixes are searched for
-    the jobs that Kueue does not admit.
+    With ``queued_only``, objects that wait for something other than a queue are left out. With ``remedies``, also
+    search for fixes for the jobs that Kueue does not admit.
     """
     entries = find_new_resources(cluster, now)
     if queued_only:
@@ -191,7 +191,7 @@ def _find_waiting_foreign_job(
 
 
 def _iter_waiting_owners(waiting: Iterable[WaitingElsewhere]) -> Iterator[Owner]:
-    """Yield the identity of each waiting object, followed by those of the objects that it is part of."""
+    """Yield the identity of each waiting object, and then of each object that it is part of."""
     for entry in waiting:
         for title in (entry.resource, *entry.part_of):  # such as "Job batch/train"
             kind, _, key = title.partition(" ")

@@ -38,7 +38,7 @@ def build_new_node_section(new: NewNode | None, style: Style) -> Page:
 
 
 def _describe_queue_answer(new: NewNode) -> str:
-    """Describe whether the pod gets a new node, although other waiting pods compete for the nodes.
+    """Describe whether the pod gets a new node while other waiting pods compete for the new nodes.
 
     Without a replay of the other pods (`new.queue`), the answer is about this pod alone.
     """
@@ -75,7 +75,7 @@ def build_growth_page(growth: NodeGrowth, style: Style) -> Page:
         growth.never, style, {"pods": lambda never: first_of(never.pods)}, title="Never scheduled"
     )
     return (
-        *_build_doubt_lines(growth),
+        *_build_uncertainty_lines(growth),
         *build_struct_table(growth.pools, style, title="New nodes"),
         *never,
         _build_sources_line(growth),
@@ -96,7 +96,7 @@ def build_growth_section(growth: NodeGrowth, style: Style) -> Page:
     return section(
         "Would new nodes come?",
         paragraph(sentence),
-        *_build_doubt_lines(growth),
+        *_build_uncertainty_lines(growth),
         *pools,
         never,
         _build_sources_line(growth),
@@ -116,7 +116,7 @@ def _describe_never_scheduled(never: NeverScheduled, style: Style) -> str:
     return f"{first_of(never.pods)}: {'; '.join(reasons)}"
 
 
-def _build_doubt_lines(growth: NodeGrowth) -> Page:
+def _build_uncertainty_lines(growth: NodeGrowth) -> Page:
     """Build a line for each thing that makes the answer uncertain."""
     return tuple(paragraph(Marked("Not certain:", Tone.WARNING), doubt) for doubt in growth.doubts)
 

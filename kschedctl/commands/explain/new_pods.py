@@ -117,7 +117,7 @@ def find_creation_doubts(target: TargetPod, cluster: Cluster, *, fits: bool) -> 
 
 
 def add_unplaced_replicas(report: Explanation, target: TargetPod) -> Explanation:
-    """Say in the headline of a pod that fits how many replicas of its new workload do not fit beside it."""
+    """If the pod fits, add to its headline how many of its new workload's replicas do not fit."""
     placed, total = count_placed_replicas(target)
     if target.workload is None or placed == total:
         return report
@@ -129,8 +129,8 @@ def add_unplaced_replicas(report: Explanation, target: TargetPod) -> Explanation
 def add_creation_failures(report: Explanation, failures: NotCreated) -> Explanation:
     """Add the workload's failures to create pods to the report.
 
-    If the failures are current and the pod would fit or was not explained, the verdict becomes NotCreated, and
-    `once_created` keeps the answer of scheduling.
+    If the failures are current, and the pod would fit or was not explained, the verdict becomes NotCreated and
+    `once_created` keeps the verdict of scheduling.
     """
     if failures.past or report.verdict not in (*FINE, NOT_CREATED):
         return replace(report, not_created=failures)

@@ -42,16 +42,16 @@ def explain(
 
     Arguments:
         cluster: the cluster.
-        pod: `namespace/name` of a pod in the cluster, or a manifest (dict) that is not in it yet. Of a workload's
-            manifest one pod is explained.
+        pod: `namespace/name` of a pod in the cluster, or a manifest (dict) that is not in it yet. For a
+            workload's manifest, one of its pods is explained.
         remedies: also search for the smallest changes that would let the pod schedule. This takes longer; the command
             does it by default.
         as_if_priority: replay the pod with this priority.
         as_if_priority_class: replay the pod with this PriorityClass.
         call_extender: calls the configuration's extenders, as `call_extender(extender, verb, payload) -> (HTTP status,
-            body)`: the extender is that of the configuration; payload and body are decoded JSON of
-            k8s.io/kube-scheduler/extender/v1, and the body is None unless the status is 200. Without it, the answer
-            lists what extenders might change.
+            body)`. The extender is an entry of the configuration. Payload and body are decoded JSON of
+            k8s.io/kube-scheduler/extender/v1, and the body is None unless the status is 200. Without this function,
+            the answer lists what extenders might change.
         now: an RFC 3339 time for autoscalers. The default is the time when the cluster was read.
         as_written: leave out the `message` of a gated pod. Kube-scheduler writes no event for such a pod; otherwise
             `message` is what it would write once the gates are removed. The command sets it.

@@ -149,7 +149,7 @@ def _build_more_fixes_line(report: Explanation, style: Style) -> Page:
 
 
 def _is_held_by_group(report: Explanation) -> bool:
-    """Return whether the pod fits by itself but waits for its group."""
+    """Return whether the pod fits but has to wait for its group."""
     return report.pod_group is not None and report.verdict != "Schedulable" and bool(report.feasible)
 
 
@@ -401,7 +401,10 @@ def build_explanations_page(report: Explanations, style: Style) -> Page:
 
 
 def _build_pod_row(explanation: Explanation) -> Row:
-    """Build a pod's row of the overview table. Only a fine pod has its headline there; the others have a page."""
+    """Build a pod's row of the overview table.
+
+    The headline is left out if the pod needs attention and so has its own page.
+    """
     verdict = mark_verdict(explanation.verdict)
     return (
         explanation.pod,

@@ -70,7 +70,7 @@ def build_pending_page(report: PendingPods, style: Style) -> Page:
 
 
 def _build_nothing_pending_page(report: PendingPods, style: Style) -> Page:
-    """Build the page for the case that no pod is pending.
+    """Build the page to show if no pod is pending.
 
     It has creation failures, objects that wait for other controllers, and a command if pods are pending elsewhere.
     """

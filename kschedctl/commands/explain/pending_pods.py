@@ -155,9 +155,9 @@ def group_pending_pods(
 
 
 def explain_pods_by_node(scheduler: Scheduler, keys: Iterable[str], kinds: int) -> tuple[ExplainedPods, ...]:
-    """Explain pods node by node, given as `namespace/name`, until `kinds` different explanations are complete.
+    """Explain the pods named in `keys` (`namespace/name`) node by node, until there are `kinds` different explanations.
 
-    Pods that are equal to the scheduler share an explanation. Pods that the cluster does not have are left out.
+    Pods that look the same to the scheduler share an explanation. Pods that the cluster does not have are left out.
     """
     if not kinds:
         return ()
@@ -183,8 +183,8 @@ def _group_by_explanation(explanations: Mapping[str, Explanation]) -> tuple[Expl
 def explain_all_pods(scheduler: Scheduler, pods: Iterable[Pod], in_full: int = 0) -> dict[str, Explanation]:
     """Explain pods, and return the explanations by `namespace/name`.
 
-    Pods that are equal to the scheduler, such as replicas, share an explanation, unless extenders are called. The first
-    `in_full` explanations have per-node results.
+    Pods that look the same to the scheduler, such as replicas, share an explanation, unless extenders are called. The
+    first `in_full` explanations have per-node results.
     """
     pods = list(pods)
     if not pods:
@@ -196,7 +196,7 @@ def explain_all_pods(scheduler: Scheduler, pods: Iterable[Pod], in_full: int = 0
     explanation_by_kind: dict[tuple[int, str, str], Explanation] = {}
     explanations = {}
     for pod in pods:
-        info_code = int(table.info[table.index[pod.key]])  # equal for pods that are equal to the scheduler
+        info_code = int(table.info[table.index[pod.key]])  # equal for pods that look the same to the scheduler
         identity = pod.key if extenders_called else ""  # to extenders no two pods are alike
         kind_of_pod = (info_code, pod.status.nominated_node_name, identity)
         if kind_of_pod not in explanation_by_kind:

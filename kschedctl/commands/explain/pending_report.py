@@ -61,7 +61,7 @@ class PendingGroup(Document, frozen=True):
 
 
 class ExplainedPods(Document, frozen=True):
-    """Pods that are equal to the scheduler, and the explanation of the first of them, node by node."""
+    """Pods that look the same to the scheduler, and the explanation of the first of them, node by node."""
 
     pods: tuple[str, ...]
     explanation: Explanation
@@ -102,7 +102,7 @@ class PendingPods(Report, frozen=True):
     def build_first_line(self) -> tuple[str, ...]:
         """Return the number of pending pods and causes, or a line about the objects that wait elsewhere.
 
-        If objects were named, the line is about these.
+        If the user named objects, the line is about these objects.
         """
         if self.asked_about:
             return self._describe_named_objects()

@@ -355,8 +355,11 @@ def _report_pod_group_in_tree(
     return replace(report, tree=trial.report, condition=CONDITION.at(scheduler.gates.release))
 
 
-def iter_order_doubts(group: PodGroupReport | None) -> Iterator[Unknown]:
-    """Yield a doubt if the result may depend on the random order in which kube-scheduler tries the groups of a tree."""
+def iter_tree_order_unknowns(group: PodGroupReport | None) -> Iterator[Unknown]:
+    """Yield an Unknown if the result may depend on the order in which the groups of a tree are tried.
+
+    Kube-scheduler tries them in random order.
+    """
     tree = group.tree if group else None
     if tree is None:
         return

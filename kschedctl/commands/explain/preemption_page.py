@@ -75,7 +75,7 @@ def _build_outcome_line(report: PreemptionReport) -> list[Block]:
 
 
 def _build_victims_table(report: PreemptionReport, style: Style) -> Page:
-    """Build the table of victims: those on the chosen node, then on tied nodes, then on the others."""
+    """Build the table of victims, first on the chosen node, then on tied nodes, then on the other nodes."""
     names = sorted(report.candidates, key=lambda node: (node != report.chosen, node not in report.tied))
     rows = [row for node in names for row in _build_victim_rows(node, report.candidates[node], node == report.chosen)]
     if style.narrow:
@@ -84,7 +84,7 @@ def _build_victims_table(report: PreemptionReport, style: Style) -> Page:
 
 
 def _build_ties_list(report: PreemptionReport, style: Style) -> list[Block]:
-    """Build the list of victims for which kube-scheduler might as well evict an equal pod.
+    """Build the list of victims that kube-scheduler might replace with an equal pod on the same node.
 
     Unless all nodes are listed, it covers only the chosen node and nodes that are tied with it.
     """

@@ -68,7 +68,7 @@ def find_obstacles(cycle: Cycle) -> list[Obstacle]:
 def _iter_unexamined_obstacles(cycle: Cycle) -> Iterator[Obstacle]:
     """Yield obstacles for nodes that Filter did not examine.
 
-    PreFilter left these nodes out or rejected the pod, or the search found enough other nodes before.
+    Either PreFilter left these nodes out or rejected the pod, or the search had already found enough feasible nodes.
     """
     unexamined = ~cycle.considered
     if not unexamined.any():
@@ -301,7 +301,10 @@ class NodeCloseness(NamedTuple):
 
 
 def combine_obstacles(obstacles: Iterable[Obstacle], nodes: int) -> NodeCloseness:
-    """Combine the obstacles of each node into how close the node is to fitting the pod. There are `nodes` nodes."""
+    """Combine the obstacles of each node into a measure of how close it is to fitting.
+
+    `nodes` is the number of nodes.
+    """
     level, count = np.zeros(nodes, np.int8), np.zeros(nodes, np.int64)
     distance = np.zeros(nodes, np.float64)
     for obstacle in obstacles:

@@ -32,18 +32,18 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 
 
 class ReplayedPods(NamedTuple):
-    """Pods that are equal to the scheduler, and the explanation that they share."""
+    """Pods that look the same to the scheduler, and the explanation that they share."""
 
     pods: tuple[Pod, ...]
     explanation: Explanation
 
 
 def replay_pods(scheduler: Scheduler, pods: Sequence[Pod], progress: Progress) -> tuple[ReplayedPods, ...]:
-    """Explain each pod by replaying it alone. Pods that are equal to the scheduler are explained once."""
+    """Explain each pod by replaying it alone. Pods that look the same to the scheduler are explained once."""
     table = scheduler.view.pods
     pods_by_kind: dict[tuple[int, str], list[Pod]] = {}
     for pod in pods:
-        info_code = int(table.info[table.index[pod.key]])  # equal for pods that are equal to the scheduler
+        info_code = int(table.info[table.index[pod.key]])  # equal for pods that look the same to the scheduler
         pods_by_kind.setdefault((info_code, pod.status.nominated_node_name), []).append(pod)
 
     report_done = progress.begin("Replaying pending pods", len(pods))
@@ -225,7 +225,7 @@ CROWDED = "fits by itself, but not together with the pods that are tried before 
 
 
 class WaitCause(NamedTuple):
-    """The cause for which a pod waits."""
+    """The cause of a pod's wait."""
 
     cause: str
     """One of the words that WaitingPods lists."""
@@ -249,7 +249,7 @@ class WaitingPod(NamedTuple):
 
 
 def find_waiting_pods(audited: ReplayedCluster) -> tuple[WaitingPod, ...]:
-    """Return all pending pods with the reasons why they wait. Pods that are equal to the scheduler are adjacent."""
+    """Return all pending pods with the reasons why they wait. Pods that look the same to the scheduler are adjacent."""
     nodes = _place_fitting_pods(audited)
     return tuple(
         _explain_wait(pod, replayed.explanation, audited, nodes) for replayed in audited.replay for pod in replayed.pods
@@ -274,9 +274,9 @@ def _place_fitting_pods(audited: ReplayedCluster) -> Mapping[str, str]:
 
 
 def _explain_wait(pod: Pod, report: Explanation, audited: ReplayedCluster, nodes: Mapping[str, str]) -> WaitingPod:
-    """Find the cause and the reason for which a pod waits, with the scheduler's last message about it.
+    """Find the cause and the reason of a pod's wait, and the scheduler's last message about the pod.
 
-    `nodes` is the result of placing the fitting pods one after another: the node of each pod that gets one.
+    `nodes` maps the pods that fit one after another to their nodes.
     """
     last_message = find_last_message(pod, audited)
     permit_reasons = [", ".join(answer.reasons) for answer in report.permit.values() if answer.code == WAIT]
@@ -293,7 +293,7 @@ def _explain_wait(pod: Pod, report: Explanation, audited: ReplayedCluster, nodes
 
 
 def _find_other_scheduler_cause(name: str, report: Explanation, audited: ReplayedCluster) -> WaitCause:
-    """Find the cause for a pod that another scheduler should place: no such scheduler runs, or it does and decides."""
+    """Find why a pod of another scheduler waits: no such scheduler runs, or the decision is up to that scheduler."""
     if name not in audited.compute_once(find_other_schedulers):
         return WaitCause("unserved", f'no profile serves scheduler name "{name}"')
     if report.pod_group and report.pod_group.decided_by:
@@ -303,7 +303,11 @@ def _find_other_scheduler_cause(name: str, report: Explanation, audited: Replaye
 
 
 def _find_rejection_cause(pod: Pod, report: Explanation, audited: ReplayedCluster) -> WaitCause:
-    """Find the cause for which a pod waits that is not schedulable, by itself or with its group."""
+    """Find why a pod waits that is not schedulable alone or with its group.
+
+    A pod that another scheduler handles, a gated pod, an error, and a pod whose victims are still terminating each have
+    their own cause.
+    """
     if report.verdict == "NotResponsible":
         return _find_other_scheduler_cause(pod.spec.scheduler_name, report, audited)
     if report.pod_group and (group_failure := describe_group_failure(report.pod_group, report)):
@@ -326,10 +330,10 @@ def _is_group_stuck(group: PodGroupReport) -> bool:
 def _find_fitting_cause(
     pod: Pod, last_message: LastWords | None, audited: ReplayedCluster, nodes: Mapping[str, str]
 ) -> WaitCause:
-    """Find the cause for which a pod waits although it fits by itself.
+    """Find why a pod waits although a node fits it.
 
-    Pods ahead of it take its room (crowded), it is in its back-off, it is too young to have been tried (turn), or it is
-    stuck. `nodes` is the result of placing the fitting pods one after another.
+    Other pods take its room first (crowded), it was tried recently (backoff), it is too young to have been tried
+    (turn), or it is stuck. `nodes` maps the pods that fit one after another to their nodes.
     """
     if pod.key not in nodes:
         return WaitCause("crowded", CROWDED)

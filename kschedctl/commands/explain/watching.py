@@ -65,7 +65,7 @@ def follow_cluster(
 ) -> Iterator[Cluster]:
     """Yield the live cluster as it is now, then after each burst of changes, and after `max_seconds` without a change.
 
-    Raises KschedctlError.
+    Raises KschedctlError if the cluster cannot be read.
     """
     from kschedctl.sources.live.follow import Follower  # noqa: PLC0415 - only live clusters need the client
     from kschedctl.sources.live.reading import read_live  # noqa: PLC0415

@@ -18,8 +18,8 @@ from kschedctl.admission.node_selector import SELECTOR
 from kschedctl.admission.tolerations import DEFAULTS_ANNOTATION, WHITELIST_ANNOTATION
 from kschedctl.api.arrays import Bools, Position, find_positions
 from kschedctl.api.copying import replace
-from kschedctl.api.garbage import collecting_at_end
-from kschedctl.api.node_pools import find_pool
+from kschedctl.api.garbage import collecting_garbage_at_end
+from kschedctl.api.node_pools import find_node_pool_name
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.failures.report import Failure, Failures
@@ -27,9 +27,9 @@ from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.edits import get_zone, group_nodes, is_recreated_elsewhere
 from kschedctl.replay.node_drain import (
-    combine_always_unplaced,
     compute_unplaced_spreads,
     count_always_unplaced,
+    merge_proven_unplaced_counts,
     shuffle_for_return,
 )
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, compute_spreads, run_all
@@ -46,7 +46,7 @@ from kschedctl.snapshot.fork import Fork
 UNITS: Mapping[str, Callable[[Cluster], Mapping[str, Sequence[str]]]] = {
     "node": lambda cluster: {node.metadata.name: [node.metadata.name] for node in cluster.nodes},
     "zone": lambda cluster: group_nodes(cluster, get_zone),
-    "pool": lambda cluster: group_nodes(cluster, find_pool),
+    "pool": lambda cluster: group_nodes(cluster, find_node_pool_name),
 }
 """The function that returns the nodes of each unit, by kind of unit."""
 MAX_PAIRS = 200_000
@@ -102,8 +102,9 @@ def simulate_failures(
 ) -> Failures:
     """Simulate the failure of every unit, and report the failures, the worst first.
 
-    `unit` is a key of `UNITS`. With `pairs`, any two units fail at once. Each failure is simulated `runs` times, from
-    the second run on with the pods coming back in random order. Raises UsageError and InputError.
+    `unit` is a key of `UNITS`. With `pairs`, any two units fail at once. Each failure is simulated `runs` times. From
+    the second run on, the pods come back in random order. Raises UsageError if there is no such unit, and InputError if
+    a pod is invalid.
     """
     shared = SharedCluster(cluster, sampling, call_extender)
     workers = limit_workers(workers, call_extender)
@@ -148,7 +149,7 @@ def _combine_runs_of_failure(runs: Sequence[Failure]) -> Failure:
         max(runs, key=_get_severity_sort_key),
         over_runs=spreads,
         unplaced_over_runs=compute_unplaced_spreads([run.reasons for run in runs]),
-        in_no_order=combine_always_unplaced(run.in_no_order for run in runs),
+        in_no_order=merge_proven_unplaced_counts(run.in_no_order for run in runs),
         unknown=merge_unknown_kinds(run.unknown for run in runs),
     )
 
@@ -158,7 +159,7 @@ def simulate_loss(shared: SharedCluster, loss: Loss) -> Failure:
 
     Memory is freed at the end. Raises KeyboardInterrupt if the simulation was interrupted.
     """
-    with collecting_at_end():
+    with collecting_garbage_at_end():
         return _replay_loss(shared, loss)
 
 

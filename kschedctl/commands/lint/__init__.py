@@ -19,7 +19,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.lint.described_cluster import DescribedCluster, find_described_cluster
 from kschedctl.errors import UsageError
 from kschedctl.lint.context import LintContext
-from kschedctl.lint.engine import build_findings, choose_rules, find_problems
+from kschedctl.lint.engine import build_findings, choose_rules, find_all_problems
 from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.lint.reporting import ALL_OBJECTS, REPORT_EVERYTHING, LintScope, Reporting
 from kschedctl.lint.rule import Rule, RuleProfile, Severity
@@ -77,7 +77,7 @@ def lint(
     rules = choose_rules(select, ignore, RuleProfile(profile))
     condensed = not select and profile != RuleProfile.ALL
     reporting = replace(REPORT_EVERYTHING, min_severity=Severity(severity), condensed=condensed)
-    return build_report(context, rules, find_problems(context, rules), reporting)
+    return build_report(context, rules, find_all_problems(context, rules), reporting)
 
 
 def build_report(

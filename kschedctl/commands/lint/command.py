@@ -36,7 +36,7 @@ from kschedctl.commands.lint.settings import (
 from kschedctl.errors import UsageError
 from kschedctl.lint.catalogue import build_rule_list, build_rule_report
 from kschedctl.lint.context import LintContext
-from kschedctl.lint.engine import LintSettings, choose_rules, find_problems, get_rule
+from kschedctl.lint.engine import LintSettings, choose_rules, find_all_problems, get_rule
 from kschedctl.lint.reporting import Reporting
 from kschedctl.lint.rule import RuleProfile, Severity
 from kschedctl.lint.suppression import STDIN_NAME, render_baseline
@@ -272,7 +272,7 @@ def _build_linter(
     def linter(manifests: Repository | None) -> Linted:
         """Lint manifests, or the cluster if they are None."""
         context = get_context(manifests)
-        problems = find_problems(context, rules)
+        problems = find_all_problems(context, rules)
         return build_report(context, rules, problems, reporting, rule_options.scope), problems
 
     return linter

@@ -72,7 +72,7 @@ def mcp(
 
 
 def _parse_address(text: str) -> tuple[str, int]:
-    """Parse HOST:PORT. Raises UsageError."""
+    """Parse HOST:PORT. Raises UsageError if it is malformed."""
     host, colon, port = text.rpartition(":")
     if not (colon and host and port.isdecimal() and 0 < int(port) < 1 << 16):
         raise UsageError(f"--http {text}: not HOST:PORT", hint="127.0.0.1:8000")
@@ -80,7 +80,10 @@ def _parse_address(text: str) -> tuple[str, int]:
 
 
 def _read_token(file: str) -> str:
-    """Read the token from the file or the environment. Raises InputError, and UsageError if there is none."""
+    """Read the token from the file or the environment.
+
+    Raises InputError if the file cannot be read, and UsageError if there is no token.
+    """
     token = os.environ.get(TOKEN_VARIABLE, "")
     if file:
         token = load_content(file).text

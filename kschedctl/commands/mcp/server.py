@@ -98,7 +98,7 @@ class ClientProgress:
     """Sends (done, total, description) to the client."""
 
     def begin(self, description: str, total: int) -> Callable[[int], None]:
-        """Start a task with `total` steps. Return a function to call with each number of completed steps."""
+        """Start a task of `total` steps, and return a function to call with each number of completed steps."""
         done = 0
 
         def advance(number: int) -> None:
@@ -127,7 +127,7 @@ class DocumentCache:
         return uri
 
     def render(self, uri: str) -> str | None:
-        """Render a document like `-o json`. Return None if it has been dropped."""
+        """Render a document as `-o json` does, or return None if it has been dropped."""
         if uri not in self._documents:
             return None
         document = self._documents[uri][1].to_dict()
@@ -177,7 +177,7 @@ class McpServer:
     async def call_tool(self, context: Message, params: Message) -> Message:
         """Call a tool, and return a summary with a link to the full document.
 
-        Errors are returned as results, too, so that the client can correct its call.
+        Errors are returned as results too, so that the client can correct its call.
         """
         tool = next((tool for tool in TOOLS if tool.name == params.name), None)
         if tool is None:
@@ -195,7 +195,7 @@ class McpServer:
         )
 
     async def _answer_in_thread(self, tool: Tool, arguments: Arguments, context: Message) -> PlainReport:
-        """Call the tool in a thread, which is stopped when the client no longer waits."""
+        """Call the tool in a thread, which is stopped if the client stops waiting."""
 
         def tell(done: float, total: float | None, what: str) -> None:
             anyio.from_thread.run(context.session.report_progress, done, total, what)
@@ -250,7 +250,7 @@ class McpServer:
         )
 
     async def get_prompt(self, context: Message, params: Message) -> Message:
-        """Fill in a prompt's placeholders. Raises MCPError for an unknown prompt or other arguments."""
+        """Fill in a prompt's placeholders. Raises MCPError if the prompt is unknown or the arguments do not fit it."""
         prompt = next((prompt for prompt in PROMPTS if prompt.name == params.name), None)
         given_arguments = params.arguments or {}
         if prompt is None or set(given_arguments) != set(prompt.arguments):

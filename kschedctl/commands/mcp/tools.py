@@ -59,7 +59,10 @@ class Tool:
         return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
     def answer(self, call: ToolCall, arguments: Arguments) -> PlainReport:
-        """Validate the arguments, and build the report. Raises UsageError and the library function's errors."""
+        """Validate the arguments and build the report.
+
+        Raises UsageError if the arguments do not match the schema, and the library function's errors.
+        """
         try:
             jsonschema.validate(arguments, self.schema)
         except jsonschema.ValidationError as error:
@@ -105,7 +108,7 @@ def explain_pod(call: ToolCall, arguments: Arguments) -> PlainReport:
 
 
 def find_remedies(call: ToolCall, arguments: Arguments) -> PlainReport:
-    """Find fixes for a pod of the cluster or of a manifest."""
+    """Find fixes for a pod in the cluster or in a manifest."""
     from kschedctl.commands.explain.one_pod import find_target  # noqa: PLC0415 - as the commands below
     from kschedctl.commands.remedies import find_remedies_with_room  # noqa: PLC0415
 
@@ -122,7 +125,7 @@ def clear_pending_pods(call: ToolCall, arguments: Arguments) -> PlainReport:
 
 
 def get_only_argument(arguments: Arguments, *names: str) -> Any:
-    """Return the value of the only argument given among `names`. Raises UsageError if there are none or several."""
+    """Return the value of the one argument among `names` that was given. Raises UsageError unless it is exactly one."""
     values = [arguments[name] for name in names if name in arguments]
     if len(values) != 1:
         raise UsageError(f"give one of {' and '.join(names)}")

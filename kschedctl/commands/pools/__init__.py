@@ -70,7 +70,10 @@ def pools(
 
 
 def report_pools(scheduler: Scheduler, now: str, groups: PoolGroups | None = None) -> NodePools:
-    """Report all pools, sorted by name. Nodes without a pool come last. Raises InputError."""
+    """Build the report on all pools, sorted by name. Nodes without a pool come last.
+
+    Raises InputError if a Karpenter object is malformed.
+    """
     cluster, view = scheduler.cluster, scheduler.view
     division = groups.assign_pools(Pools.of(view), view) if groups else Pools.of(view)
     reports = {
@@ -95,7 +98,7 @@ def report_pools(scheduler: Scheduler, now: str, groups: PoolGroups | None = Non
 
 
 def _report_pool(name: str, rows: Rows, view: Fork) -> PoolReport:
-    """Report on the nodes of one pool."""
+    """Build the report on one pool's nodes."""
     nodes: Sequence[Node] = [view.nodes.objects[row] for row in rows.tolist()]
     free, allocatable = compute_free_resources(view)[rows], view.allocatable[rows]
     cpu, memory = view.resources[CPU], view.resources[MEMORY]
@@ -159,7 +162,7 @@ class PoolGroups:
         self._loop = AutoscalerLoop.from_cluster(cluster, self._read, flags, now, node_groups.active_scale_ups)
 
     def assign_pools(self, by_label: Pools, view: Fork) -> Pools:
-        """Return the pools with the nodes of each group moved to a pool that is named after the group."""
+        """Move the nodes of each group to a pool that is named after the group, and return the new pools."""
         names = {name: index for index, name in enumerate(by_label.names)}
         code = by_label.code.copy()
         for node, group in self._read.of_node.items():
@@ -173,7 +176,7 @@ class PoolGroups:
         )
 
     def add_groups(self, pools: Mapping[str, PoolReport]) -> dict[str, PoolReport]:
-        """Add size limits and pending pods to the reports on groups, and reports on groups without nodes."""
+        """Add size limits and pending pods to the groups' reports, and add reports for groups without nodes."""
         loop = self._loop
         waiting = {} if loop.ends_immediately else ScaleUpRun(loop).count_acceptable_pods(loop.place_waiting_pods())
         with_groups = dict(pools)

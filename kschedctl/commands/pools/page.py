@@ -13,7 +13,7 @@ from kschedctl.text.counts import first_few
 
 
 def build_pools_page(report: NodePools, style: Style) -> Page:
-    """Build the page: doubts, a table of pools, and sources."""
+    """Build the page: doubts, a table of pools, and the sources of the data."""
     first, pending = report.build_first_line()
     cells: Mapping[str, Callable[[PoolReport], str]] = {
         "shapes": lambda pool: first_few(pool.shapes, 1),

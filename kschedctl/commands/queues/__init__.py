@@ -55,7 +55,7 @@ def queues(
     states = tuple(_report_queue(replay, name) for name in selected)
     cohorts = tuple(_report_cohort(replay, cohort) for cohort in _list_cohorts(replay, selected))
     outlook = foresee(replay)
-    unknown = _find_unread_kinds(cluster)
+    unknown = _list_unread_kueue_kinds(cluster)
     doubts = (
         *(doubt for doubt in (installation.doubt, outlook.doubt) if doubt),
         *iter_unreplayed_features(cluster.kueue_workloads),
@@ -73,8 +73,8 @@ def queues(
     )
 
 
-def _find_unread_kinds(cluster: Cluster) -> tuple[UnknownKind, ...]:
-    """Return the kinds that Kueue reads and that were not read."""
+def _list_unread_kueue_kinds(cluster: Cluster) -> tuple[UnknownKind, ...]:
+    """Return the kinds that Kueue reads but that were not read here."""
     gaps = ((kind, cluster.gap(kind)) for kind in NEEDED_KINDS)
     return tuple(
         UnknownKind(kind, gap.why, VERDICT) for kind, gap in gaps if gap is not None and not gap.is_unrequested
@@ -82,7 +82,11 @@ def _find_unread_kinds(cluster: Cluster) -> tuple[UnknownKind, ...]:
 
 
 def _select_queues(replay: KueueReplay, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the ClusterQueues that are asked about, by cohort. Raises InputError for an unknown name."""
+    """Return the names of the ClusterQueues to report on, sorted by cohort path and name.
+
+    ``names`` are ClusterQueues or cohorts, which include the queues below them. Without names, all are returned. Raises
+    InputError if a name is unknown.
+    """
     cached = replay.cache.queues
     selected = set(cached) if not names else set[str]()
     for name in names:
@@ -96,7 +100,10 @@ def _select_queues(replay: KueueReplay, names: Sequence[str]) -> tuple[str, ...]
 
 
 def _get_path(replay: KueueReplay, node: QuotaNode) -> str:
-    """Return the cohorts of a queue, from the root down; of a circle only the nearest one."""
+    """Return the names of the cohorts above a queue, from the root down, joined by slashes.
+
+    If the cohorts form a circle, only the nearest one is returned.
+    """
     if node.parent is None:
         return ""
     if node.parent.name in replay.cache.cohorts_in_circle:
@@ -105,7 +112,7 @@ def _get_path(replay: KueueReplay, node: QuotaNode) -> str:
 
 
 def _list_cohorts(replay: KueueReplay, queue_names: Iterable[str]) -> list[CohortNode]:
-    """Return the cohorts above these ClusterQueues that are not part of a circle, by name."""
+    """Return the cohorts above these ClusterQueues, sorted by name. Cohorts in a circle are left out."""
     cohorts = {
         cohort.name: cohort
         for name in queue_names
@@ -116,7 +123,7 @@ def _list_cohorts(replay: KueueReplay, queue_names: Iterable[str]) -> list[Cohor
 
 
 def _report_queue(replay: KueueReplay, name: str) -> ClusterQueueState:
-    """Report on a ClusterQueue."""
+    """Build the report on a ClusterQueue."""
     queue, pending = replay.cache.queues[name], replay.queues.pending[name]
     is_active, readiness = replay.cache.is_queue_active(name), queue.readiness
     return ClusterQueueState(
@@ -134,7 +141,7 @@ def _report_queue(replay: KueueReplay, name: str) -> ClusterQueueState:
 
 
 def _describe_problem(replay: KueueReplay, queue: CachedQueue) -> str:
-    """Return why a ClusterQueue admits nothing."""
+    """Describe why a ClusterQueue admits nothing."""
     parent = queue.node.parent
     if parent is not None and parent.name in replay.cache.cohorts_in_circle:
         return f"the parents of cohort {parent.name} form a circle"
@@ -142,7 +149,7 @@ def _describe_problem(replay: KueueReplay, queue: CachedQueue) -> str:
 
 
 def _report_cohort(replay: KueueReplay, cohort: CohortNode) -> CohortState:
-    """Report on a cohort."""
+    """Build the report on a cohort."""
     return CohortState(
         cohort.name,
         cohort.parent.name if cohort.parent is not None else "",
@@ -152,7 +159,7 @@ def _report_cohort(replay: KueueReplay, cohort: CohortNode) -> CohortState:
 
 
 def _iter_quotas(replay: KueueReplay, queue_names: Sequence[str]) -> Iterator[QuotaUsage]:
-    """Yield the quotas of these ClusterQueues, in their order, then those of their cohorts."""
+    """Yield the quotas of these ClusterQueues in the given order, then the quotas of their cohorts."""
     cached = replay.cache.queues
     for name in queue_names:
         queue = cached[name]
@@ -172,7 +179,7 @@ def _iter_quotas(replay: KueueReplay, queue_names: Sequence[str]) -> Iterator[Qu
 
 
 def _sum_usage(usages: Iterable[Usage]) -> Usage:
-    """Add up usages."""
+    """Add up several usages by flavor and resource."""
     total: Usage = {}
     for usage in usages:
         for key, amount in usage.items():
@@ -181,7 +188,7 @@ def _sum_usage(usages: Iterable[Usage]) -> Usage:
 
 
 def _sum_borrowed(cohort: CohortNode, key: FlavorResource) -> int:
-    """Return how much the nodes directly below a cohort use beyond their own quota."""
+    """Return how much of a resource the nodes directly below a cohort use beyond their own quotas."""
     borrowed = 0
     for child in (*cohort.cohorts, *cohort.queues):
         borrowed = add_amounts(borrowed, _compute_borrowed(child, key))
@@ -201,7 +208,10 @@ def _render_free(node: QuotaNode, key: FlavorResource) -> str:
 def _report_quota(
     title: str, node: QuotaNode, key: FlavorResource, reserved: int, admitted: int, *, free: str, lent: str = ""
 ) -> QuotaUsage:
-    """Report on one quota of a ClusterQueue or cohort."""
+    """Build the report on the quota of a ClusterQueue or cohort for one flavor and resource.
+
+    ``free`` and ``lent`` are amounts in words.
+    """
     quota = node.get_quota(key)
     resource = key.resource
     return QuotaUsage(
@@ -222,7 +232,10 @@ def _report_quota(
 def _report_waiting(
     cluster: Cluster, waiting_queues: WaitingQueues, selected: frozenset[str] | None
 ) -> tuple[QueuedWorkload, ...]:
-    """Report on the Workloads that have no quota, by queue and place. None selects all."""
+    """Build reports on the Workloads that wait for quota, sorted by queue and place in it.
+
+    ``selected`` limits the ClusterQueues. None selects all.
+    """
     outlook = waiting_queues.outlook
     reports = []
     for workload in cluster.kueue_workloads:

@@ -10,7 +10,7 @@ from kschedctl.reports.unknown import describe_unread
 
 
 def build_queues_page(report: KueueQueues, style: Style) -> Page:
-    """Build the page: doubts, what waits, the queues, and their quotas."""
+    """Build the page: doubts, the waiting Workloads, the queues, and their quotas."""
     doubts = [*report.doubts, *report.problems]
     if report.unknown:
         doubts.insert(0, describe_unread(report.unknown))

@@ -127,7 +127,7 @@ class KueueQueues(Report, frozen=True):
         return (f"{queues}: {waiting}{outlook}",)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add the numbers of queues and Workloads, and what makes the answer uncertain."""
+        """Add the numbers of queues and Workloads, and the reasons why the answer is uncertain."""
         figures = {
             "queues": len(self.queues),
             "inactiveQueues": sum(not queue.active for queue in self.queues),

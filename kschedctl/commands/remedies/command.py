@@ -29,8 +29,8 @@ from kschedctl.cli.source import (
     with_context_namespace,
 )
 from kschedctl.commands.explain.named_elsewhere import (
+    build_waiting_objects_report,
     find_new_resources,
-    report_named_waiting_objects,
     report_new_resources,
     search_admission_fixes,
 )
@@ -162,7 +162,7 @@ def _find_fixes_of_queued_objects(
     """
     report = None
     if words and not are_all_pods(words):
-        report = report_named_waiting_objects(inquiry, words, scope, source, inquiry.now, remedies=True)
+        report = build_waiting_objects_report(inquiry, words, scope, source, inquiry.now, remedies=True)
     elif not (words or inquiry.targets or scope.namespace or scope.all_namespaces or scope.selector):
         report = report_new_resources(inquiry.cluster, inquiry.now, queued_only=True, remedies=True)
     if report is None:

@@ -37,7 +37,7 @@ def build_scale_up_page(report: ScaleUp, style: Style) -> Page:
     is_good = report.are_all_placed
     errors = [line for line in (report.loop_error, report.error) if line]
     return (
-        *_build_doubt_lines(report),
+        *_build_uncertainty_lines(report),
         paragraph(Marked(first, Tone.GOOD if is_good else Tone.BAD), pods),
         *(paragraph(Marked(line, Tone.BAD)) for line in errors),
         *build_struct_table(report.increases, style, title="Groups that grow"),
@@ -50,7 +50,7 @@ def build_scale_up_page(report: ScaleUp, style: Style) -> Page:
     )
 
 
-def _build_doubt_lines(report: ScaleUp | ScaleDown) -> Page:
+def _build_uncertainty_lines(report: ScaleUp | ScaleDown) -> Page:
     """Build a line for each reason why the report is not certain."""
     lines = list(report.doubts)
     if report.seen_groups:
@@ -141,7 +141,7 @@ def build_scale_down_page(report: ScaleDown, style: Style) -> Page:
         return *cells, reason
 
     return (
-        *_build_doubt_lines(report),
+        *_build_uncertainty_lines(report),
         paragraph(Marked(first, Tone.GOOD if deleted else Tone.PLAIN), details),
         *([paragraph(Marked(report.loop_error, Tone.BAD))] if report.loop_error else []),
         *build_table(nodes, columns, build_row, style, title="Nodes"),

@@ -129,14 +129,16 @@ def simulate(
 ) -> reports.SimulationReport:
     """Simulate applying the manifests and report where the pods would go.
 
-    ``seed`` decides ties, and ``runs`` is the number of seeds to try from there on. With ``sampling`` the scheduler
-    looks at as many nodes as it really would. With ``rollout`` new versions replace old ones as their controllers do
-    it. With ``pending`` the cluster's pending pods take part. ``call_extender`` is as for ``explain`` and limits the
-    run to one process. ``in_full`` is the number of kinds of unplaced pods that are explained node by node.
-    ``written`` holds the documents of manifests given as structs, since admission reads more than scheduling does. In a
-    single run ``autoscaler`` adds nodes for pods without room until nothing changes, and pending pods take part.
+    ``seed`` decides ties, and ``runs`` is the number of consecutive seeds to try, beginning with ``seed``. With
+    ``sampling``, the scheduler looks at as many nodes as it really would. With ``rollout``, new versions replace old
+    ones step by step, as their controllers replace them. With ``pending``, the cluster's pending pods take part.
+    ``call_extender`` is as for ``explain`` and limits the run to one process. ``in_full`` is the number of kinds of
+    unplaced pods that are explained node by node. ``written`` holds the documents of manifests given as structs, since
+    admission reads more than scheduling does. In a single run, ``autoscaler`` adds nodes for pods without room until
+    nothing changes, and pending pods take part.
 
-    Raises InputError and ConfigurationError.
+    Raises InputError if a manifest is invalid or denied, and ConfigurationError if the scheduler's configuration is
+    invalid.
 
     >>> str(simulate(Cluster.from_objects([]), [], pending=True))
     'Nothing to schedule'
@@ -181,7 +183,7 @@ def _add_objects_waiting_elsewhere(
 def _simulate_with_seeds(
     shared: PreparedCluster, seeds: range, workers: Workers, progress: Progress
 ) -> reports.SimulationReport:
-    """Run the simulation with several seeds. Return the first run's report, with how the runs differ.
+    """Run the simulation with several seeds. Return the first run's report, extended by how the runs differ.
 
     If the user interrupts before the first run has ended, the report is empty.
     """
@@ -290,7 +292,8 @@ def _explain_unplaced(
 ) -> tuple[ExplainedPods, ...]:
     """Explain pods without a node in the cluster at the end of the simulation.
 
-    `shared.kinds_in_full` says for each seed how many kinds of pods are explained. After an interruption, none is.
+    `shared.kinds_in_full` says for each seed how many kinds of pods are explained. After an interruption, no pods are
+    explained.
     """
     kinds = 0 if simulation.interrupted else shared.kinds_in_full.get(seed, 0)
     if not kinds:
@@ -476,7 +479,7 @@ def prepare_simulation(
 
 
 def _iter_suspended_jobs(workloads: Iterable[Struct], outlooks: Mapping[Owner, JobOutlook]) -> Iterator[StoredJob]:
-    """Yield the suspended Jobs among the workloads that no queue of Kueue decides about."""
+    """Yield the workloads that are suspended Jobs and that wait in none of Kueue's queues."""
     for job in workloads:
         if isinstance(job, Job) and job.spec.suspend and get_identity(job) not in outlooks:
             spec = StoredJobSpec(job.spec.parallelism, job.spec.completions, suspend=True)

@@ -118,7 +118,8 @@ class SimulateOptions:
     def read_applications(self, source: Source, run: RunOptions, namespace: str | None) -> dict[str, Application]:
         """Read the manifests to apply and the cluster, by name of the cluster.
 
-        Without files, only the cluster is read, for --pending and --autoscale. Raises KschedctlError.
+        Without files, only the cluster is read, for --pending and --autoscale. Raises KschedctlError if an input cannot
+        be read or there is nothing to apply.
         """
         without_files = self.pending or self.autoscale
         if self.autoscale and run.runs != 1:
@@ -136,7 +137,10 @@ class SimulateOptions:
     def build_autoscaler(
         self, cluster: Cluster, source: Source, node_groups: NodeGroupInput, karpenter: KarpenterInput
     ) -> Autoscaler | None:
-        """Build the autoscaler if `--autoscale` is set, otherwise return None. Raises InputError and UsageError."""
+        """Build the autoscaler if `--autoscale` is set, otherwise return None.
+
+        Raises InputError if the node groups or instance types are invalid, and UsageError if no autoscaler is known.
+        """
         if not self.autoscale:
             return None
         now = get_cluster_time(cluster, source)
@@ -229,7 +233,7 @@ def _build_simulation_question(
 def _read_manifests_and_clusters(
     source: Source, namespace: str | None, without_files: bool, live_kinds: LiveKinds = NOTHING_MORE
 ) -> dict[str, Application]:
-    """Read the manifests to apply and the cluster. Raises KschedctlError.
+    """Read the manifests to apply and the cluster. Raises KschedctlError if one of them cannot be read.
 
     With `without_files`, the manifests may be missing and only the cluster is read.
     """
@@ -261,7 +265,7 @@ def _prepare_following(
 ) -> _Following:
     """Read the events, the manifests and the clusters, and prepare to follow the rollout in each cluster.
 
-    Raises KschedctlError.
+    Raises KschedctlError if an input cannot be read.
     """
     if events == STDIN and STDIN in source.filename:
         raise UsageError("standard input cannot be both the manifests and the events")

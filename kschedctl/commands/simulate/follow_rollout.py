@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kschedctl.api.decoding import type_name
-from kschedctl.api.events import get_first_time, get_reporter, parse_assignment
+from kschedctl.api.events import get_first_time, get_reporter, parse_scheduled_event
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Event, Struct
 from kschedctl.api.times import parse_nanoseconds
@@ -62,15 +62,15 @@ HINT = "kubectl get events -A -o json prints them; they are kept for an hour"
 
 
 def read_placements(path: str) -> list[RealPlacement]:
-    """Read the real placements from the events or Bindings of a file. Raises InputError."""
+    """Read the real placements from the events or Bindings of a file. Raises InputError if a document is malformed."""
     return parse_placements(read_documents(path), path)
 
 
 def parse_placements(documents: Iterable[JsonObject], path: str = "") -> list[RealPlacement]:
-    """Return the placements among documents in order of time, ignoring other documents.
+    """Return the placements among the documents in order of time. Other documents are ignored.
 
-    A placement is a Scheduled event of core/v1 or events.k8s.io/v1, or a Binding, alone or in a list. `path` names the
-    source in errors. Raises InputError, also if there is no placement.
+    A placement is a Scheduled event of core/v1 or events.k8s.io/v1, or a Binding, either single or in a list. `path`
+    names the source in errors. Raises InputError if a document is malformed or there is no placement.
     """
     placements = []
     for document in documents:
@@ -86,9 +86,10 @@ def parse_placements(documents: Iterable[JsonObject], path: str = "") -> list[Re
 
 
 def _iter_list_items(document: JsonObject, path: str) -> Iterator[JsonObject]:
-    """Yield the objects of a list, or the document itself if it is no list. Raises InputError.
+    """Yield the objects of a list, or the document itself if it is not a list.
 
-    Items of a list such as EventList get the kind Event unless they have a kind.
+    Items without a kind get the kind of the list: the items of an EventList are Events. Raises InputError if the items
+    are malformed.
     """
     if not str(document.get("kind", "")).endswith("List"):
         yield document
@@ -104,16 +105,22 @@ def _iter_list_items(document: JsonObject, path: str) -> Iterator[JsonObject]:
 
 
 def _parse_placement(document: JsonObject, path: str) -> RealPlacement | None:
-    """Parse a Scheduled event or a Binding, or return None for other documents. Raises InputError."""
+    """Parse a Scheduled event or a Binding, or return None for other documents.
+
+    Raises InputError if the document is malformed.
+    """
     if document.get("kind") == "Event" and document.get("reason") == "Scheduled":
         return _parse_scheduled_event(document, path)
     return _parse_binding(document, path) if document.get("kind") == "Binding" else None
 
 
 def _parse_scheduled_event(document: JsonObject, path: str) -> RealPlacement | None:
-    """Parse a Scheduled event. Return None for events of other components with the same reason. Raises InputError."""
+    """Parse a Scheduled event. Return None if another component wrote it for a reason of the same name.
+
+    Raises InputError if the event is malformed.
+    """
     event = decode_document(document, Event, Place(path))
-    names = parse_assignment(event)
+    names = parse_scheduled_event(event)
     if names is None:
         return None
     placement = _build_placement(names, get_first_time(event) or None, path)
@@ -121,7 +128,7 @@ def _parse_scheduled_event(document: JsonObject, path: str) -> RealPlacement | N
 
 
 def _parse_binding(binding: JsonObject, path: str) -> RealPlacement:
-    """Parse a Binding. Raises InputError."""
+    """Parse a Binding. Raises InputError if its names or its time are missing or invalid."""
     metadata = _get_mapping(binding, "metadata")
     target = _get_mapping(binding, "target")
     names = (metadata.get("namespace") or "default", metadata.get("name"), target.get("name"))

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from kschedctl.commands.simulate.following_report import (
     BEST_OF_A_PART,
+    DIFFERING_OUTCOMES,
     NOT_BEST,
     NOT_COMPARED,
     NOT_FEASIBLE,
     NOT_LOOKED_AT,
     OTHER_SCHEDULER,
-    OTHERWISE,
     UNKNOWN_NODE,
     UNKNOWN_POD,
     FollowedPlacement,
@@ -52,8 +52,8 @@ MAX_SHOWN_PLUGINS = 4
 
 
 def build_page(report: FollowedRollout, style: Style) -> Page:
-    """Build the page: the verdict, caveats, the pods placed otherwise, possible causes, and pods not compared."""
-    differing = [placement for placement in report.placements if placement.outcome in OTHERWISE]
+    """Build the page: the verdict, caveats, differing pods with their possible causes, pods not compared, and notes."""
+    differing = [placement for placement in report.placements if placement.outcome in DIFFERING_OUTCOMES]
     not_compared = [placement for placement in report.placements if placement.outcome in (UNKNOWN_POD, NOT_COMPARED)]
     outcomes = {placement.outcome for placement in differing if not placement.overlapping}
     causes = [text for outcome, text in MEANINGS.items() if outcome in outcomes]

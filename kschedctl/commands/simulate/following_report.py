@@ -64,7 +64,7 @@ class FollowingReport(Report, frozen=True):
 AS_REPLAYED, BEST_OF_A_PART = "AsReplayed", "BestOfAPart"
 NOT_BEST, NOT_FEASIBLE, NOT_LOOKED_AT = "NotBest", "NotFeasible", "NotLookedAt"
 OTHER_SCHEDULER, UNKNOWN_NODE, UNKNOWN_POD, NOT_COMPARED = "OtherScheduler", "UnknownNode", "UnknownPod", "NotCompared"
-OTHERWISE = (NOT_FEASIBLE, NOT_LOOKED_AT, NOT_BEST, OTHER_SCHEDULER, UNKNOWN_NODE)
+DIFFERING_OUTCOMES = (NOT_FEASIBLE, NOT_LOOKED_AT, NOT_BEST, OTHER_SCHEDULER, UNKNOWN_NODE)
 """The outcomes that say that the real scheduler chose differently."""
 
 
@@ -144,8 +144,8 @@ class FollowedRollout(Report, frozen=True):
         return (verdict, f"{sentence}{describe_doubt(self.unknown)}")
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the pods that were placed otherwise."""
-        otherwise = (placement for placement in self.placements if placement.outcome in OTHERWISE)
+        """Return the summary with the pods that the replay would place on other nodes."""
+        otherwise = (placement for placement in self.placements if placement.outcome in DIFFERING_OUTCOMES)
         pods = tuple(
             ShortPods(1, placement.pod, "", f"{placement.outcome}: {placement.node}") for placement in otherwise
         )

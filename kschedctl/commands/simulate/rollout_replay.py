@@ -19,12 +19,12 @@ from kschedctl.commands.simulate import prepare_simulation
 from kschedctl.commands.simulate.following_report import (
     AS_REPLAYED,
     BEST_OF_A_PART,
+    DIFFERING_OUTCOMES,
     NOT_BEST,
     NOT_COMPARED,
     NOT_FEASIBLE,
     NOT_LOOKED_AT,
     OTHER_SCHEDULER,
-    OTHERWISE,
     UNKNOWN_NODE,
     UNKNOWN_POD,
     FollowedPlacement,
@@ -71,9 +71,10 @@ def replay_rollout(
 ) -> FollowedRollout:
     """Try every pod at the time when it was really scheduled, and put it on the node on which it really ran.
 
-    The cluster is the one before or after the rollout: pods of the placements have no node until their turn, and pods
-    created later arrive when they were created. `manifests` are applied first, and their pods stand for the pods of a
-    workload with that name. Raises InputError and ConfigurationError.
+    `cluster` may be from before or after the rollout: pods of the placements have no node until their turn, and pods
+    created later arrive when they were created. `manifests` are applied first. If a placed pod is not in the cluster, a
+    pod that the manifests create for its workload takes its place. Raises InputError if a manifest is invalid, and
+    ConfigurationError if the scheduler's configuration is invalid.
     """
     manifests = list(manifests)
     cluster, attachment_notes = _drop_later_attachments(cluster, placements)
@@ -134,7 +135,7 @@ def _build_followed_rollout_report(
         (*find_unread_dependencies(scheduler.view.cluster), *scheduler.unknown), IN_SIMULATIONS
     )
     agree = outcomes[AS_REPLAYED] + outcomes[BEST_OF_A_PART]
-    otherwise = sum(outcomes[outcome] for outcome in OTHERWISE)
+    otherwise = sum(outcomes[outcome] for outcome in DIFFERING_OUTCOMES)
     nothing_compared = not (agree or otherwise)
     if nothing_compared:
         unknown = merge_unknown_kinds(((_explain_no_comparison(outcomes),), unknown))
@@ -310,8 +311,8 @@ class _RolloutReplay:
     def _find_nearby_placements(self, number: int, position: Position) -> list[NearbyPlacement]:
         """Return the placements of other pods within `NEARBY_NANOSECONDS` of a placement, in order of time.
 
-        `number` is the index of the placement, and `position` that of its pod. At most 2 * MAX_NEARBY placements before
-        it and after it are considered.
+        `number` is the index of the placement, and `position` is the position of its pod. At most 2 * MAX_NEARBY
+        placements before it and after it are considered.
         """
         now = self.placements[number].nanoseconds
         pod_index, node_index = self.view.pods.index, self.view.nodes.index
@@ -336,9 +337,10 @@ class _RolloutReplay:
     def _compare_reordered(
         self, number: int, position: Position, row: Row, moved: Sequence[NearbyPlacement]
     ) -> FollowedPlacement:
-        """Compare the placement with a replay in which the `moved` placements are on the other side of the pod.
+        """Compare the placement with a replay in which the `moved` placements change sides.
 
-        Moved earlier pods are taken off their nodes and moved later pods are put on them. The view is restored.
+        Earlier placements then come after the pod's, so their pods are taken off their nodes for the replay. Later ones
+        come before it, so their pods are put on their nodes. Afterwards the view is restored.
         """
         sampling = self.following.sampling
         start = sampling.start if sampling else 0
@@ -365,11 +367,10 @@ class _RolloutReplay:
         return OverlappingBinding(pod, self.view.nodes.names[nearby.row], round(nearby.nanoseconds / MILLISECOND))
 
     def _find_pod_position(self, pod: str) -> Position | None:
-        """Return the position of a pod, or None if there is none for it.
+        """Return the position of a pod, or None if neither the cluster nor a manifest has the pod.
 
-        For a pod that is not in the cluster, the next pod that a manifest created for its workload is used, and removed
-        from the pods that are left for the workload. The workload is the one with the longest name with which the pod's
-        name starts.
+        For a pod that is not in the cluster, the next unused pod that a manifest created for its workload is taken. The
+        workload is found by name: the pod's name begins with the workload's, and the longest such name counts.
         """
         if pod in self.view.pods.index:
             return self.view.pods.index[pod]
@@ -485,7 +486,7 @@ class _ScoreDeficit(NamedTuple):
 
 
 def _compute_score_deficit(cycle: Cycle, row: Row, best_node: str) -> _ScoreDeficit:
-    """Compute by how many points the node at `row` is behind the best node, in total and by plugin."""
+    """Compute by how many points the node at `row` trails the best node, in total and by plugin."""
     rows = cycle.scores.rows.tolist()
     real_index = rows.index(row)
     best_index = rows.index(cycle.view.nodes.index[best_node])
@@ -547,9 +548,10 @@ class NearbyPlacement(NamedTuple):
 
 
 def iter_reorderings(nearby: Sequence[NearbyPlacement]) -> Iterator[Sequence[NearbyPlacement]]:
-    """Yield groups of placements so close to the pod in time that they may really be on the other side of it.
+    """Yield groups of placements so close in time to the pod's that they may really have been on its other side.
 
-    The groups grow by one placement, closest first: at first placements before the pod, then placements after it.
+    Groups of earlier placements come first, then groups of later placements. Each group adds the next closest placement
+    to the group before, up to MAX_REORDERED placements.
     """
     simultaneous = [placement for placement in nearby if abs(placement.nanoseconds) <= UNORDERED_NANOSECONDS]
     before = [placement for placement in reversed(simultaneous) if placement.nanoseconds <= 0]

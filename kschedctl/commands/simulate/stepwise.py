@@ -33,13 +33,15 @@ Retry = Literal["now", "end"]
 def follow(
     cluster: Cluster, pods: Sequence[str], choices: Sequence[str | None] = (), retry: Retry = "end"
 ) -> FollowingReport:
-    """Schedule pods (``namespace/name``) one after the other on all nodes, each with the effects of the pods before.
+    """Schedule pods (``namespace/name``) one after the other on all nodes.
 
-    Each pod gets one of its best nodes: the one in ``choices``, which has one per step, if it is among them, otherwise
-    the first by name. Reserved pods are assumed, never bound. If nothing fits, preemption runs, its victims leave at
-    once, and the pod is tried again, at most three times: next (``now``) or after all others (``end``).
+    Each pod sees the effects of the pods before.
 
-    Raises UsageError for unknown pods and nodes, and ConfigurationError.
+    Each pod gets one of its best nodes: the node in ``choices``, which has one entry per step, if it is among them,
+    otherwise the first by name. Reserved pods are assumed, never bound. If nothing fits, preemption runs, its victims
+    leave at once, and the pod is tried again, at most three times: next (``now``) or after all others (``end``).
+
+    Raises UsageError for unknown pods and nodes, and ConfigurationError if the scheduler's configuration is invalid.
 
     >>> follow(Cluster.from_objects([]), []).steps
     ()
@@ -144,9 +146,9 @@ def _run_preemption(scheduler: StepwiseScheduler, attempt: TriedPod, cycle: Cycl
 def sampling(cluster: Cluster, pods: Sequence[str], *, start: int = 0) -> SamplingReport:
     """Search nodes for pods (``namespace/name``) one after the other, without placing them.
 
-    Each search is on a part of the nodes, whose size is percentageOfNodesToScore of the cluster's configuration.
-    ``start`` is the index, in the scheduler's order of nodes, at which the first search begins. Raises
-    UsageError for unknown pods, and ConfigurationError.
+    Each search covers a part of the nodes, whose size is percentageOfNodesToScore of the cluster's configuration.
+    ``start`` is the index, in the scheduler's order of nodes, at which the first search begins. Raises UsageError for
+    unknown pods, and ConfigurationError if the scheduler's configuration is invalid.
 
     >>> sampling(Cluster.from_objects([]), []).node_order
     ()

@@ -11,7 +11,7 @@ import numpy as np
 
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.node_pools import find_pool, is_control_plane
+from kschedctl.api.node_pools import find_node_pool_name, is_control_plane
 from kschedctl.api.objects import CSINode, Node, ObjectMeta, Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.autoscaling.karpenter.candidates import find_offered_price
@@ -115,7 +115,7 @@ def build_pool_shapes(cluster: Cluster, label: str = "") -> list[NodeShape]:
     kinds_by_pool: dict[str, dict[object, list[Node]]] = {}
     for node in workers:
         labels = node.metadata.labels
-        pool = (labels.get(label, "") if label else find_pool(node)) or "node"
+        pool = (labels.get(label, "") if label else find_node_pool_name(node)) or "node"
         shared_labels = tuple(sorted((key, value) for key, value in labels.items() if key not in individual_labels))
         kinds = kinds_by_pool.setdefault(pool, {})
         kinds.setdefault((shared_labels, node.spec.taints), []).append(node)
@@ -185,7 +185,7 @@ def add_prices(shapes: Sequence[NodeShape], instance_types: Sequence[JsonObject]
 
 
 def scale_workloads(pods: Sequence[Pod], scale: float) -> Iterator[Pod]:
-    """Yield the additional pods with which each workload has `scale` times as many pods, rounded up.
+    """Yield the additional pods that bring each workload to `scale` times its number of pods, rounded up.
 
     They are copies of the workload's pods under new names.
     """

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kschedctl.api.json_values import Json
-from kschedctl.api.noise import strip_noise
+from kschedctl.api.noise import strip_unread_data
 from kschedctl.api.objects import (
     ApiObject,
     Node,
@@ -73,7 +73,7 @@ def _iter_scheduler_changes(before: Cluster, after: Cluster) -> Iterator[FieldCh
 
 
 def _iter_object_changes(kind: str, before: Sequence[ApiObject], after: Sequence[ApiObject]) -> Iterator[Difference]:
-    """Yield the objects of a kind other than Pod that differ."""
+    """Yield the objects of a kind that differ. Pods are compared by `_iter_pod_changes`."""
     old = {get_object_key(obj): obj for obj in before}
     new = {get_object_key(obj): obj for obj in after}
     for key in sorted(old | new):
@@ -89,7 +89,7 @@ def _is_changed(old: Mapping[Key, ApiObject], new: Mapping[Key, ApiObject], key:
 
 
 def _iter_pod_changes(before: Sequence[Pod], after: Sequence[Pod]) -> Iterator[Difference]:
-    """Yield the pods that differ. Only these pods are decoded."""
+    """Yield the pods that differ. Only pods that differ are decoded."""
     old_table, new_table = PodTable.from_pods(before), PodTable.from_pods(after)
     template_numbers: dict[bytes, int] = {}
     old = _index_pod_fingerprints(old_table, template_numbers)
@@ -102,7 +102,10 @@ def _iter_pod_changes(before: Sequence[Pod], after: Sequence[Pod]) -> Iterator[D
 
 
 def _index_pod_fingerprints(table: PodTable, template_numbers: dict[bytes, int]) -> dict[Key, tuple[int, str, str]]:
-    """Map each pod's key to a fingerprint: the number of its distinct template, its node and its UID."""
+    """Map each pod's key to a fingerprint: the number of its distinct template, its node and its UID.
+
+    ``template_numbers`` maps a template's bytes to its number, and is extended with new templates.
+    """
     numbers = [
         template_numbers.setdefault(_encode(_strip_unread_parts(pod)), len(template_numbers)) for pod in table.templates
     ]
@@ -122,8 +125,8 @@ def _build_change(difference: Difference) -> ObjectChange:
 
 
 def _strip_unread_parts(obj: Any) -> Any:
-    """Return the object without its identity and without fields that scheduling does not read."""
-    obj = strip_noise(obj)
+    """Return the object without its identity and without the fields that scheduling does not read."""
+    obj = strip_unread_data(obj)
     if isinstance(obj, Node):
         obj = replace(obj, status=replace(obj.status, conditions=()))
     if isinstance(obj, StoredWorkload | ReplicationController):
@@ -141,7 +144,10 @@ def _strip_pod_status(status: PodStatus) -> PodStatus:
 
 
 def _iter_field_changes(path: str, old: Json, new: Json) -> Iterator[FieldChange]:
-    """Yield the fields that differ. Maps are compared by key, other values as a whole."""
+    """Yield the fields that differ. Maps are compared key by key, other values as a whole.
+
+    ``path`` is the path of the compared values.
+    """
     if old == new:
         return
     if isinstance(old, Mapping) and isinstance(new, Mapping):

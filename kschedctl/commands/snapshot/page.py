@@ -18,7 +18,7 @@ TONES = {"added": Tone.GOOD, "removed": Tone.BAD}
 
 
 def build_snapshot_page(report: SnapshotReport, style: Style) -> Page:
-    """Build the page of a snapshot: its origin, its objects, and kinds that could not be read."""
+    """Build the page of a snapshot: its origin, its objects, and the kinds that could not be read."""
     kinds = [(kind, f"{number:,}") for kind, number in report.objects.items()]
     unread = tuple(
         Marked(f"{', '.join(kinds)}: {why}", Tone.WARNING) for why, kinds in _group_unread_kinds(report).items()
@@ -33,7 +33,7 @@ def build_snapshot_page(report: SnapshotReport, style: Style) -> Page:
 
 
 def _group_unread_kinds(report: SnapshotReport) -> dict[str, list[str]]:
-    """Group the kinds that could not be read by reason."""
+    """Map each reason to the kinds that could not be read for that reason."""
     kinds: dict[str, list[str]] = {}
     for kind, why in report.unread.items():
         kinds.setdefault(why, []).append(kind)
@@ -92,7 +92,7 @@ def _build_change_table(changes: tuple[ObjectChange, ...], field: tuple[Column, 
 
 
 def _iter_change_rows(change: ObjectChange) -> Iterator[Row]:
-    """Yield the rows of a changed object, one per field. Only the first row names the object."""
+    """Yield one row per changed field of an object. Only the first row names the object."""
     what = Marked(change.change, TONES.get(change.change, Tone.PLAIN))
     if not change.fields:
         yield (change.kind, change.name, what, "", "", "")
@@ -128,7 +128,7 @@ def _count_common_prefix(first: str, second: str) -> int:
 
 
 def _cut_value(text: str, start: int, end: int) -> str:
-    """Cut a value to the characters from `start` to `end` characters before its end, and to the maximum length."""
+    """Cut ``start`` characters from the beginning and ``end`` from the end, and shorten to the maximum length."""
     shown = text[start : len(text) - end]
     is_cut_at_end = end > 0
     if len(shown) > LONGEST_VALUE:

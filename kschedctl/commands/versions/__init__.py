@@ -78,7 +78,7 @@ def version_changes(before: str = "", after: str = "") -> VersionChanges:
 
 
 def list_all_changes() -> VersionChanges:
-    """List all changes since the oldest version that is replayed. New plugins and their properties are no changes."""
+    """List all changes since the oldest version that is replayed. Newly added plugins are not listed as changes."""
     changes = []
     for aspect in iter_versioned_aspects():
         for (_, before), (since, after) in pairwise(aspect.values.steps):
@@ -88,9 +88,9 @@ def list_all_changes() -> VersionChanges:
 
 
 def compare_versions(first: str, second: str) -> VersionChanges:
-    """List the differences from the first version to the second. Either may be the newer one.
+    """List the differences between two versions, either of which may be the newer one.
 
-    Aspects that one of the versions does not have are left out. Raises ConfigurationError for a version that is not
+    Aspects that do not exist in one of the versions are left out. Raises ConfigurationError if a version is not
     replayed.
     """
     first_version, second_version = KubeVersion.parse_supported(first), KubeVersion.parse_supported(second)
@@ -104,9 +104,9 @@ def compare_versions(first: str, second: str) -> VersionChanges:
 
 
 def _build_version_change(aspect: VersionedAspect, since: str, before: str, after: str) -> VersionChange:
-    """Build the report entry for a change, including how the change is known.
+    """Build the report entry for a change, including how we know of the change.
 
-    `since` has the releases that brought the change, separated by spaces, backports first.
+    `since` lists the releases that brought the change, separated by spaces, backports first.
     """
     releases = tuple(since.split())
     *_, newest_release = releases
@@ -128,7 +128,7 @@ def _build_version_change(aspect: VersionedAspect, since: str, before: str, afte
 
 
 def _sort_newest_first(changes: Iterable[VersionChange]) -> tuple[VersionChange, ...]:
-    """Sort changes by sort in the order of `SORTS`, and newest first within each."""
+    """Group changes by sort, in the order of `SORTS`, and put the newest change first within each sort."""
 
     def get_sort_key(change: VersionChange) -> tuple[int, int]:
         *_, newest_release = change.since
@@ -138,7 +138,10 @@ def _sort_newest_first(changes: Iterable[VersionChange]) -> tuple[VersionChange,
 
 
 def group_rules_by_plugin() -> Mapping[str, tuple[ByVersion[object], ...]]:
-    """Map each plugin to its rules and messages that differ. All others are under "kube-scheduler"."""
+    """Map each plugin to its rules and messages that differ between versions.
+
+    Rules of no plugin are listed under "kube-scheduler".
+    """
     by_plugin = {
         name: declaration.plugin.version_changes()
         for name, declaration in {**IN_TREE, **SCHEDULER_PLUGINS}.items()
@@ -189,7 +192,7 @@ def describe_value(value: object) -> str:
 
 
 def _describe_template(template: str) -> str:
-    """Return a message template with its named fields by name and each of its unnamed fields as an ellipsis."""
+    """Return a message template with named fields replaced by their names and unnamed ones by ellipses."""
     text = ""
     for literal, field_name, *_ in Formatter().parse(template):
         text += literal
@@ -199,9 +202,10 @@ def _describe_template(template: str) -> str:
 
 
 def _build_steps(values: Iterator[str]) -> tuple[tuple[str, str], ...]:
-    """Reduce the values of all minor versions to the first value (with version "") and each change of the value.
+    """Reduce a value per minor version to pairs of a version and the new value.
 
-    An empty value, which says that the aspect does not exist in a version, is no change.
+    The first pair has the version "". An empty value means that the aspect does not exist in a version, and does not
+    count as a change.
     """
     first_value, *later_values = values
     steps = [("", first_value)]
@@ -233,7 +237,7 @@ def _describe_arguments(plugin: Declaration | None, minor: int) -> str:
 
 
 def _describe_stage(stage: Stage) -> str:
-    """Describe a feature gate's maturity and default, such as "beta, on". A version may not know the gate."""
+    """Describe a feature gate's maturity and default, such as "beta, on", or say that the gate is unknown."""
     if stage.maturity == "pre-alpha":
         return "unknown"
     description = f"{stage.maturity}, {'on' if stage.on else 'off'}"

@@ -16,7 +16,7 @@ HEADINGS = {"rule": "Rules and messages", "plugin": "Plugins", "gate": "Feature 
 
 
 def build_version_changes_page(report: VersionChanges, style: Style) -> Page:
-    """Build the page, with a table for each sort of change."""
+    """Build the page, with one table per sort of change."""
     blocks: list[Block] = [*_iter_summary_lines(report)]
     words = HISTORY_WORDS
     if report.compared:
@@ -29,7 +29,7 @@ def build_version_changes_page(report: VersionChanges, style: Style) -> Page:
 
 
 def _iter_summary_lines(report: VersionChanges) -> Iterator[Paragraph]:
-    """Yield a line with the versions: all replayed ones, or the two that are compared and whether they differ."""
+    """Yield lines about the versions: all replayed ones, or the two compared ones and whether they differ."""
     first, last = report.versions[0], report.versions[-1]
     if not report.compared:
         yield paragraph(f"Replayed changes of kube-scheduler from {first} to {last}")
@@ -42,7 +42,10 @@ def _iter_summary_lines(report: VersionChanges) -> Iterator[Paragraph]:
 def _build_changes_table(
     changes: Sequence[VersionChange], title: str, for_gates: bool, words: ChangeWords, style: Style
 ) -> Page:
-    """Build a table of changes. Feature gates have a state before and after; other changes are a sentence each."""
+    """Build a table of changes.
+
+    For feature gates, the table shows the states before and after. Every other change is described in a sentence.
+    """
     since = Column("since", keep=True)
     columns: tuple[Column, ...]
     if for_gates:
@@ -83,7 +86,7 @@ HISTORY_WORDS = ChangeWords("now", "no longer", "before")
 
 
 def _describe_change(change: VersionChange, words: ChangeWords) -> str:
-    """Describe what changed in one sentence, which names the behavior that starts, ends or is replaced."""
+    """Describe a change in one sentence, naming the behavior that starts, ends or is replaced."""
     prefix, hint, what_counts = change.what.partition("queueing hint: ")
     if hint and not prefix and (change.before, change.after) == ("no", "yes"):
         return f"{words.now}, in the queueing hint: {what_counts}"

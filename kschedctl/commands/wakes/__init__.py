@@ -50,7 +50,7 @@ def find_wake_ups_of_targets(targets: Sequence[TargetPod]) -> WakeUps | WakeUpsO
 
 
 def _find_wake_ups_for_target(target: TargetPod) -> WakeUps:
-    """Find the wake-ups of one pod, or report why its workload cannot create it."""
+    """Find the wake-ups of a pod, or report why its workload cannot create it."""
     if failure := target.never_created:
         report = study.build_not_created_report(target.scheduler, target.pod, failure)
     else:
@@ -105,9 +105,10 @@ def wakes_by(
 def replay_changes_for_targets(
     targets: Sequence[TargetPod], changes: Sequence[JsonObject], *, where: str = ""
 ) -> WakesOfMany:
-    """Find which changes wake the target pods. There must be at least one target, and all share a scheduler.
+    """Find which changes wake the target pods.
 
-    Targets that are never created are only listed. The other arguments and the errors are as for `wakes_by`.
+    There must be at least one target, and all targets must share a scheduler. Targets that are never created are only
+    listed. `changes`, `where` and the errors are as for `wakes_by`.
     """
     scheduler = targets[0].scheduler
     parsed_changes = parse_changes(changes, scheduler.view, where=where)
@@ -128,9 +129,10 @@ def wakes_between(
 ) -> WakesBetween:
     """Find which changes between two states of a cluster woke pods that are pending in both.
 
-    `pods` (`namespace/name`) limits the answer, and includes pods that no longer wait at the second moment. Without
-    `pods`, the answer covers all pending pods of a `namespace` or with the labels of `selector`. `names` are the names
-    of the moments in the report. Raises UsageError and InputError.
+    `pods` (`namespace/name`) limits the answer, and may name pods that are no longer pending in `after`. Without
+    `pods`, the answer covers all pending pods of a `namespace` or with the labels of `selector`. `names` label the two
+    states in the report. Raises UsageError if `before` is newer than `after` or a pod is unknown, and InputError if an
+    object is malformed.
 
     >>> import kschedctl
     >>> moment = kschedctl.Cluster.from_objects([])

@@ -29,7 +29,7 @@ IDENTITY_FIELDS = {"apiVersion", "kind", "metadata"}
 
 
 def parse_change(event: JsonObject, view: Fork) -> ChangedObject | None:
-    """Parse an event `{action, old, new}`. Return None if scheduling does not read the kind of object.
+    """Parse an event `{action, old, new}`. Return None if scheduling does not read objects of this kind.
 
     Raises InputError for an unknown action, a missing object, or old and new states of different objects.
     """
@@ -55,10 +55,11 @@ def parse_change(event: JsonObject, view: Fork) -> ChangedObject | None:
 
 
 def parse_changes(documents: Sequence[JsonObject], view: Fork, where: str = "") -> list[ChangedObject]:
-    """Parse events as for `parse_change`, watch events (`type`, `object`), or plain objects.
+    """Parse documents that are events as for `parse_change`, watch events (`type`, `object`), or plain objects.
 
     A plain object is applied to the cluster: it is added, or replaces the object of the same name. A deleted object may
-    be given by name only. Raises InputError, also for kinds that scheduling does not read.
+    be given by name only. Raises InputError, also for kinds that scheduling does not read and if there is no document.
+    `where` names the file in errors.
     """
     changed_objects = []
     for number, document in enumerate(flatten_lists(documents), 1):
@@ -80,9 +81,9 @@ def parse_changes(documents: Sequence[JsonObject], view: Fork, where: str = "") 
 
 
 def iter_changes(before: Fork, after: Fork) -> Iterator[ChangedObject]:
-    """Yield the changes between two moments. A recreated object is first deleted and then added.
+    """Yield the changes between two states of a cluster. A recreated object is first deleted, then added.
 
-    Changes of a kind that was not read at one of the moments are skipped.
+    Changes of kinds that were not read in one of the two states are skipped.
     """
     for difference in iter_differences(before.cluster, after.cluster):
         namespace, _ = difference.key
@@ -102,8 +103,8 @@ def iter_changes(before: Fork, after: Fork) -> Iterator[ChangedObject]:
 def _convert_to_event(document: JsonObject, view: Fork) -> JsonObject:
     """Convert a watch event or a plain object to an event `{action, old, new}`.
 
-    An object that exists in the cluster is updated, any other object is added. A deleted object that is only named is
-    replaced by the cluster's object. Raises InputError for an unknown type of watch event.
+    An object that exists in the cluster is updated, any other object is added. If a deleted object is only named, the
+    cluster's object is used. Raises InputError if the type of a watch event is unknown.
     """
     if "action" in document:
         old = document.get("old")
@@ -126,7 +127,7 @@ def _convert_to_event(document: JsonObject, view: Fork) -> JsonObject:
 
 
 def _complete_document(document: JsonObject, view: Fork) -> JsonObject:
-    """Return the cluster's version of an object if the document only identifies it, otherwise the document itself."""
+    """Return the document or, if it only identifies an object, the cluster's version of that object."""
     if not document.keys() <= IDENTITY_FIELDS:
         return document
     existing = _find_existing_object(document, view)
@@ -134,7 +135,7 @@ def _complete_document(document: JsonObject, view: Fork) -> JsonObject:
 
 
 def _find_existing_object(document: JsonObject, view: Fork) -> JsonObject | None:
-    """Find the cluster's object with the same name, and convert it to a document. Return None if there is none."""
+    """Return the cluster's object with the same name as a document, or None if there is none."""
     kind = get_kind(document)
     if kind not in FIELDS:
         return None
@@ -150,7 +151,7 @@ def _find_existing_object(document: JsonObject, view: Fork) -> JsonObject | None
 
 
 def default_object(kind: str, obj: Any, view: Fork) -> Any:
-    """Apply defaults to an object like the API server.
+    """Apply the API server's defaults to an object of the kind.
 
     Raises InputError if the object has no name, or if a quantity in it is malformed.
     """
@@ -164,15 +165,15 @@ def default_object(kind: str, obj: Any, view: Fork) -> Any:
         return pod
     if isinstance(obj, api.Node):
         obj = default_node(obj)
-        compute_offer(obj)
+        compute_offer(obj)  # raises an error for malformed quantities
     return obj
 
 
 def apply_change_to_view(view: Fork, change: ChangedObject) -> Fork:
-    """Return the view of the cluster after the change, as queueing hints see it.
+    """Return the cluster as queueing hints see it after the change.
 
-    Changed nodes and pods are not applied, because hints get them with the event, except pods of a group, which is
-    scheduled as a whole. Deleted objects stay in the view.
+    Changed nodes and pods are not applied, because hints receive them with the event. Pods of a group are, because the
+    group is scheduled as a whole. Deleted objects stay in the view.
     """
     if change.kind == "Pod" and get_group_key(change.object) is not None:
         changed = change_pods(view.cluster, {get_object_key(change.object): change.new})
@@ -185,7 +186,7 @@ def apply_change_to_view(view: Fork, change: ChangedObject) -> Fork:
 
 
 def _get_event_object(event: JsonObject, side: str) -> JsonObject:
-    """Return the event's object under `side`, which is "old" or "new". Raises InputError if it is missing."""
+    """Return the object in the event's field `side`, which is "old" or "new". Raises InputError if it is missing."""
     obj = event.get(side)
     if not isinstance(obj, Mapping):
         raise InputError(f"expected an object, as {event['action']} has one", where=f"event, {side}")
@@ -193,7 +194,7 @@ def _get_event_object(event: JsonObject, side: str) -> JsonObject:
 
 
 def describe_change(change: ChangedObject) -> str:
-    """Describe a change by its object and what happened to it.
+    """Describe a change: the object, and what happened to it.
 
     >>> from kschedctl.api.objects import Node, ObjectMeta
     >>> describe_change(ChangedObject("Node", None, Node(ObjectMeta("n1"))))

@@ -31,7 +31,7 @@ def replay_changes_for_pods(
     scheduler: Scheduler, pods: Sequence[Pod], changes: Sequence[ChangedObject], scope: str
 ) -> WakesOfMany:
     """Replay each change for each of the cluster's pods. `scope` describes the pods."""
-    groups = list(iter_rejected_groups(scheduler, [pod for pod in pods if _is_pod_served(scheduler, pod)]))
+    groups = list(iter_groups_of_rejected_pods(scheduler, [pod for pod in pods if _is_pod_served(scheduler, pod)]))
     unserved = tuple(pod.key for pod in pods if not _is_pod_served(scheduler, pod))
     return _build_wakes_report(scheduler, groups, changes, scope=scope, unserved=unserved)
 
@@ -44,10 +44,13 @@ def replay_changes_for_stored_pods(
 
 
 def find_wake_ups_of_pods(scheduler: Scheduler, pods: Sequence[Pod], scope: str) -> WakeUpsOfMany:
-    """Find what would wake each of the cluster's pods. `scope` describes the pods."""
+    """Find what would wake each of the cluster's pods.
+
+    Pods that no profile serves are only named. `scope` describes the pods in the report.
+    """
     served = [pod for pod in pods if _is_pod_served(scheduler, pod)]
     reports = []
-    for rejected, equal_pods in iter_rejected_groups(scheduler, served):
+    for rejected, equal_pods in iter_groups_of_rejected_pods(scheduler, served):
         report = build_wake_ups_report(scheduler, rejected)
         reports += [replace(report, pod=pod.key) for pod in equal_pods]
     unserved = tuple(pod.key for pod in pods if not _is_pod_served(scheduler, pod))
@@ -76,7 +79,11 @@ def _build_wakes_report(
     scope: str,
     unserved: tuple[str, ...] = (),
 ) -> WakesOfMany:
-    """Build the report on what the changes do to groups of equal pods. Pods that fit anyway are only listed."""
+    """Build the report on what the changes do to groups of equal pods.
+
+    Pods that fit anyway are only listed, and so are changes that the scheduler does not watch. `scope` describes the
+    pods, and `unserved` are the pods that no profile serves.
+    """
     handlers = scheduler.event_handlers
     return WakesOfMany(
         scope=scope,
@@ -94,7 +101,7 @@ def _build_wakes_report(
 def _iter_answers_by_change(
     scheduler: Scheduler, groups: Sequence[tuple[RejectedPod, list[Pod]]], changes: Sequence[ChangedObject]
 ) -> Iterator[Wakes]:
-    """Yield the effect of each change on each rejected pod, change by change. Pods that fit are left out."""
+    """Yield the effect of each change on each rejected pod, one change after another. Skip pods that fit."""
     for change in changes:
         view = apply_change_to_view(scheduler.view, change)
         for rejected, equal_pods in groups:
@@ -110,17 +117,17 @@ def _is_pod_served(scheduler: Scheduler, pod: Pod) -> bool:
     return table.infos[info_code].spec.scheduler_name in scheduler.configuration.profiles
 
 
-def iter_rejected_groups(scheduler: Scheduler, pods: Sequence[Pod]) -> Iterator[tuple[RejectedPod, list[Pod]]]:
-    """Yield groups of pods that are equal to the scheduler, each with the attempt to schedule the first of them.
+def iter_groups_of_rejected_pods(scheduler: Scheduler, pods: Sequence[Pod]) -> Iterator[tuple[RejectedPod, list[Pod]]]:
+    """Yield groups of pods that look the same to the scheduler, each with the attempt to schedule its first pod.
 
-    Each member of a gang or pod group is a group by itself.
+    Each member of a gang or pod group forms a group of one.
     """
     table = scheduler.view.pods
     groups: dict[tuple[int, str, str], list[Pod]] = {}
     for pod in pods:
         # Only the last pods of a gang may find no room, so the pods of a gang are not interchangeable
         member_key = pod.key if find_gangs(pod) or get_group_key(pod) else ""
-        info_code = int(table.info[table.index[pod.key]])  # equal for pods that are equal to the scheduler
+        info_code = int(table.info[table.index[pod.key]])  # equal for pods that look the same to the scheduler
         groups.setdefault((info_code, pod.status.nominated_node_name, member_key), []).append(pod)
 
     tried_groups = TriedGroups()

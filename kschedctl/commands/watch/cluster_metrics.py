@@ -95,7 +95,7 @@ def _iter_metrics(report: PendingPods | Section | Capacity | Failures) -> Iterat
 
 
 def _iter_pending_metrics(report: PendingPods) -> Iterator[MetricValue]:
-    """Yield the pending pods and their age by verdict and cause, and the pods that could not be created."""
+    """Yield pending pods and their ages by verdict and cause, and the pods that could not be created."""
     groups = defaultdict(list)
     for group in report.groups:
         groups[group.verdict, group.cause].append(group)
@@ -120,7 +120,7 @@ def _iter_room_metrics(report: Capacity) -> Iterator[MetricValue]:
 
 
 def _iter_loss_metrics(report: Failures) -> Iterator[MetricValue]:
-    """Yield how many pods each loss leaves without a node, and how many it evicts."""
+    """Yield how many pods each simulated loss leaves without a node, and how many it evicts."""
     for loss in report.failures:
         labels = {"unit": report.unit, "name": loss.name}
         yield MetricValue(UNPLACED, labels, loss.unplaced)
@@ -128,7 +128,7 @@ def _iter_loss_metrics(report: Failures) -> Iterator[MetricValue]:
 
 
 def _iter_quota_metrics(cluster: Cluster) -> Iterator[MetricValue]:
-    """Yield the limits and the usage of each ResourceQuota, taken from its status."""
+    """Yield the limits and usage of each ResourceQuota, as its status states them."""
     for quota in cluster.resource_quotas:
         labels = {"namespace": quota.metadata.namespace, "quota": quota.metadata.name}
         yield from _iter_amount_metrics(HARD, labels, quota.status.hard)
@@ -136,7 +136,7 @@ def _iter_quota_metrics(cluster: Cluster) -> Iterator[MetricValue]:
 
 
 def _iter_amount_metrics(metric: str, labels: dict[str, str], amounts: Resources) -> Iterator[MetricValue]:
-    """Yield a metric's values, one per resource."""
+    """Yield one value of a metric per resource. ``labels`` are the labels that all values share."""
     return (
         MetricValue(metric, {**labels, "resource": name}, parse_milli_value(amount) / 1000)
         for name, amount in amounts.items()

@@ -101,7 +101,7 @@ def watch(
 def _serve_metrics(
     address: str, source: Source, shapes: Sequence[JsonObject], units: Sequence[str], interval: str
 ) -> int:
-    """Serve metrics for as long as the cluster can be followed. Raises KschedctlError."""
+    """Serve metrics as long as the cluster can be followed. Raises KschedctlError if it no longer can."""
     from kschedctl.commands.watch.openmetrics import MetricsServer  # noqa: PLC0415 - only for those who serve
     from kschedctl.sources.live.connection import parse_timeout  # noqa: PLC0415 - only live clusters need the client
 
@@ -118,7 +118,10 @@ def _serve_metrics(
 
 
 def _read_shapes(names: Sequence[str]) -> list[JsonObject]:
-    """Read the manifests of pods and workloads from files. Raises InputError, and UsageError if there are none."""
+    """Read the manifests of pods and workloads from files.
+
+    Raises InputError if a file cannot be read, and UsageError if there are no such manifests.
+    """
     if not names:
         return []
     manifests = [manifest.document for manifest in read(names).manifests if is_workload_manifest(manifest.document)]
@@ -128,7 +131,7 @@ def _read_shapes(names: Sequence[str]) -> list[JsonObject]:
 
 
 def _read_monitoring_file(file_name: MonitoringFile) -> str:
-    """Read a file that sets up monitoring. The Deployment is preceded by the RBAC rules that it needs."""
+    """Return a file that sets up monitoring. The RBAC rules that the Deployment needs are put before it."""
     folder = files("kschedctl.commands.watch")
     text = next(file.read_text("utf-8") for file in folder.iterdir() if file.name.partition(".")[0] == file_name)
     if file_name is not MonitoringFile.DEPLOYMENT:

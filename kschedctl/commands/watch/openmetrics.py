@@ -35,7 +35,7 @@ class FamilyCollector(Collector):
 
 
 def to_openmetrics(document: Document) -> str:
-    """Render the metrics as OpenMetrics text. Raises UsageError for other kinds of reports."""
+    """Render the metrics as OpenMetrics text. Raises UsageError if the report has no metrics."""
     if not isinstance(document, ClusterMetrics):
         raise UsageError("-o openmetrics shows metrics", hint="-o json has everything")
     registry = CollectorRegistry(auto_describe=False)
@@ -45,7 +45,7 @@ def to_openmetrics(document: Document) -> str:
 
 
 def iter_families(report: ClusterMetrics) -> Iterator[Metric]:
-    """Yield a metric family for each metric that has values. The values of a metric share their label names."""
+    """Yield a metric family for each metric that has values. All values of a metric have the same label names."""
     for name, help in FAMILIES.items():
         metrics = [metric for metric in report.metrics if metric.metric == name]
         if metrics:
@@ -101,7 +101,7 @@ class MetricsServer(Collector):
         self._at = time.time()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the latest report's metrics and those about the server itself."""
+        """Yield the metrics of the latest report, and metrics about this server."""
         yield from self._families
         build = GaugeMetricFamily("kschedctl_build_info", "The version of kschedctl.", labels=("version",))
         build.add_metric((VERSION,), 1)
@@ -117,7 +117,7 @@ class MetricsServer(Collector):
 
 
 def _parse_address(text: str) -> tuple[str, int]:
-    """Parse `HOST:PORT` or `:PORT`. Raises UsageError."""
+    """Parse `HOST:PORT` or `:PORT`. Raises UsageError if it is malformed."""
     host, colon, port = text.rpartition(":")
     if not (colon and port.isdecimal() and int(port) < 1 << 16):
         raise UsageError(f"--metrics {text}: not HOST:PORT or :PORT", hint=":9090")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import islice, product
 
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.node_pools import find_pool
+from kschedctl.api.node_pools import find_node_pool_name
 from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
 from kschedctl.commands.whatif import whatif
@@ -88,10 +88,10 @@ def _choose_model_nodes(cluster: Cluster, taken_nodes: Sequence[str], deletes_no
     At most MAX_MODELS pools are considered. With `deletes_nodes`, the nodes that are taken away are no models.
     """
     taken_names = frozenset(taken_nodes)
-    pools = {find_pool(node) for node in cluster.nodes if node.metadata.name in taken_names}
+    pools = {find_node_pool_name(node) for node in cluster.nodes if node.metadata.name in taken_names}
     models: dict[str, str] = {}
     for node in cluster.nodes:
-        name, pool = node.metadata.name, find_pool(node)
+        name, pool = node.metadata.name, find_node_pool_name(node)
         if pool in pools and not node.spec.unschedulable and not (deletes_nodes and name in taken_names):
             models.setdefault(pool, name)
     return list(models.values())[:MAX_MODELS]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from kschedctl.api.arrays import Position, Row
-from kschedctl.api.defaults import admit_runtime_class
+from kschedctl.api.defaults import with_runtime_class_fields
 from kschedctl.api.objects import Pod, RuntimeClass, Struct, get_object_key
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import FIELDS, Cluster
@@ -177,9 +177,9 @@ class Trials:
 
 
 def add_preemption(trial: RemedyTrial, cycle: Cycle) -> RemedyTrial:
-    """Replay preemption, and return the trial with the nominated node, its victims and the harm.
+    """Replay preemption, and return the trial with the nominated node, its victims and the harm to them.
 
-    The trial is returned as it is if preemption nominates no node or the cycle ended before PostFilter.
+    The trial is returned unchanged if preemption nominates no node or the cycle ended before PostFilter.
     """
     if cycle.gated or cycle.error is not None or not len(cycle.view.nodes):
         return trial
@@ -352,7 +352,7 @@ def readmit_pod(before: Pod, after: Pod, cluster: Cluster) -> Pod | None:
     runtime_class = find_runtime_class(after, cluster)
     if runtime_class is not None and contradicts_runtime_class(after, runtime_class):
         return None
-    pod = admit_runtime_class(after, cluster.runtime_classes)
+    pod = with_runtime_class_fields(after, cluster.runtime_classes)
     if any(limits.metadata.namespace == pod.metadata.namespace for limits in cluster.limit_ranges):
         from kschedctl.replay.controllers.pod_defaults import PodDefaults  # noqa: PLC0415 - only with LimitRanges
 
@@ -372,7 +372,7 @@ def find_runtime_class(pod: Pod, cluster: Cluster) -> RuntimeClass | None:
 
 
 def contradicts_runtime_class(pod: Pod, runtime_class: RuntimeClass) -> bool:
-    """Return whether admission denies the pod because its nodeSelector conflicts with that of its RuntimeClass."""
+    """Return whether admission denies the pod because its nodeSelector conflicts with its RuntimeClass."""
     if runtime_class.scheduling is None:
         return False
     pod_selector = pod.spec.node_selector

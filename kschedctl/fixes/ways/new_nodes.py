@@ -10,7 +10,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Bools
-from kschedctl.api.node_pools import find_pool
+from kschedctl.api.node_pools import find_node_pool_name
 from kschedctl.api.objects import CSINode, Node, NodeSpec, ObjectMeta, Pod, Resources, ResourceSlice
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import CPU, EPHEMERAL_STORAGE, is_extended, is_pod_level
@@ -96,7 +96,7 @@ def _has_rare_devices(tried: TriedNode, model: Node) -> bool:
     The result is False for a node without a pool.
     """
     view = tried.cycle.view
-    pool = find_pool(model)
+    pool = find_node_pool_name(model)
     if not pool:
         return False
     pools = view.memo("nodes of pools", lambda: _group_nodes_by_pool(view.nodes.objects))
@@ -120,7 +120,7 @@ def _group_nodes_by_pool(nodes: Sequence[Node]) -> dict[str, list[Node]]:
     """Return the nodes of each pool, by the pool's name and in the given order."""
     pools: dict[str, list[Node]] = {}
     for node in nodes:
-        pools.setdefault(find_pool(node), []).append(node)
+        pools.setdefault(find_node_pool_name(node), []).append(node)
     return pools
 
 
@@ -143,7 +143,7 @@ def _find_first_node_of_each_shape(nodes: Sequence[Node], keys: Sequence[str]) -
         selected_labels = tuple(map(node.metadata.labels.get, keys))
         size = tuple(sorted(node.status.allocatable.items()))
         taints = _build_new_spec(node).taints
-        shape = find_pool(node), get_region_and_zone(node), taints, size, selected_labels
+        shape = find_node_pool_name(node), get_region_and_zone(node), taints, size, selected_labels
         first_nodes.setdefault(shape, node)
     return first_nodes
 
@@ -210,7 +210,7 @@ def build_added_nodes_fix(
 
     # Describe the new nodes.
     nodes_text = "a node" if count == 1 else f"{count} nodes"
-    pool = find_pool(model)
+    pool = find_node_pool_name(model)
     where = f"like {name}"
     sizes_text = ", ".join(_describe_size(resource, size) for resource, size in sizes.items())
     if unoffered_resources:

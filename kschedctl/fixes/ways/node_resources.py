@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from kschedctl.api import resource_names
 from kschedctl.api.json_values import Json
 from kschedctl.api.objects import Container, DeviceClass, Node, Pod, ResourceRequirements
-from kschedctl.api.pod_requests import revert_resize
+from kschedctl.api.pod_requests import revert_pending_resize
 from kschedctl.api.resource_names import PODS, is_dra_extended, is_extended
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit, build_node_edits, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind
@@ -211,7 +211,7 @@ def iter_resize_revert_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
             resize.pod,
             text,
             by="operator",
-            edits=build_pod_edits(pod, revert_resize),
+            edits=build_pod_edits(pod, revert_pending_resize),
             cost=REVERT,
             commands=(_render_resize_command(pod),),
             where=resize.pod,
@@ -223,7 +223,7 @@ def _render_resize_command(pod: Pod) -> str:
 
     It contains only the containers that change, and needs kubectl 1.32 or later.
     """
-    reverted = revert_resize(pod)
+    reverted = revert_pending_resize(pod)
     spec: dict[str, Json] = {}
     for field, name in (("containers", "containers"), ("init_containers", "initContainers")):
         pairs = zip(getattr(pod.spec, field), getattr(reverted.spec, field), strict=True)

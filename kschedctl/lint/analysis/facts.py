@@ -111,7 +111,10 @@ class ClusterFacts:
         return self.view.nodes.label(key).present
 
     def pick_row_per_domain(self, key: str, nodes: Bools) -> Rows:
-        """Return the row of the first node of each domain among the nodes of a mask. Nodes without it are left out."""
+        """Return, for each value of the label ``key``, the row of the first node of the mask that has it.
+
+        Nodes without the label are left out.
+        """
         codes = self.view.nodes.label(key).codes
         rows = np.flatnonzero(nodes & (codes >= 0))
         _, first_index = np.unique(codes[rows], return_index=True)
@@ -128,8 +131,11 @@ class ClusterFacts:
         """Return the pods of each controller, without terminated pods."""
         return group_pods_by_owner(self.cluster)
 
-    def list_pod_rows(self, workload: Workload) -> list[Row]:
-        """Return the row of the node of each of the workload's bound pods, without pods that are being deleted."""
+    def list_node_rows_of_pods(self, workload: Workload) -> list[Row]:
+        """Return the node row of each bound pod of the workload.
+
+        Pods that are being deleted, or whose node is unknown, are left out.
+        """
         row_by_name = self.view.nodes.index
         pods = self.pods_by_owner.get(workload.owner, ())
         node_names = (pod.spec.node_name for pod in pods if pod.metadata.deletion_timestamp is None)
@@ -161,7 +167,10 @@ class ClusterFacts:
         return self._requests[workload]
 
     def get_nodes_with_room(self, workload: Workload) -> Bools:
-        """Return a mask of the nodes with room for the requests of one pod of the workload."""
+        """Return a mask of the nodes with enough free resources for one pod of the workload.
+
+        No node has enough if the workload requests a resource that no node offers.
+        """
         if self.list_unoffered_resources(workload):
             return np.zeros(len(self), np.bool_)
         requests = self.get_requests(workload)
@@ -184,10 +193,10 @@ class ClusterFacts:
     # -- replays -------------------------------------------------------------------------------------------------
 
     def find_framework(self, workload: Workload) -> Framework | None:
-        """Find the profile that schedules the workload, without plugins for which data is missing.
+        """Find the profile that schedules the workload. Plugins for which data is missing do not run in it.
 
-        Returns None if no profile does, or if the missing data could make more nodes feasible. A replay would then
-        prove nothing.
+        Returns None if no profile schedules the workload, or if the missing data could make more nodes feasible,
+        because a replay would then prove nothing.
         """
         pod_info = self._build_pod_info(workload, self.view)
         framework, plugins_without_data = self.scheduler.find_framework_for(pod_info, self.view)
@@ -206,10 +215,10 @@ class ClusterFacts:
         view = view or self.view
         return run_cycle(framework, self._build_pod_info(workload, view), view)
 
-    def get_rejected_nodes(self, workload: Workload, plugin: PluginClass) -> Bools:
-        """Return a mask (N,) of the nodes that a plugin rejects for a pod of the workload.
+    def find_nodes_rejected_by(self, workload: Workload, plugin: PluginClass) -> Bools:
+        """Replay a scheduling cycle and return a mask (N,) of the nodes that the plugin rejects.
 
-        The mask is empty if the replay fails or the plugin does not run.
+        All entries are False if the cycle cannot be replayed, ends with an error or does not run the plugin.
         """
         cycle = self.replay(workload)
         if cycle is None or cycle.error is not None or plugin.name not in cycle.filter.verdicts:
@@ -217,10 +226,10 @@ class ClusterFacts:
         return cycle.filter.verdicts[plugin.name].rejected
 
     def can_never_schedule(self, workload: Workload, plugins: Iterable[PluginClass] = ()) -> bool:
-        """Return whether no pod of the workload would fit even without movable pods, because of these plugins.
+        """Return whether these plugins reject the workload's pods even in a cluster without movable pods.
 
-        True only if the replay ends without a feasible node, and the plugins together reject all nodes, or one of them
-        rejects the pod in PreFilter.
+        True only if the replay ends without a feasible node and either one of the plugins rejects the pod in PreFilter
+        or the plugins together reject all nodes.
         """
         cycle = self.replay(workload, self.scheduler_with_fixed_pods.view)
         if cycle is None or cycle.error is not None or len(cycle.feasible):
@@ -234,8 +243,8 @@ class ClusterFacts:
     def lacks_devices(self, workload: Workload, specs: Mapping[str, ResourceClaimSpec]) -> bool:
         """Return whether no node has the devices that the workload's claims need, even if all devices were free.
 
-        ``specs`` has the claims by their names in the pod. Everything else of the pod is left out. False without a
-        profile for the workload, or if the replay fails.
+        ``specs`` maps the names of the claims in the pod to their specs. All other fields of the pod are ignored.
+        Returns False if no profile schedules the workload, or if the replay fails.
         """
         framework = self.find_framework(workload)
         if framework is None:
@@ -254,9 +263,10 @@ class ClusterFacts:
         return cycle.error is None and verdict is not None and bool(verdict.rejected.all())
 
     def is_full_with_pods_on(self, workload: Workload, rows: Rows) -> bool:
-        """Return whether no further pod fits once the workload has a pod on each row, even without movable pods.
+        """Return whether no node has room for another pod once each given row has a pod of the workload.
 
-        False without a profile for the workload, or if the replay fails.
+        Movable pods are left out of the cluster. Returns False if no profile schedules the workload, or if the replay
+        fails.
         """
         framework = self.find_framework(workload)
         if framework is None:
@@ -268,10 +278,10 @@ class ClusterFacts:
         cycle = run_cycle(framework, PodInfo(pod, view.settings.requests), view)
         return cycle.error is None and not len(cycle.feasible)
 
-    def count_placeable(self, workload: Workload, count: int) -> int:
+    def count_placeable_pods(self, workload: Workload, count: int) -> int:
         """Count how many of ``count`` pods of the workload can be placed one after the other, without movable pods.
 
-        Returns ``count`` without a profile for the workload.
+        Returns ``count`` if no profile schedules the workload.
         """
         framework = self.find_framework(workload)
         if framework is None:
@@ -339,10 +349,10 @@ class PlacementResult(NamedTuple):
 
 
 def place_additional_pods(facts: ClusterFacts, pod_counts: Mapping[Workload, int]) -> dict[Workload, PlacementResult]:
-    """Place the given number of additional pods of each workload, each workload separately.
+    """Place the given number of additional pods of each workload, each workload in a simulation of its own.
 
-    Volumes, claims and gates are left out, as the objects they refer to may be created together with the workload.
-    Workloads without a profile, or whose placement depends on missing data, are not in the result.
+    Volumes, claims and gates are left out, as the objects they refer to may be created together with the workload. The
+    result leaves out workloads that no profile schedules or whose placement depends on missing data.
     """
     workloads = [workload for workload in pod_counts if facts.find_framework(workload) is not None]
     if not workloads:
@@ -367,9 +377,9 @@ def _build_controller_pod(workload: Workload, number: int) -> Pod:
 
 
 def _place_copies(scheduler: Scheduler, pod_key: str, count: int) -> PlacementResult:
-    """Place ``count`` copies of a pending pod, one after the other, until one finds no node.
+    """Place ``count`` copies of a pending pod, one after the other, until a copy finds no node.
 
-    If an attempt ends in any other way, nothing is known, and all copies count as placed.
+    If an attempt ends in any other way than with a node or without one, all copies count as placed.
     """
     simulation = Simulation(scheduler, preemption=False)
     view = simulation.view
@@ -377,14 +387,17 @@ def _place_copies(scheduler: Scheduler, pod_key: str, count: int) -> PlacementRe
     for placed, position in enumerate([first, *view.add_clones(first, count - 1)]):
         outcome = simulation.attempt(position) or Outcome(position, NO_NODE)
         if outcome.verdict == NO_NODE:
-            return _explain_stop(simulation, position, placed)
+            return _build_placement_result(simulation, position, placed)
         if outcome.verdict != SCHEDULED:
             break
     return PlacementResult(count)
 
 
-def _explain_stop(simulation: Simulation, position: Position, placed: int) -> PlacementResult:
-    """Return the result for ``placed`` pods with a node, with the reasons why the pod at ``position`` finds none."""
+def _build_placement_result(simulation: Simulation, position: Position, placed: int) -> PlacementResult:
+    """Build the result after ``placed`` pods, with the reasons why the pod at ``position`` finds no node.
+
+    The result says whether that pod would preempt others. A scheduling cycle that ends with an error gives no reasons.
+    """
     cycle = simulation.run_cycle(position)
     if cycle.error is not None:
         return PlacementResult(placed)
@@ -394,9 +407,9 @@ def _explain_stop(simulation: Simulation, position: Position, placed: int) -> Pl
 
 
 def _describe_shortage(cycle: Cycle) -> str:
-    """Describe what is short on the nodes that only NodeResourcesFit rejects: ``4 Insufficient cpu, 1 Too many pods``.
+    """Count nodes by missing resource, as in ``4 Insufficient cpu, 1 Too many pods``.
 
-    Returns "" if there are none.
+    Only nodes that no other plugin rejects are counted. Returns "" if there are none.
     """
     verdicts = cycle.filter.verdicts
     if NodeResourcesFit.name not in verdicts or cycle.pre_filter.status.rejected:

@@ -34,9 +34,9 @@ _LONG_WORD = 8
 
 
 def find_similar_name(written: str, known_names: Iterable[str], min_length: int = _MIN_LENGTH) -> str:
-    """Find the known name with the fewest slips from a misspelt one. Return "" if no known name is similar.
+    """Return the known name that differs from a misspelt name by the fewest typing slips, or "".
 
-    A known name is not similar to itself. Words of fewer than ``min_length`` letters do not count as misspelt.
+    A name is not similar to itself. Words of fewer than ``min_length`` letters do not count as misspelt.
     """
     letters = set(written.lower())
     slips_by_name: dict[str, int] = {}
@@ -51,7 +51,7 @@ def find_similar_name(written: str, known_names: Iterable[str], min_length: int 
 
 
 def _count_slips(written: str, known_name: str, min_length: int) -> int | None:
-    """Count the slips between two names, or return None if they are equal or meant to be different names.
+    """Count the typing slips between two names, or return None if the names are equal or differ on purpose.
 
     Names that differ only in case, separators or the order of their words are 0 slips apart.
     """
@@ -81,7 +81,9 @@ def _extract_digits(name: str) -> str:
 
 
 def count_edits(first: str, second: str) -> int:
-    """Count the edits that turn one word into the other: letters inserted, removed, replaced or swapped with the next.
+    """Count the edits that turn one word into the other.
+
+    An edit inserts, removes or replaces a letter, or swaps two neighbouring letters.
 
     >>> count_edits("cahce", "cache"), count_edits("zone", "zones"), count_edits("web", "api")
     (1, 1, 3)

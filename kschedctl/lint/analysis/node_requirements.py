@@ -68,7 +68,7 @@ class AllowedValues:
         return self.allowed is not None or self.above is not None or self.below is not None
 
     def is_in_bounds(self, value: str) -> bool:
-        """Return whether a value is within the bounds of Gt and Lt."""
+        """Return whether a value is within the bounds of Gt and Lt. With a bound, only integers are."""
         if self.above is None and self.below is None:
             return True
         number = parse_int64(value)
@@ -77,9 +77,9 @@ class AllowedValues:
         return (self.above is None or number > self.above) and (self.below is None or number < self.below)
 
     def restrict(self, requirement: SelectorRequirement) -> AllowedValues:
-        """Return the values that one more requirement leaves. An unknown or invalid requirement changes nothing.
+        """Return the values that are still allowed with one more requirement.
 
-        Exists together with DoesNotExist leaves an empty set of allowed values.
+        An unknown or invalid requirement changes nothing. Exists together with DoesNotExist allows no value.
         """
         values = frozenset(requirement.values or ())
         number = parse_int64(next(iter(values), ""))
@@ -116,7 +116,7 @@ class Conditions:
     by_key: dict[str, AllowedValues] = field(default_factory=dict)
 
     def restrict(self, requirements: Iterable[SelectorRequirement]) -> Conditions:
-        """Return the conditions with further requirements."""
+        """Return a copy of these conditions with further requirements, under the current names of deprecated labels."""
         by_key = dict(self.by_key)
         for requirement in requirements:
             key = DEPRECATED_LABELS.get(requirement.key, requirement.key)
@@ -142,10 +142,11 @@ def to_requirements(labels: dict[str, str]) -> Iterator[SelectorRequirement]:
     return (SelectorRequirement(key, "In", (value,)) for key, value in labels.items())
 
 
-def list_alternatives(spec: PodSpec) -> list[Alternative]:
-    """Return the ways to meet a pod's node conditions: nodeSelector, combined with one required affinity term each.
+def list_node_condition_alternatives(spec: PodSpec) -> list[Alternative]:
+    """Return the alternative ways to meet a pod's nodeSelector and required node affinity.
 
-    Empty terms match no node and are left out. Without required node affinity, nodeSelector is the only way.
+    Each way combines nodeSelector with one affinity term. Empty terms match no node and are left out. Without required
+    node affinity, nodeSelector is the only way.
     """
     affinity = spec.affinity.node_affinity if spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
@@ -191,7 +192,10 @@ class PoolTypes:
             yield UnmetMinValues(key, template.requirements[key].min_values or 0, value_count)
 
     def find_blocking_labels(self) -> list[str]:
-        """Return the labels in the pool's requirements without any one of which some instance type would match."""
+        """Return the labels whose requirements alone keep the pool from matching any instance type.
+
+        Without the requirements on such a label, at least one offered instance type would match.
+        """
         columns, requirements = self._template.columns, self._template.requirements
         declared_labels = [requirement.key for requirement in self._template.pool.spec.template.spec.requirements]
         blocking_labels = []
@@ -235,7 +239,7 @@ class PoolTypeCatalog:
 
 
 def _to_node_pool(name: str, pool: WrittenNodePool) -> NodePool:
-    """Convert the parts of a written NodePool that decide which instance types it may launch."""
+    """Convert a NodePool from a manifest, with only the fields that decide which instance types it may launch."""
     written_spec = pool.spec.template.spec
     requirements = tuple(
         RequirementWithMinValues(r.key, r.operator, tuple(map(str, r.values)), r.min_values)

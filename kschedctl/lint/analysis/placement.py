@@ -89,7 +89,7 @@ def iter_required_anti_affinity(workload: Workload) -> Iterator[RequiredTerm]:
     return _iter_required_affinity_terms(workload, affinity.pod_anti_affinity if affinity else None, "podAntiAffinity")
 
 
-def iter_pod_terms(workload: Workload) -> Iterator[tuple[Path, PodAffinityTerm]]:
+def iter_pod_affinity_terms(workload: Workload) -> Iterator[tuple[Path, PodAffinityTerm]]:
     """Yield each pod affinity and anti-affinity term, required or preferred, with its path."""
     affinity = workload.spec.affinity
     if affinity is None:
@@ -105,7 +105,10 @@ def iter_pod_terms(workload: Workload) -> Iterator[tuple[Path, PodAffinityTerm]]
 def _iter_required_affinity_terms(
     workload: Workload, affinity: PodAffinity | None, field_name: str
 ) -> Iterator[RequiredTerm]:
-    """Yield the required terms of the affinity in a field, without terms whose selector the API server would reject."""
+    """Yield the required terms of ``affinity``, which is the value of the field ``field_name``.
+
+    Terms whose selector the API server would reject are left out.
+    """
     if affinity is None:
         return
     for i, term in enumerate(affinity.required_during_scheduling_ignored_during_execution):
@@ -156,15 +159,15 @@ def iter_node_label_keys(workload: Workload) -> Iterator[tuple[Path, str]]:
         yield ("nodeSelector", key), key
     for i, constraint in enumerate(spec.topology_spread_constraints):
         yield ("topologySpreadConstraints", i, "topologyKey"), constraint.topology_key
-    for path, pod_term in iter_pod_terms(workload):
+    for path, pod_term in iter_pod_affinity_terms(workload):
         yield (*path, "topologyKey"), pod_term.topology_key
-    for at, term in iter_node_terms(workload):
+    for at, term in iter_node_affinity_terms(workload):
         for j, expression in enumerate(term.match_expressions):
             yield (*at, "matchExpressions", j, "key"), expression.key
 
 
-def iter_node_terms(workload: Workload) -> Iterator[tuple[Path, NodeSelectorTerm]]:
-    """Yield each node selector term of the node affinity, required ones first, then preferred ones, with its path."""
+def iter_node_affinity_terms(workload: Workload) -> Iterator[tuple[Path, NodeSelectorTerm]]:
+    """Yield each node affinity term with its path, first the required terms, then the preferred ones."""
     for i, term in enumerate(get_required_node_terms(workload)):
         yield (*NODE_TERMS, i), term
     affinity = workload.spec.affinity.node_affinity if workload.spec.affinity else None
@@ -196,9 +199,9 @@ def iter_volume_label_keys(volume: PersistentVolume) -> Iterator[tuple[Path, str
 def iter_storage_class_names(
     claims: Iterable[TypedObject[PersistentVolumeClaim]], workloads: Iterable[Workload]
 ) -> Iterator[tuple[Subject, Path, str]]:
-    """Yield the name of the StorageClass of each unbound claim and claim template, with its subject and path.
+    """Yield the StorageClass name of each unbound claim and each claim template, with the subject and path.
 
-    The name is "" if none is set.
+    The name is "" if the claim names no StorageClass.
     """
     for subject, claim in claims:
         if claim.status.phase != "Bound" and not claim.spec.volume_name:

@@ -54,7 +54,7 @@ class HorizontalPodAutoscaler(Scaler, frozen=True):
 
     @property
     def limits(self) -> ScalingLimits | None:
-        """Return the scaled workload and its bounds, or None without the required maxReplicas."""
+        """Return the scaled workload and its replica bounds, or None if the required maxReplicas is missing."""
         spec = self.spec
         if spec.max_replicas is None:
             return None
@@ -178,9 +178,9 @@ _GROUPS_AND_STRUCTS: dict[str, tuple[str, type[Struct]]] = {
 
 
 def get_manifest_struct(document: JsonObject) -> type[Struct] | None:
-    """Return the struct for a document of one of these kinds, or None for any other document.
+    """Return the struct of a kind that only lint reads, or None for a document of any other kind.
 
-    A kind of the same name in another API group is another kind. A document without an apiVersion is accepted.
+    The document's API group has to match too, unless it has no apiVersion.
     """
     group, struct = _GROUPS_AND_STRUCTS.get(str(document.get("kind")), ("", None))
     api_version = str(document.get("apiVersion") or "")

@@ -73,7 +73,7 @@ class ManifestObjects:
         return {kind: tuple(of_kind) for kind, of_kind in self.typed.items()}
 
     def add(self, subject: Subject) -> None:
-        """Read an object and store it, or the problems that make it unreadable."""
+        """Read an object and store it, or store the problem that makes it unreadable."""
         self.subjects.append(subject)
         try:
             self._read(subject)
@@ -83,11 +83,12 @@ class ManifestObjects:
     def _read(self, subject: Subject) -> None:
         """Read an object as a workload, a typed object or a custom resource, and store the result.
 
-        Workloads with faulty quantities and workloads that a controller owns are not stored. Raises InvalidFieldError.
+        Faulty quantities are recorded as problems. Workloads with faulty quantities, and workloads that a controller
+        owns, are not stored. Raises InvalidFieldError.
         """
         workload = read_workload(subject)
         if workload is not None:
-            faults = _find_faulty_quantities([workload])
+            faults = _find_quantity_problems([workload])
             self.invalid += faults
             if not (workload.owned or faults or explain_uncountable_requests(workload)):
                 self.workloads.append(workload)
@@ -101,7 +102,7 @@ class ManifestObjects:
             return
 
         custom_workloads = list(iter_custom_workloads(subject))
-        faults = _find_faulty_quantities(custom_workloads)
+        faults = _find_quantity_problems(custom_workloads)
         self.invalid += faults
         if not faults:
             self.workloads += custom_workloads
@@ -113,10 +114,9 @@ class ManifestObjects:
 
 
 def build_subject(document: JsonObject, place: Location, default_namespace: str) -> Subject:
-    """Build the subject for a manifest.
+    """Build the subject for a manifest, whose name may be only a generateName.
 
-    Its name may be a generateName, and its namespace is ``default_namespace`` if the manifest names none, or "" for a
-    cluster-scoped kind.
+    A manifest without a namespace gets ``default_namespace``, and a cluster-scoped kind gets "".
     """
     metadata = object_at(document, "metadata")
     kind = str(document["kind"])
@@ -125,10 +125,10 @@ def build_subject(document: JsonObject, place: Location, default_namespace: str)
     return Subject(kind, name, namespace, document, place)
 
 
-def _find_faulty_quantities(workloads: Iterable[Workload]) -> list[Problem]:
+def _find_quantity_problems(workloads: Iterable[Workload]) -> list[Problem]:
     """Return a problem for each invalid quantity or, if all are valid, for each total that cannot be computed.
 
-    Negative quantities of built-in kinds are left to the checks of the API server, which have a wording of their own.
+    Negative quantities of built-in kinds are left to the validation rules, which quote the API server's message.
     """
     invalid = [problem for workload in workloads for problem in find_invalid_requests(workload)]
     if invalid:
@@ -145,7 +145,10 @@ def _find_faulty_quantities(workloads: Iterable[Workload]) -> list[Problem]:
 def _iter_autoscaled_workloads(
     workloads: Iterable[Workload], autoscalers: Iterable[TypedObject[Scaler]], variants: Variants
 ) -> Iterator[Workload]:
-    """Yield each workload, with the limits of the first autoscaler that scales it in the same cluster, if any."""
+    """Yield each workload, limited to the replica bounds of the first autoscaler that scales it, if any.
+
+    Autoscalers that cannot be in the same cluster as the workload are ignored.
+    """
     limits_by_target: dict[tuple[str, str, str], list[tuple[Subject, ScalingLimits]]] = defaultdict(list)
     for scaler, autoscaler in autoscalers:
         limits = autoscaler.limits
@@ -178,7 +181,7 @@ def get_release(place: Location) -> Release:
 
 
 def find_release_namespaces(manifests: Iterable[tuple[JsonObject, Location]]) -> dict[Release, str]:
-    """Return the namespace of each Helm release, without releases whose objects name none or several."""
+    """Return the namespace of each Helm release whose manifests name exactly one namespace."""
     namespaces_by_release: dict[Release, set[str]] = defaultdict(set)
     for document, place in manifests:
         namespace = field_at(document, "metadata", "namespace")
@@ -248,9 +251,10 @@ def may_own_pods_in(subject: Subject, namespace: str) -> bool:
 
 
 def iter_custom_workloads(subject: Subject) -> Iterator[Workload]:
-    """Yield the workloads in a custom resource, and skip parts that are not valid as a pod template.
+    """Yield a workload for each pod template in a custom resource.
 
-    Resources of built-in API groups and resources that only deploy other objects have none.
+    Parts that are not a valid pod template are skipped. Resources of built-in API groups, and resources that only
+    deploy other objects, yield nothing.
     """
     group = subject.group
     spec = subject.document.get("spec")
@@ -282,7 +286,7 @@ def iter_custom_workloads(subject: Subject) -> Iterator[Workload]:
 def _iter_pod_templates(spec: JsonObject) -> Iterator[_PodFields]:
     """Yield each pod template in the spec of a custom resource, in the order of the manifest.
 
-    A pod template within another template is needed once for each replica of the outer one.
+    If templates are nested, the number of replicas is the product of the outer and the inner number.
     """
     # A stack of paths, values and the replicas of the templates around them. Children are pushed in reverse order.
     unvisited: list[tuple[Path, object, int]] = [(("spec",), spec, 1)]
@@ -295,7 +299,7 @@ def _iter_pod_templates(spec: JsonObject) -> Iterator[_PodFields]:
                 template = value.get(key)
                 if not isinstance(template, dict):
                     continue
-                replicas = outer_replicas * _get_replicas(value)
+                replicas = outer_replicas * _read_replica_count(value)
                 if _is_pod_template(template):
                     yield _PodFields((*path, key, "spec"), template["spec"], object_at(template, "metadata"), replicas)
                 else:
@@ -310,8 +314,8 @@ def _is_pod_template(value: JsonObject) -> bool:
     return bool(containers) and all(isinstance(container, dict) for container in containers)
 
 
-def _get_replicas(part: JsonObject) -> int:
-    """Return the number of replicas that a part of a resource requests, or 1 if it has no such field."""
+def _read_replica_count(part: JsonObject) -> int:
+    """Return the number of replicas that a part of a custom resource requests, or 1 if it does not say."""
     for key in _COUNTS:
         count = part.get(key)
         if isinstance(count, int) and not isinstance(count, bool):
@@ -320,7 +324,10 @@ def _get_replicas(part: JsonObject) -> int:
 
 
 def _iter_partial_pod_specs(subject: Subject, group: str) -> Iterator[_PodFields]:
-    """Yield the parts of a resource that have scheduling fields of a pod but no pod template."""
+    """Yield the parts of a custom resource that set scheduling fields of pods outside of a pod template.
+
+    Only resources of known operators have such parts.
+    """
     document = subject.document
     paths = list(_PARTIAL_SPECS.get(group, ()))
     if group == _STRIMZI:

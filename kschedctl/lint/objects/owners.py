@@ -18,8 +18,8 @@ from kschedctl.lint.objects.workload import Workload
 def find_cluster_workloads(cluster: Cluster) -> Iterator[Workload]:
     """Yield a workload for each controller of running or pending pods and for each pod without a controller.
 
-    Its template is the newest pod's, without what the API server and the controller added. Static pods and pods that
-    are being deleted are left out.
+    The template of the workload is its newest pod, without the fields that the API server and the controller added.
+    Static pods and pods that are being deleted are left out.
     """
     for (kind, namespace, name), pods in group_pods_by_owner(cluster).items():
         staying_pods = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
@@ -40,7 +40,7 @@ def find_cluster_workloads(cluster: Cluster) -> Iterator[Workload]:
 
 
 def group_pods_by_owner(cluster: Cluster) -> dict[Owner, list[api.Pod]]:
-    """Group the pods that have not terminated by owner, with a Deployment as the owner of its ReplicaSets' pods."""
+    """Group the pods that have not terminated by owner. Pods of a ReplicaSet belong to its Deployment, if any."""
     by_owner: dict[Owner, list[api.Pod]] = {}
     for pod in cluster.pods:
         if not pod.terminated:
@@ -70,7 +70,7 @@ class TopmostOwners:
         current = Owner(subject.kind, subject.namespace, subject.name)
         topmost = ""
         for _ in range(MAX_OWNER_DEPTH):
-            owners = self._workloads_of_pods if current.kind == "Pod" else self._controllers
+            owners = self._workloads_of_pods if current.kind == "Pod" else self._controller_by_object
             owner = owners.get(current)
             if owner is None or owner == current:
                 break
@@ -79,7 +79,7 @@ class TopmostOwners:
         return topmost
 
     @cached_property
-    def _controllers(self) -> dict[Owner, Owner]:
+    def _controller_by_object(self) -> dict[Owner, Owner]:
         """Return the controller of each object that has one. Both are in the same namespace."""
         controllers = {}
         for kind, meta in self._iter_metadata():

@@ -10,7 +10,9 @@ from kschedctl.api import objects as api
 
 
 def to_written_spec(pod: api.Pod) -> api.PodSpec:
-    """Return the pod's spec as it was written: without its node and the selectors added from label keys at creation.
+    """Return the pod's spec without its node and without the selectors that the API server added at creation.
+
+    The API server adds selectors for matchLabelKeys and mismatchLabelKeys.
 
     Upstream: mutatePodAffinity and mutateTopologySpreadConstraints in pkg/registry/core/pod/strategy.go (v1.36).
     """
@@ -83,9 +85,9 @@ def _remove_label_keys_from_term(term: api.PodAffinityTerm, labels: dict[str, st
 def _remove_label_keys(
     selector: api.LabelSelector | None, keys: Sequence[str], operator: str, labels: dict[str, str]
 ) -> api.LabelSelector | None:
-    """Return a selector without the requirements that the API server added for label keys.
+    """Return a selector without the requirements that the API server added for these label keys.
 
-    ``operator`` is In for matchLabelKeys and NotIn for mismatchLabelKeys, ``labels`` are the pod's.
+    ``operator`` is In for matchLabelKeys and NotIn for mismatchLabelKeys. ``labels`` are the pod's labels.
     """
     if selector is None or not keys:
         return selector

@@ -79,7 +79,8 @@ class Variants:
     def can_coexist(self, subject: Subject, other: Subject) -> bool:
         """Return whether two objects can be in one cluster.
 
-        An object read from a cluster can coexist with any other.
+        Objects read from a cluster can coexist with all others. Manifests cannot if they are applied in different sets
+        or are alternatives of each other, such as two overlays of one application.
         """
         place, other_place = self._places.get(subject), self._places.get(other)
         if place is None or other_place is None or place == other_place:
@@ -101,9 +102,9 @@ class Variants:
         return other_place[depth] not in alternatives.get(place[depth], ())
 
     def find_coexisting_group(self, subjects: Sequence[Subject]) -> Sequence[Subject]:
-        """Find a large group of objects that can all be in one cluster, the first one if several are equally large.
+        """Find a large group of objects that can all be in one cluster.
 
-        The search is greedy: one group grows from each object, in the order of ``subjects``.
+        The search is greedy: a group grows from each object in turn, and the first of the largest groups is returned.
         """
         if not self:
             return subjects
@@ -117,7 +118,10 @@ class Variants:
         return largest
 
     def _can_sets_separate(self, sets: AppliedSets) -> bool:
-        """Return whether the sets can separate objects: there are several, or a loose one spans several folders."""
+        """Return whether the applied sets can keep objects in different clusters.
+
+        They can if there are several sets, or if a loose set spans several folders.
+        """
         distinct_sets = set(sets.values())
         if len(distinct_sets) > 1:
             return True
@@ -126,7 +130,10 @@ class Variants:
         return has_loose_set and len(folders) > 1
 
     def _mark_alternatives(self, parent: PlaceParts, children: set[str]) -> None:
-        """Make the children of a folder or file alternatives of each other and of their present alternatives."""
+        """Record that the children of a folder or file are alternatives of each other.
+
+        Groups of alternatives that overlap are merged.
+        """
         groups = self._alternatives.setdefault(parent, {})
         overlapping = [groups[child] for child in children if child in groups]
         if overlapping and children <= overlapping[0]:
@@ -142,7 +149,7 @@ def _are_separate_folders(folder: PlaceParts, other_folder: PlaceParts) -> bool:
 
 
 def _iter_divergences(places: set[PlaceParts]) -> Iterator[tuple[PlaceParts, set[str]]]:
-    """Yield each folder or file in which the places divide, with the names of the children that lead to them."""
+    """Yield each folder or file below which the places diverge, with the names of the children they lead through."""
     groups: list[tuple[int, list[PlaceParts]]] = [(0, list(places))]  # places that agree in their first steps
     while groups:
         depth, group = groups.pop()
@@ -177,9 +184,9 @@ def _split_path(path: str) -> PlaceParts:
 
 
 def _split_file(subjects: Sequence[Subject]) -> list[Sequence[Subject]]:
-    """Split the objects of a file before each one that repeats an earlier one.
+    """Split the objects of a file into its renders: each render repeats objects of an earlier render.
 
-    Several renders of a chart in one file repeat objects. A part then begins with the first object of its render.
+    A file may contain several renders of a chart. Each part begins with the first object of its render.
     """
     parts: list[Sequence[Subject]] = []
     begin = 0
@@ -213,9 +220,10 @@ def _follows_in_render(before: Subject, after: Subject) -> bool:
 
 
 def _iter_identities(subject: Subject) -> Iterator[tuple[str, ...]]:
-    """Yield the keys that no two objects of a cluster share, or nothing if the object may exist several times.
+    """Yield the keys that no two objects of one cluster share, or nothing if the object may exist several times.
 
-    They are the object's identity and, if it was built, the file and position where it was written.
+    The keys are the object's identity and, if a build rendered the object, the position in the file where it was
+    written.
     """
     identity = _get_identity(subject)
     if identity is None:

@@ -156,7 +156,11 @@ class Workload:
         return selector.matches(self.labels)
 
     def compute_surge(self) -> tuple[int, int]:
-        """Return maxSurge and maxUnavailable of a rolling Deployment in pods, or (0, 1) for all others.
+        """Return maxSurge and maxUnavailable as pod counts, (0, 1) unless this is a Deployment with rolling updates.
+
+        maxSurge is rounded up, maxUnavailable down. If both are 0, one pod may be unavailable.
+
+        Upstream: ResolveFenceposts in pkg/controller/deployment/util (v1.36).
 
         Upstream: ResolveFenceposts in pkg/controller/deployment/util (v1.36): surge rounds up, unavailable down. If
         both are 0, one pod may be unavailable.
@@ -172,7 +176,7 @@ class Workload:
 
 
 def resolve_int_or_percent(value: object, total: int, *, round_up: bool) -> int:
-    """Resolve an IntOrString against a total, and round percentages up or down. Any other value counts as 0.
+    """Convert an IntOrString to a number, resolving a percentage of ``total``. Any other value counts as 0.
 
     >>> resolve_int_or_percent("50%", 7, round_up=True)
     4
@@ -186,7 +190,7 @@ def resolve_int_or_percent(value: object, total: int, *, round_up: bool) -> int:
 
 
 def read_workload(subject: Subject) -> Workload | None:
-    """Read a manifest as a workload, or return None if it is not one.
+    """Read a manifest as a workload, or return None if it is not one of the built-in workload kinds.
 
     Raises InvalidFieldError.
     """
@@ -230,7 +234,7 @@ def has_built_in_group(subject: Subject) -> bool:
 
 
 def _read_replicas(subject: Subject) -> int | None:
-    """Read the number of pods of a built-in kind, by default 1, or return None for a DaemonSet.
+    """Read the number of pods of a built-in workload, by default 1. Return None for a DaemonSet.
 
     Raises InvalidFieldError.
     """
@@ -290,7 +294,7 @@ QuantityFields = Iterator[tuple[Path, api.Resources]]
 
 
 def parse_valid_quantities(resources: api.Resources) -> dict[str, Quantity]:
-    """Parse quantities and leave out invalid ones, which are reported separately."""
+    """Parse the quantities of resources, and leave out invalid quantities, which are reported separately."""
     amounts: dict[str, Quantity] = {}
     for name, text in resources.items():
         with suppress(QuantityError):
@@ -321,7 +325,7 @@ def explain_uncountable_requests(workload: Workload) -> str:
 
 
 def has_negative_quantity(workload: Workload) -> bool:
-    """Return whether a valid quantity of the pod is negative."""
+    """Return whether any request or limit of the pod is negative. Invalid quantities are ignored."""
     return any(
         amount.mantissa < 0
         for _, resources in _iter_pod_quantities(workload)
@@ -330,7 +334,7 @@ def has_negative_quantity(workload: Workload) -> bool:
 
 
 def _find_invalid_quantities(subject: Subject, fields: QuantityFields) -> Iterator[Problem]:
-    """Yield a problem for each value that is not a valid quantity."""
+    """Yield a problem for each value in these fields of the subject that is not a valid quantity."""
     for path, resources in fields:
         for name, text in resources.items():
             try:
@@ -357,7 +361,10 @@ def iter_requests_and_limits(workload: Workload) -> QuantityFields:
 
 
 def _iter_storage_quantities(value: object) -> QuantityFields:
-    """Yield the requests of a claim or the capacity of a volume with its path, or nothing for any other object."""
+    """Yield the requests of a PersistentVolumeClaim or the capacity of a PersistentVolume, with the path.
+
+    Any other object yields nothing.
+    """
     if isinstance(value, api.PersistentVolumeClaim):
         yield ("spec", "resources", "requests"), value.spec.resources.requests
     elif isinstance(value, api.PersistentVolume):

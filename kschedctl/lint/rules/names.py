@@ -17,7 +17,7 @@ from kschedctl.api.workloads import POD_TEMPLATE_PATHS
 from kschedctl.cluster import CLUSTER_SCOPED
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.analysis.near_names import find_similar_name
-from kschedctl.lint.analysis.placement import REQUIRED, iter_pod_terms, iter_storage_class_names
+from kschedctl.lint.analysis.placement import REQUIRED, iter_pod_affinity_terms, iter_storage_class_names
 from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.kinds import AUTOSCALERS
 from kschedctl.lint.objects.subject import Path, Problem, Subject
@@ -56,9 +56,9 @@ class NameReference(NamedTuple):
 
 
 def _find_misspelt_names(context: LintContext, references: Iterable[NameReference]) -> Iterator[Problem]:
-    """Yield a problem for each referenced name that does not exist but is similar to an existing one.
+    """Yield a problem for each referenced name that does not exist but resembles an existing name.
 
-    Names that some manifest of another namespace has are left out.
+    Names that an object of the same kind has in the manifests, even in another namespace, are left out.
     """
     manifest_names_by_kind: dict[str, set[str]] = {}
     for reference in references:
@@ -76,9 +76,10 @@ def _find_misspelt_names(context: LintContext, references: Iterable[NameReferenc
 
 
 def _find_names_in_other_namespaces(context: LintContext, references: Iterable[NameReference]) -> Iterator[Problem]:
-    """Yield a problem for each name that exists only in one other namespace, where nothing refers to it.
+    """Yield a problem for each referenced object that exists only in one other namespace.
 
-    References without a name and objects that name no namespace are left out.
+    Objects that are also referenced from their own namespace, empty references, and references from objects without a
+    namespace are left out.
     """
     references = [reference for reference in references if reference.name and reference.subject.namespace]
     referenced_objects = {(reference.kind, reference.target_namespace, reference.name) for reference in references}
@@ -123,7 +124,7 @@ def _find_unresolved_names(context: LintContext, references: Sequence[NameRefere
 
 
 def _iter_storage_references(context: LintContext) -> Iterator[NameReference]:
-    """Yield the names of claims, volumes and StorageClasses in workloads, claims and volumes."""
+    """Yield each reference of a workload, claim or volume to a claim, volume or StorageClass."""
     for subject, path, name in iter_storage_class_names(context.list_linted(PersistentVolumeClaim), context.workloads):
         yield NameReference(subject, path, "StorageClass", name)
     for workload in context.workloads:
@@ -163,7 +164,7 @@ DRA_MISSPELT = Rule(
 
 
 def _iter_device_references(context: LintContext) -> Iterator[NameReference]:
-    """Yield the names of ResourceClaims, their templates and DeviceClasses in workloads and claims."""
+    """Yield each reference of a workload to a ResourceClaim or its template, and of a claim to a DeviceClass."""
     for workload in context.workloads:
         for i, pod_claim in enumerate(workload.spec.resource_claims):
             path = workload.get_path("resourceClaims", i)
@@ -181,7 +182,10 @@ def _iter_device_references(context: LintContext) -> Iterator[NameReference]:
 def _iter_device_class_references(
     subject: Subject, spec_path: Path, spec: ResourceClaimSpec
 ) -> Iterator[NameReference]:
-    """Yield the DeviceClasses that the requests of a claim, and their alternatives, name."""
+    """Yield a reference for each DeviceClass that the requests in a ResourceClaim's spec name.
+
+    Alternatives in firstAvailable are included.
+    """
     for i, request in enumerate(spec.devices.requests):
         request_path = (*spec_path, "devices", "requests", i)
         if request.exactly is not None:
@@ -234,7 +238,7 @@ def _iter_pod_field_references(context: LintContext, kind: str, field: str) -> I
 
 def find_misspelt_group_names(context: LintContext) -> Iterator[Problem]:
     """Find names of PodGroups that look misspelt."""
-    yield from _find_misspelt_names(context, _iter_group_references(context))
+    yield from _find_misspelt_names(context, _iter_pod_group_references(context))
 
 
 GG_MISSPELT = Rule(
@@ -248,8 +252,8 @@ GG_MISSPELT = Rule(
 )
 
 
-def _iter_group_references(context: LintContext) -> Iterator[NameReference]:
-    """Yield the name of each pod template's PodGroup; "" if there is none."""
+def _iter_pod_group_references(context: LintContext) -> Iterator[NameReference]:
+    """Yield each workload's reference to a PodGroup. The name is "" if the workload names none."""
     for workload in context.workloads:
         group = workload.spec.scheduling_group
         name = (group.pod_group_name if group else "") or ""
@@ -257,7 +261,7 @@ def _iter_group_references(context: LintContext) -> Iterator[NameReference]:
 
 
 def find_misspelt_schedulers(workload: Workload) -> Iterator[Problem]:
-    """Find schedulerNames that look like a misspelling of a known scheduler's name."""
+    """Report a workload whose schedulerName looks like a misspelling of a known scheduler's name."""
     name = workload.spec.scheduler_name
     similar_name = "" if name in _KNOWN_SCHEDULERS else find_similar_name(name, _KNOWN_SCHEDULERS)
     if similar_name:
@@ -277,7 +281,10 @@ SC_MISSPELT = Rule(
 
 
 def find_misspelt_scale_targets(context: LintContext) -> Iterator[Problem]:
-    """Find autoscalers with a scaleTargetRef that misspells a kind, or the name of a workload without an autoscaler."""
+    """Find autoscalers whose scaleTargetRef misspells a kind or the name of a workload.
+
+    A name is only taken for a misspelling of a workload that has no autoscaler.
+    """
     autoscalers = [
         (subject, scaler.limits)
         for kind in AUTOSCALERS
@@ -333,12 +340,12 @@ class _NamespaceReference(NamedTuple):
 
 
 def find_uncreated_namespaces(context: LintContext) -> Iterator[Problem]:
-    """Yield a problem for each reference to a namespace that no manifest creates, if it looks misspelt or is needed.
+    """Find references to namespaces that no manifest creates, if the name looks misspelt or is needed.
 
-    A needed namespace is reported only if other namespaces are created and there is no cluster that may have it.
+    A needed name is only reported if the manifests create other namespaces and no cluster is given.
     """
     created_names = {name for kind in _NAMESPACE_KINDS for name in context.list_manifest_names(kind)}
-    for reference in (*_iter_object_namespaces(context), *_iter_term_namespaces(context)):
+    for reference in (*_iter_namespaces_in_metadata(context), *_iter_namespaces_in_affinity_terms(context)):
         name = reference.name
         if name in created_names or name.startswith(_BUILTIN_NAMESPACE_PREFIXES):
             continue
@@ -357,9 +364,9 @@ def find_uncreated_namespaces(context: LintContext) -> Iterator[Problem]:
 
 
 def _find_similar_namespace(context: LintContext, reference: _NamespaceReference, existing_names: set[str]) -> str:
-    """Return the existing namespace that the reference probably means, or "" if it exists or resembles none.
+    """Return the namespace that a reference probably means, or "" if the name exists or resembles no other.
 
-    A name in an affinity term is compared with the namespaces of workloads if no namespace is known.
+    If no namespace exists, the name in an affinity term is compared with the namespaces of the workloads.
     """
     candidates = existing_names
     if not existing_names and reference.path != _METADATA_NAMESPACE:
@@ -385,10 +392,10 @@ NS_MISSING = Rule(
 _METADATA_NAMESPACE: Path = ("metadata", "namespace")
 
 
-def _iter_object_namespaces(context: LintContext) -> Iterator[_NamespaceReference]:
-    """Yield the namespaces that objects name in their metadata.
+def _iter_namespaces_in_metadata(context: LintContext) -> Iterator[_NamespaceReference]:
+    """Yield a reference for each namespace that an object names in its metadata.
 
-    A workload needs its namespace if its file creates another namespace and is the only file with objects of this one.
+    A workload needs its namespace if its file creates a namespace and is the only file with objects in this one.
     """
     creating_files = {
         subject.location.file for subject in context.subjects if subject.kind == "Namespace" and subject.location
@@ -408,14 +415,14 @@ def _iter_object_namespaces(context: LintContext) -> Iterator[_NamespaceReferenc
         yield _NamespaceReference(subject, _METADATA_NAMESPACE, name, is_needed)
 
 
-def _iter_term_namespaces(context: LintContext) -> Iterator[_NamespaceReference]:
-    """Yield the namespaces that pod affinity terms name.
+def _iter_namespaces_in_affinity_terms(context: LintContext) -> Iterator[_NamespaceReference]:
+    """Yield a reference for each namespace that a pod affinity term names.
 
-    Required affinity needs its namespaces unless some object is in them.
+    Required affinity needs the namespace, unless it is the namespace of a linted object.
     """
     used_namespaces = {subject.namespace for subject in context.subjects}
     for workload in context.workloads:
-        for term_path, term in iter_pod_terms(workload):
+        for term_path, term in iter_pod_affinity_terms(workload):
             is_required_affinity = "podAffinity" in term_path and REQUIRED in term_path
             names = {(*term_path, "namespaces", i): name for i, name in enumerate(term.namespaces)}
             match_labels = term.namespace_selector.match_labels if term.namespace_selector else {}

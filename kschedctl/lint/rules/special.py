@@ -21,7 +21,10 @@ from kschedctl.text.counts import counted
 
 
 def find_unknown_schedulers(context: LintContext) -> Iterator[Problem]:
-    """Find workloads with a schedulerName that no profile and no bound pod has, if all pods are known."""
+    """Find workloads whose schedulerName no profile and no bound pod has.
+
+    Finds nothing unless all pods are known.
+    """
     if not context.are_all_read("Pod"):
         return
     view = context.facts.view
@@ -66,7 +69,7 @@ SC_SCHEDULING_GATE = Rule(
 
 
 def find_incomplete_gangs(context: LintContext) -> Iterator[Problem]:
-    """Find PodGroups with fewer pods, of linted workloads and of the cluster, than minCount.
+    """Find PodGroups whose minCount exceeds the pods of linted workloads and of the cluster.
 
     Without a cluster, groups without any linted workload are left out.
     """
@@ -85,7 +88,7 @@ def find_incomplete_gangs(context: LintContext) -> Iterator[Problem]:
         count = sum(workload.highest_replicas for workload in members)
         if count >= gang.min_count:
             continue
-        if count + _count_other_members(context, namespace, subject.name, members) < gang.min_count:
+        if count + _count_unlinted_gang_members(context, namespace, subject.name, members) < gang.min_count:
             message = (
                 f"minCount is {gang.min_count}, but its workloads have only {counted(count, 'pod')}: none of them is "
                 "ever scheduled"
@@ -104,8 +107,8 @@ GG_QUORUM = Rule(
 )
 
 
-def _count_other_members(context: LintContext, namespace: str, name: str, workloads: list[Workload]) -> int:
-    """Count the pods of the group in the cluster that belong to none of the linted workloads."""
+def _count_unlinted_gang_members(context: LintContext, namespace: str, name: str, workloads: list[Workload]) -> int:
+    """Count the pods of a PodGroup in the cluster that belong to none of the linted workloads."""
     if context.cluster is None:
         return 0
     linted_owners = {(w.kind, w.namespace, w.subject.name) for w in workloads}
@@ -119,9 +122,9 @@ def _count_other_members(context: LintContext, namespace: str, name: str, worklo
 
 
 def find_claims_without_devices(context: LintContext) -> Iterator[Problem]:
-    """Find resource claims that do not exist, or that request devices which no node has, proved by a replay.
+    """Find resource claims that do not exist, or whose devices no node has even if all devices were free.
 
-    Finds nothing unless all claims, classes and devices of the cluster are known.
+    A replay confirms the latter. Finds nothing unless all claims, classes and devices of the cluster are known.
     """
     assert context.cluster is not None
     if not any(workload.spec.resource_claims for workload in context.workloads):
@@ -147,7 +150,7 @@ def find_claims_without_devices(context: LintContext) -> Iterator[Problem]:
                 message = f'{kind} "{name}" does not exist in namespace {workload.namespace}'
                 yield workload.build_problem(path, message)
                 continue
-            faults = list(_iter_claim_faults(claim.devices, class_names, has_devices=has_devices))
+            faults = list(_iter_device_request_faults(claim.devices, class_names, has_devices=has_devices))
             for fault in faults:
                 yield workload.build_problem(path, f"{kind} {name}: {fault}")
             if not faults:
@@ -172,8 +175,11 @@ DRA_NO_DEVICE = Rule(
 )
 
 
-def _iter_claim_faults(claim: DeviceClaim, existing_classes: set[str], *, has_devices: bool) -> Iterator[str]:
-    """Yield a fault for each request of a claim without an existing DeviceClass, or if the cluster has no devices."""
+def _iter_device_request_faults(claim: DeviceClaim, existing_classes: set[str], *, has_devices: bool) -> Iterator[str]:
+    """Yield a fault for each request of a claim for which no DeviceClass exists.
+
+    If the cluster has no devices at all, each other request for a device is a fault, too.
+    """
     for request in claim.requests:
         if request.exactly:
             class_names = [request.exactly.device_class_name]

@@ -35,7 +35,10 @@ _SYSTEM_CLASSES = {system.metadata.name for system in SYSTEM_CLASSES}
 
 
 def find_tolerations_of_everything(workload: Workload) -> Iterator[Problem]:
-    """Find workloads that tolerate all taints, apart from DaemonSets and workloads of the system."""
+    """Report a workload that tolerates all taints.
+
+    DaemonSets and workloads of the system are left out.
+    """
     if workload.kind == "DaemonSet" or _is_system_workload(workload):
         return
     tolerations = workload.spec.tolerations
@@ -70,7 +73,10 @@ def _tolerates_everything(toleration: Toleration) -> bool:
 
 
 def find_unlimited_no_execute_tolerations(workload: Workload) -> Iterator[Problem]:
-    """Find tolerations of not-ready or unreachable nodes without tolerationSeconds."""
+    """Find tolerations of not-ready or unreachable nodes that have no tolerationSeconds.
+
+    DaemonSets and single pods are left out.
+    """
     if workload.kind in ("DaemonSet", "Pod"):
         return
     for i, toleration in enumerate(workload.spec.tolerations):
@@ -96,7 +102,10 @@ TT_NOEXECUTE_FOREVER = Rule(
 
 
 def find_tolerations_without_value(workload: Workload) -> Iterator[Problem]:
-    """Find tolerations with a key but neither a value nor operator Exists. Kubernetes' own taints have no values."""
+    """Find tolerations with a key but neither a value nor operator Exists.
+
+    Tolerations of Kubernetes' own taints, which have no values, are left out.
+    """
     for i, toleration in enumerate(workload.spec.tolerations):
         key = toleration.key
         if not key or "node-role.kubernetes.io/" in key or key.startswith("node."):
@@ -163,17 +172,20 @@ _KUBERNETES_DOMAIN = "kubernetes.io"
 
 
 def find_misspelt_tolerations(context: LintContext) -> Iterator[Problem]:
-    """Find tolerations with a key, or with a value for a taint among the manifests, that looks misspelt."""
+    """Find tolerations that look misspelt.
+
+    A key is compared with known taints, and a value with the taints in the manifests.
+    """
     declared_taints = list(_iter_declared_taints(context)) if context.cluster is None else []
     known_keys = [*KNOWN_TAINTS, *(taint.key for taint in declared_taints)]
     for workload in context.workloads:
         for i, toleration in enumerate(workload.spec.tolerations):
-            similar_key = _find_similar_key(toleration.key, known_keys)
+            similar_key = _find_similar_taint_key(toleration.key, known_keys)
             if similar_key:
                 message = f"no node has a taint {toleration.key}"
                 yield workload.build_problem(("tolerations", i, "key"), message, f"Write {similar_key}")
                 continue
-            similar_value = _find_similar_value(toleration, declared_taints)
+            similar_value = _find_similar_taint_value(toleration, declared_taints)
             if similar_value:
                 message = f"no node has the taint {toleration.key}={toleration.value}"
                 yield workload.build_problem(("tolerations", i, "value"), message, f"Write {similar_value}")
@@ -190,8 +202,8 @@ TT_MISSPELT = Rule(
 )
 
 
-def _find_similar_key(key: str, known_keys: Collection[str]) -> str:
-    """Find the taint key that a key is a misspelling of, or return "" if the key is known or may be custom."""
+def _find_similar_taint_key(key: str, known_keys: Collection[str]) -> str:
+    """Return the taint key that a key is probably meant to be, or "" if the key is known or may be custom."""
     if not key or key in known_keys or key in _SIMILAR_TAINTS:
         return ""
     domain, _, name = key.rpartition("/")
@@ -201,8 +213,8 @@ def _find_similar_key(key: str, known_keys: Collection[str]) -> str:
     return find_similar_name(key, known_keys)
 
 
-def _find_similar_value(toleration: Toleration, declared_taints: Iterable[Taint]) -> str:
-    """Find the value of a declared taint that a toleration's value is a misspelling of, or return ""."""
+def _find_similar_taint_value(toleration: Toleration, declared_taints: Iterable[Taint]) -> str:
+    """Return the value of a declared taint that a toleration's value is probably meant to be, or ""."""
     values = {taint.value for taint in declared_taints if taint.key == toleration.key}
     if toleration.operator not in (None, "", "Equal") or not toleration.value or toleration.value in values:
         return ""
@@ -210,7 +222,7 @@ def _find_similar_value(toleration: Toleration, declared_taints: Iterable[Taint]
 
 
 def _iter_declared_taints(context: LintContext) -> Iterator[Taint]:
-    """Yield the taints of NodePools and Nodes among the manifests, without invalid ones."""
+    """Yield the taints of the NodePools and Nodes in the manifests. Invalid taints are left out."""
     for _, pool in context.list_linted(WrittenNodePool):
         yield from pool.spec.template.spec.taints
     for subject in context.subjects:
@@ -231,7 +243,7 @@ def _is_custom_taint(key: str) -> bool:
 
 
 def find_untolerated_taints(context: LintContext) -> Iterator[Problem]:
-    """Find custom taints that no pod and no linted workload tolerates by name, each at its first node.
+    """Find custom taints that no pod and no linted workload tolerates by key, each at its first node.
 
     Finds nothing unless all pods are known.
     """
@@ -307,7 +319,7 @@ TT_TOLERATE_WITHOUT_ATTRACT = Rule(
 def find_untainted_special_hardware(context: LintContext) -> Iterator[Problem]:
     """Find nodes without a taint that offer an extended resource which other nodes do not offer.
 
-    They are one problem per resource, at the first node.
+    Each resource is reported once, at the first such node.
     """
     view = context.facts.view
     taint_sets, taint_set_of_node = view.nodes.taint_sets
@@ -338,8 +350,8 @@ TT_SPECIAL_HW_UNTAINTED = Rule(
 )
 
 
-def find_dead_tolerations(context: LintContext) -> Iterator[Problem]:
-    """Find tolerations of custom taints that no node has, except those of DaemonSets."""
+def find_tolerations_without_taint(context: LintContext) -> Iterator[Problem]:
+    """Find tolerations of custom taints that no node has. DaemonSets are left out."""
     taint_sets, _ = context.facts.view.nodes.taint_sets
     taints = {taint for taint_set in taint_sets for taint in taint_set}
     for workload in context.workloads:
@@ -359,7 +371,7 @@ def find_dead_tolerations(context: LintContext) -> Iterator[Problem]:
 TT_DEAD_TOLERATION = Rule(
     "tt-dead-toleration",
     NOTE,
-    find_dead_tolerations,
+    find_tolerations_without_taint,
     summary="A toleration that matches no taint",
     why="The key, value or effect is misspelt, or the taint no longer exists.",
     fix="Correct the toleration, or remove it",
@@ -368,8 +380,11 @@ TT_DEAD_TOLERATION = Rule(
 )
 
 
-def find_workloads_with_closed_nodes(context: LintContext) -> Iterator[Problem]:
-    """Find workloads that select only nodes which are cordoned or tainted, proved by a replay."""
+def find_workloads_with_only_closed_nodes(context: LintContext) -> Iterator[Problem]:
+    """Find workloads whose selected nodes are all cordoned or tainted, confirmed by a replay.
+
+    DaemonSets are left out.
+    """
     facts = context.facts
     for workload in context.workloads:
         selected = facts.get_selected_nodes(workload)
@@ -391,7 +406,7 @@ def find_workloads_with_closed_nodes(context: LintContext) -> Iterator[Problem]:
 TT_ALL_ELIGIBLE_CORDONED = Rule(
     "tt-all-eligible-cordoned",
     ERROR,
-    find_workloads_with_closed_nodes,
+    find_workloads_with_only_closed_nodes,
     summary="Every node that the pods select is cordoned or tainted",
     why="New pods stay Pending. Proved by replay.",
     fix="Uncordon a node, tolerate the taint, or allow other nodes",

@@ -35,8 +35,8 @@ def render_html(
 ) -> str:
     """Render the document as HTML.
 
-    `page` must be built with the style from `choose_style`. `widgets` are sections that other formats do not have.
-    `about` has names and values for the header, such as the cluster and the command.
+    `page` must be built with the style from `choose_style`. `widgets` are additional sections that only HTML has.
+    `about` contains names and values for the header, such as the cluster and the command.
     """
     style, script = _read_asset("report.css"), _read_asset("report.js")
     return _load_template().render(
@@ -118,7 +118,7 @@ TEXT_BLOCKS = ("paragraph", "bullets")
 
 
 def _find_tone(answer: Sequence[tuple[str, object]]) -> str:
-    """Return the tone of the first words of an answer that are good, bad or a warning, or "" if there are none."""
+    """Return the tone of the answer's first words that are good, bad or a warning, or "" if none are."""
     for _, content in answer:
         if not isinstance(content, tuple):
             continue

@@ -112,7 +112,7 @@ class HtmlSection:
 
 
 def split_into_sections(page: Page) -> list[HtmlSection]:
-    """Split a page at its headings. Blocks before the first heading form a section without title."""
+    """Split a page at its headings. Blocks before the first heading form a section without a title."""
     top = [HtmlSection("")]
     for block in page:
         if isinstance(block, Heading):

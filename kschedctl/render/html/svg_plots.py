@@ -158,7 +158,10 @@ class BarChart:
 
 
 def build_bar_chart(plot: Plot) -> BarChart:
-    """Build a bar plot for the template, with a bar per place, or one per place and series if they are not stacked."""
+    """Build a bar plot for the template.
+
+    A place has one bar if its series are stacked, otherwise one bar per series.
+    """
     stacked = plot.kind is PlotKind.STACKS
     all_series = list(range(len(plot.series)))
     rows: list[tuple[int, list[int]]] = []  # the place of each bar, and the series of its pieces
@@ -203,9 +206,9 @@ def _get_amount(plot: Plot, series: int, place: int) -> float:
 
 
 def _build_bar(plot: Plot, place: int, series: list[int], *, unit: float, y: int, is_named: bool, total: str) -> Bar:
-    """Build one bar of a place from the pieces of some series.
+    """Build one bar of a place from its pieces for the given series.
 
-    `unit` is the width of an amount of 1. `total` is the text behind the bar.
+    `unit` is the width that represents an amount of 1. `total` is the text after the bar.
     """
     pieces = list[BarPiece]()
     x = 0.0

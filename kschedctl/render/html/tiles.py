@@ -89,7 +89,7 @@ def _get_label(summary: Summary, figure: str) -> str:
 
 
 def _build_node_tiles(summary: Summary) -> list[Tile]:
-    """Build the tiles that say how many nodes are eligible and how many are feasible. There are none without nodes."""
+    """Build tiles with the numbers of eligible and feasible nodes. Return none if the report has no nodes."""
     nodes = summary.figures["nodes"]
     if not nodes:
         return []
@@ -107,7 +107,7 @@ def _build_fix_tile(fix: ShortFix) -> Tile:
 
 
 def _build_certainty_tile(summary: Summary) -> Tile:
-    """Build the tile that says whether something that was not read or is not replayed could change the answer."""
+    """Build the tile that says if the answer could change because of something not read or not replayed."""
     doubts = printable("; ".join(summary.doubts))
     if summary.undecided:
         return Tile("certainty", "undecided", "warning", doubts)

@@ -34,9 +34,10 @@ LABEL = 44
 
 
 def draw_plot(plot: Plot, room: int, ascii_only: bool = False) -> Iterator[Text]:
-    """Yield the lines of a plot, at most `room` columns wide. There are none if there is nothing to draw.
+    """Yield the lines of a plot, at most `room` columns wide, or nothing if there is nothing to draw.
 
-    plotext gets numbers only, because names may come from a cluster. Raises UsageError without plotext.
+    Only numbers are passed to plotext, because names may come from a cluster. Raises UsageError if plotext is not
+    installed.
     """
     width = min(room, WIDEST)
     shown = _draw_bars(plot, width, ascii_only) if plot.has_bars else _draw_lines(plot, width, ascii_only)
@@ -146,7 +147,11 @@ def _compute_bar_lengths(plot: Plot) -> list[float]:
 
 
 def _draw_bar(pieces: Sequence[tuple[int, float]], unit: float, fills: str) -> Text:
-    """Draw one bar with a piece for each of its series."""
+    """Draw one bar, made of a piece for each of its series.
+
+    ``pieces`` are pairs of a series and an amount, ``unit`` is the amount per column, and ``fills`` has the series'
+    characters.
+    """
     bar = Text()
     reached = 0.0
     for series, amount in pieces:

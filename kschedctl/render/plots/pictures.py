@@ -102,7 +102,7 @@ def render_png(plots: Sequence[Plot], doubt: str = "") -> bytes:
 
 @contextmanager
 def _matplotlib_settings() -> Iterator[None]:
-    """Import matplotlib with our settings and without its log messages for the block."""
+    """Import matplotlib, and apply our settings and silence its log messages within the block."""
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -115,7 +115,7 @@ def _matplotlib_settings() -> Iterator[None]:
 
 
 def _draw_figure(plots: Sequence[Plot], doubt: str, form: str, **options: Any) -> bytes:
-    """Draw the plots below each other, then the doubt and the number of plots that are left out. Return the file."""
+    """Draw the plots below each other, then the doubt and how many plots are left out. Return the file's bytes."""
     from matplotlib import figure as figures  # noqa: PLC0415 - extra "plots"
 
     shown = plots[:MAX_PLOTS]

@@ -75,8 +75,8 @@ def build_bar_plot(
 ) -> tuple[Plot, ...]:
     """Build a bar plot, or return () if all amounts are 0.
 
-    `axes` has the titles of the places and of the amounts. `amounts` has, per place, the amount per series.
-    `place_count` counts all places, including those that are left out.
+    `axes` contains the titles of the place axis and the amount axis. `amounts` maps each place to its amounts by
+    series. `place_count` also counts the places that are left out.
     """
     places = tuple(amounts)[:MAX_PLACES]
     names = dict.fromkeys(name for place in places for name in amounts[place])
@@ -104,7 +104,7 @@ def filter_finite(points: Sequence[Point], x: Axis | None = None) -> tuple[Point
 
 
 def build_line(plot: Plot, series: Series) -> tuple[Point, ...]:
-    """Build the line through the points of a series, with the corners of steps."""
+    """Build the line through the points of a series. For steps, it includes the corners."""
     points = filter_finite(series.points, plot.x)
     if plot.kind is not PlotKind.STEPS:
         return points
@@ -192,7 +192,7 @@ class AxisScale:
 
 
 def build_scale(axis: Axis, values: Sequence[float]) -> AxisScale:
-    """Build the scale of an axis that includes all values. Scales of counts have no fractions."""
+    """Build an axis scale that includes all values. Scales of counts have no fractions."""
     if not axis.decades:
         chosen = choose_ticks(values or (0.0,))
         if all(float(value).is_integer() for value in values):

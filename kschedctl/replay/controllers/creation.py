@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kschedctl.api.copying import replace
-from kschedctl.api.defaults import admit_runtime_class
+from kschedctl.api.defaults import with_runtime_class_fields
 from kschedctl.api.objects import (
     NodeSelector,
     NodeSelectorTerm,
@@ -55,9 +55,12 @@ def admit_pod(pod: Pod, cluster: Cluster) -> Pod:
 
 
 def _apply_classes(pod: Pod, cluster: Cluster) -> Pod:
-    """Return the pod with the settings of its PriorityClass and RuntimeClass. Raises InputError."""
+    """Return the pod with the settings of its PriorityClass and RuntimeClass.
+
+    Raises InputError if a class does not exist or its settings conflict with the pod's.
+    """
     all_known = cluster.gap("PriorityClass") is None
-    return admit_runtime_class(admit_priority(pod, cluster.priority_classes, all_known), cluster.runtime_classes)
+    return with_runtime_class_fields(admit_priority(pod, cluster.priority_classes, all_known), cluster.runtime_classes)
 
 
 MAX_PODS = 150_000
@@ -91,11 +94,12 @@ class Creation:
 
 
 def create_objects(cluster: Cluster, workloads: Iterable[Struct], *, include_denied: bool = False) -> Creation:
-    """Create the pods and other objects of workloads in a cluster. Raises InputError.
+    """Create the pods and other objects of workloads in a cluster.
 
     Pods are as the API server would store them. With ``include_denied``, the result also has pods that admission
     denies, which must be reported elsewhere. New volumes and claims of the cluster, which have neither UID nor phase,
-    are created as well.
+    are created as well. Raises InputError if there are too many pods or, without ``include_denied``, if admission
+    denies a pod.
     """
     workloads = list(workloads)
     _check_pod_count(workloads, len(cluster.nodes))
@@ -215,7 +219,7 @@ def _create_claim(claim: PersistentVolumeClaim, cluster: Cluster, creation: Crea
 def find_default_storage_class(classes: Sequence[StorageClass]) -> str | None:
     """Return the name of the default StorageClass for claims, or None if no class is marked as default.
 
-    The newest of several default classes counts, and the first by name of equally new ones.
+    If several classes are marked, the newest one is the default. Among equally new classes, the name decides.
     """
     created_by_name = {
         storage_class.metadata.name: storage_class.metadata.creation_timestamp or ""

@@ -300,7 +300,7 @@ def _describe_other_reasons(failures: Sequence[CreationFailure]) -> str:
 
 
 def _describe_missing_pods(not_created: NotCreated) -> str:
-    """Describe how many pods, or what other object, is missing."""
+    """Describe how many pods are missing, or which other object is missing."""
     kind, _, _ = not_created.workload.partition(" ")
     exist = agreeing(not_created.there, "exists", "exist")
     if kind in KINDS_WITHOUT_PODS:

@@ -125,7 +125,7 @@ class DeniedPod(NamedTuple):
 def suggest_steps(denied: DeniedPod) -> Iterator[FixStep]:
     """Yield steps that might help against the denial, the best first, according to a phrase in the message.
 
-    Without a known phrase, the message is taken for that of a LimitRange.
+    A message without a known phrase is treated as a denial by a LimitRange.
     """
     for phrase, suggest in _SUGGESTIONS.items():
         if phrase in denied.message:

@@ -57,7 +57,10 @@ class FixState(msgspec.Struct, frozen=True):
     steps: tuple[FixStep, ...] = ()
 
     def apply(self, step: FixStep) -> FixState:
-        """Return the state after one more step. Quotas that the step raises are changed only in ``quotas``."""
+        """Return the state after one more step.
+
+        Raised quotas go to ``quotas``, and the cluster's ResourceQuota objects stay unchanged.
+        """
         manifest: Writable = copy.deepcopy(dict(self.manifest))
         if step.edit is not None:
             step.edit(manifest.setdefault("spec", {}))
@@ -109,9 +112,10 @@ class MissingPods:
     def _iter_fixed_states(
         self, state: FixState, replay: Callable[[FixState], CreationAttempt]
     ) -> Iterator[tuple[FixState, AdmissionRequest | None]]:
-        """Yield the states, at most MAX_STEPS steps away, in which all missing pods are created, each with one pod.
+        """Yield each state within MAX_STEPS steps in which all missing pods are created, with one stored pod.
 
-        Each denial is answered by the steps that may help against it, depth first. Steps without an effect are skipped.
+        The search is depth-first: the steps that may help against a denial are tried one by one. Steps without an
+        effect are skipped.
         """
         attempt = replay(state)
         if not attempt.denials:
@@ -160,7 +164,7 @@ class MissingPods:
     def _build_fix(self, state: FixState, stored: AdmissionRequest) -> CreationFix:
         """Build the report on a fix, with commands, patches and the nodes that are then feasible.
 
-        The workload is not patched with guessed amounts, which somebody has to choose.
+        Amounts that are only guesses are left out of the workload's patch, because the user has to choose them.
         """
         author_steps = [step for step in state.steps if step.edit is not None]
         objects = [change for step in state.steps for change in step.objects]
@@ -263,7 +267,7 @@ def _build_object_change(change: FixObjectChange) -> dict[str, Json]:
 
 
 def _suggest_quota_steps(stored: AdmissionRequest, count: int) -> Iterator[FixStep]:
-    """Yield a step that sets the resources required by a quota, or the steps that raise quotas if all are set."""
+    """Yield the step that sets resources required by a quota or, if all are set, the steps that raise quotas."""
     unset_resources = resource_quota.find_unset_resources(stored)
     if unset_resources:
         summary = f"set {'; '.join(unset_resources)}"
@@ -274,20 +278,21 @@ def _suggest_quota_steps(stored: AdmissionRequest, count: int) -> Iterator[FixSt
 
 def suggest_quota_raise(stored: AdmissionRequest, count: int) -> Iterator[FixStep]:
     """Yield the step that raises quotas for ``count`` more pods, unless the quotas suffice."""
-    raised = resource_quota.find_needed_limits(stored, count)
+    raised = resource_quota.find_needed_quota_limits(stored, count)
     if raised:
         yield _build_quota_raise(stored, raised)
 
 
 def build_quota_raise_for_claims(claims: Sequence[AdmissionRequest], counts: Sequence[int]) -> FixStep | None:
-    """Build the step that raises quotas for these numbers of claims, or return None if the quotas suffice.
+    """Build the step that raises quotas so that all claims are admitted, or return None if the quotas suffice.
 
-    The claims count against the same quotas, one after the other.
+    ``counts`` has the number of claims for each request in ``claims``. The claims are charged to the same quotas, one
+    request after the other.
     """
     hard_by_quota: dict[str, dict[str, str]] = {}
     quotas = claims[0].quotas if claims else ()
     for claim, count in zip(claims, counts, strict=True):
-        raised = resource_quota.find_needed_limits(dataclasses.replace(claim, quotas=quotas), count)
+        raised = resource_quota.find_needed_quota_limits(dataclasses.replace(claim, quotas=quotas), count)
         for name, amounts in raised.items():
             hard_by_quota.setdefault(name, {}).update(amounts)
         raised_quotas = [_set_enforced_limits(quota, raised.get(quota.metadata.name, {})) for quota in quotas]

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import Position, find_positions
 from kschedctl.api.objects import Pod, PodDisruptionBudget, PodDisruptionBudgetStatus, StoredJob
 from kschedctl.api.ownership import find_controller, find_owner
-from kschedctl.api.unhealthy_pods import describe_unhealthy, list_unhealthy_keys
+from kschedctl.api.unhealthy_pods import describe_unhealthy_pods, list_unhealthy_keys
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.target_pod import find_groups
@@ -65,7 +65,7 @@ class Evictions:
         if spare > 0:
             return ""
         needs = f": it needs {counted(desired, 'healthy pod')} and has {healthy:,}" if desired else ""
-        unhealthy = describe_unhealthy(self._find_unevicted_pods(name))
+        unhealthy = describe_unhealthy_pods(self._find_unevicted_pods(name))
         uses_up = f"; {unhealthy}, which uses up the budget" if unhealthy else ""
         return f"PodDisruptionBudget {name} allows no disruption now{needs}{uses_up}"
 
@@ -128,10 +128,10 @@ class Evictions:
 
 
 def _with_computed_status(pdb: PodDisruptionBudget, simulation: Simulation) -> PodDisruptionBudget:
-    """Return a new budget with the status that the disruption controller would set. Raises InputError.
+    """Return the budget with the status that the disruption controller would set.
 
     A budget that has a status, or that limits nothing, is returned unchanged. All selected pods count, except for pods
-    that are being deleted and have no node.
+    that are being deleted and have no node. Raises InputError if minAvailable or maxUnavailable is malformed.
     """
     min_available = pdb.spec.min_available
     max_unavailable = pdb.spec.max_unavailable

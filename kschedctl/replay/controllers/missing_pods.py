@@ -166,8 +166,8 @@ def replay_missing_pods(
 ) -> NotCreated | None:
     """Replay admission for the pods that the workload lacks, and return a report if some are denied.
 
-    ``template`` creates the workload's pods, as far as it is known, and ``document`` is its full manifest, if files
-    have it.
+    ``template`` is a manifest that creates the workload's pods, or None if none is known. ``document`` is the
+    workload's full manifest, if the files contain it.
     """
     change = _build_missing_change(cluster, owner, template)
     if change is None or template is None:

@@ -20,9 +20,10 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 
 
 def add_other_replicas(target: TargetPod) -> TargetPod:
-    """Return the target in a cluster in which the other replicas of its workload wait, too.
+    """Return the target in a cluster in which the other replicas of its workload are pending, too.
 
-    The target stays as it is if `_create_other_replicas` creates none.
+    The target is returned unchanged if it stands for no workload, for a DaemonSet, or for a workload that has pods
+    already.
     """
     cluster, others = _create_other_replicas(target)
     if not others:
@@ -48,10 +49,12 @@ def count_placed_replicas(target: TargetPod) -> tuple[int, int]:
 
 
 def _create_other_replicas(target: TargetPod) -> tuple[Cluster, list[Pod]]:
-    """Create the pods of the target's workload but the target. Return the cluster with their claims, and these pods.
+    """Create all pods of the target's workload except for the target.
 
-    None are created if the target stands for no workload, or for one that has pods already. The pods of a DaemonSet do
-    not compete for nodes, so that none are created either.
+    Return the cluster with their claims, and the pods.
+
+    No pods are created if the target stands for no workload, or for one that has pods already. None are created for a
+    DaemonSet either, whose pods do not compete for nodes.
     """
     workload, cluster = target.workload, target.scheduler.cluster
     if workload is None or isinstance(workload, Pod | DaemonSet):

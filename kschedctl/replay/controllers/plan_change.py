@@ -255,7 +255,10 @@ def _get_revision(pod: Pod) -> object:
 def _plan_pods_by_slot(
     change: WorkloadChange, created: Sequence[Pod], outdated: Sequence[Pod], staying: Sequence[Pod]
 ) -> None:
-    """Plan in ``change`` one pod for each slot. A slot is a node for a DaemonSet, otherwise the name of the pod."""
+    """Plan one pod for each slot and record it in ``change``.
+
+    A DaemonSet's slot is a node, any other slot is a pod name.
+    """
     slots = {get_slot(pod) for pod in created}
     change.kept = [pod for pod in staying if get_slot(pod) in slots]
     change.removed = [*outdated, *(pod for pod in staying if get_slot(pod) not in slots)]
@@ -266,9 +269,10 @@ def _plan_pods_by_slot(
 def _plan_replicas(
     change: WorkloadChange, created: Sequence[Pod], outdated: Sequence[Pod], staying: Sequence[Pod]
 ) -> None:
-    """Plan in ``change`` the wanted number of pods: remove outdated and surplus pods, and create missing ones.
+    """Plan the wanted number of pods in ``change``: remove outdated and surplus pods, and create missing ones.
 
-    If the kept pods look like the new ones to the scheduler, new pods are copies of them, with what admission added.
+    If the kept pods look like the new ones to the scheduler, new pods are copies of them, including the fields that
+    admission added.
     """
     ranked = rank_for_removal(staying)
     surplus = max(len(staying) - len(created), 0)
@@ -371,8 +375,15 @@ def rank_for_removal(pods: Iterable[Pod]) -> list[Pod]:
 
 
 def _build_removal_key(pod: Pod, pods_on_node: int) -> tuple[bool, int, bool, int, tuple[int, ...]]:
-    """Build the sort key for the removal of a pod, which is lowest for the pod that is removed first."""
-    ready = any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
+    """Return the sort key that orders pods for removal. The pod with the lowest key is removed first.
+
+    Pods without a node go first, followed by pods that do not run or are not ready. Then pods go first that share their
+    node with more pods, and last, younger pods.
+    """
+    # False sorts before True, and lower numbers before higher ones
+    has_node = bool(pod.spec.node_name)
+    phase_rank = _PHASE_RANKS.get(pod.status.phase, 0)
+    is_ready = any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
     # RFC 3339 times sort by their characters; negative codes put the youngest first
-    created = tuple(-ord(character) for character in pod.metadata.creation_timestamp or "")
-    return bool(pod.spec.node_name), _PHASE_RANKS.get(pod.status.phase, 0), ready, -pods_on_node, created
+    youngest_first = tuple(-ord(character) for character in pod.metadata.creation_timestamp or "")
+    return has_node, phase_rank, is_ready, -pods_on_node, youngest_first

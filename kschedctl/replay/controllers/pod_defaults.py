@@ -82,7 +82,10 @@ class PodDefaults:
         return filled
 
     def _fill_in_pod_with_cache(self, workload: str, pod: Pod) -> Pod:
-        """Return a pod with the changes of admission, which all pods with equal containers and tolerations share."""
+        """Return the pod as admission changes it.
+
+        Pods with equal containers and tolerations share the cached changes.
+        """
         spec = pod.spec
         namespace = pod.metadata.namespace
         if not (self._get_limit_ranges(namespace) or self._plugins):
@@ -130,7 +133,7 @@ class PodDefaults:
 
         The first few possibilities are described, and the others only counted.
         """
-        if not limit_ranger.have_different_defaults(ranges):
+        if not limit_ranger.have_different_container_defaults(ranges):
             return []
         changes_by_spec: dict[bytes, str] = {}
         for order in list_orders(ranges):

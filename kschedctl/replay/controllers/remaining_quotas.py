@@ -55,7 +55,7 @@ class RemainingQuotas:
         )
 
     def release(self, pods: Collection[Pod]) -> None:
-        """Release the resources that deleted pods used of their quotas. Pods of one template are released together."""
+        """Give the resources of deleted pods back to the quotas. Pods of one template are released together."""
         groups: dict[tuple[str, str, int], list[Pod]] = {}
         for pod in pods:
             key = pod.metadata.namespace, pod.spec.priority_class_name, id(pod.spec.containers)

@@ -46,7 +46,7 @@ class RolloutCreation:
         return count
 
     def release(self, pods: Collection[Pod]) -> None:
-        """Release the resources that removed pods used of their quotas."""
+        """Give the resources of removed pods back to their quotas."""
         self.admissions.release(pods)
 
     def find_quota_raise(self, pod: Pod, count: int) -> FixStep | None:
@@ -314,7 +314,7 @@ def _run_round(
 
 
 def _iter_uncreated_outcomes(rollouts: Sequence[Rollout]) -> Iterator[Outcome]:
-    """Yield outcomes for the pods that were never created, unless they are denied, and mark all of them as gone."""
+    """Yield an outcome for each pod that was never created, and mark the pod as gone. Denied rollouts yield nothing."""
     for rollout in rollouts:
         rollout.simulation.gone.update(rollout.coming)
         if rollout.denied:

@@ -82,8 +82,8 @@ def create_targets(
     """Create one pod, or all pods of a group, for each workload, and return one target per workload.
 
     A bare pod, the pods of a DaemonSet and the last pod of a complete StatefulSet replace the pods of the same name in
-    the cluster. `written` has the manifests of the workloads, as far as they are known. Raises InputError, and
-    UsageError for a DaemonSet that fits no node's labels and taints.
+    the cluster. `written` maps workloads to their manifests, if these are known. Raises InputError if a pod is denied,
+    and UsageError for a DaemonSet that fits no node's labels and taints.
     """
     cluster, denied = create_new_objects(scheduler.cluster)
     if denied:

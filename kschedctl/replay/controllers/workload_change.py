@@ -64,10 +64,10 @@ class WorkloadChange:
 
 
 def set_rollout_limits(change: WorkloadChange, workload: Struct) -> None:
-    """Set the limits and the order of new pods according to the workload's strategy. Raises InputError.
+    """Set the limits and the order of new pods according to the workload's strategy.
 
     Only Deployments, StatefulSets and DaemonSets have a rollout. Pods for empty slots come first; a StatefulSet then
-    replaces its pods from the last one on.
+    replaces its pods from the last one on. Raises InputError if a limit such as maxSurge is malformed.
     """
     match workload:
         case Deployment():
@@ -131,7 +131,9 @@ def _set_deployment_limits(change: WorkloadChange, update: RollingUpdate) -> Non
 
 
 def resolve_share(amount: int | str, total: int, round_up: bool) -> int:
-    """Return an absolute amount as it is, or a percentage of ``total`` rounded up or down. Raises InputError.
+    """Return an absolute amount as it is, or a percentage of ``total`` rounded up or down.
+
+    Raises InputError for a malformed percentage.
 
     >>> resolve_share("25%", 10, round_up=True), resolve_share("25%", 10, round_up=False)
     (3, 2)

@@ -45,6 +45,7 @@ from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.creation import create_objects
 from kschedctl.replay.controllers.plan_change import is_controlled_by, is_pod_of
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
+from kschedctl.replay.controllers.target_creation import apply_creation, create_targets
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_change import ORDINAL_LABELS, get_ordinal
 from kschedctl.replay.controllers.workload_pod_counts import find_pod_creators
@@ -60,10 +61,8 @@ def find_targets(scheduler: Scheduler, owner: Owner, manifest: Struct | None = N
 
     The additional pod is created from ``manifest``, like the workload's other pods, or from its stored template. For a
     DaemonSet without a manifest, one of its existing pods is returned. Raises UsageError if nothing is known about the
-    pods, and InputError.
+    pods, and InputError if admission denies the additional pod.
     """
-    from kschedctl.replay.controllers.target_creation import create_targets  # noqa: PLC0415 - only for pods to be created
-
     cluster = scheduler.cluster
     pods = find_pods(cluster, owner)
     pending = [pod for pod in pods if is_pending(pod)]
@@ -138,11 +137,11 @@ def _guess_cron_job_name(job: str) -> str:
 
 
 def _build_pending_targets(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod]) -> list[TargetPod]:
-    """Return a target for each group of pending pods that are equal to the scheduler."""
+    """Return a target for each group of pending pods that look the same to the scheduler."""
     table = scheduler.view.pods
     groups: dict[tuple[int, str], list[Pod]] = {}
     for pod in pods:
-        info_code = int(table.info[table.index[pod.key]])  # equal for pods that are equal to the scheduler
+        info_code = int(table.info[table.index[pod.key]])  # equal for pods that look the same to the scheduler
         groups.setdefault((info_code, pod.status.nominated_node_name), []).append(pod)
     return [
         TargetPod(scheduler, scheduler.view.stored(group[0]), _describe_pending_group(len(group), len(pods), owner))
@@ -151,7 +150,7 @@ def _build_pending_targets(scheduler: Scheduler, owner: Owner, pods: Sequence[Po
 
 
 def _describe_pending_group(alike: int, pods: int, owner: Owner) -> str:
-    """Describe a target that stands for ``alike`` equal pods of the owner's ``pods`` pending pods."""
+    """Describe a target that stands for ``alike`` identical pods among the owner's ``pods`` pending pods."""
     if pods == 1:
         return f"the only pending pod of {owner}"
     shared = ""
@@ -186,12 +185,11 @@ def _build_not_found_error(cluster: Cluster, owner: Owner) -> UsageError:
 
 
 def build_additional_pod(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod], note: str) -> TargetPod:
-    """Build one more pod like the youngest of a workload's pods, with their priority. Raises InputError.
+    """Build one more pod like the youngest of a workload's pods, with their priority.
 
-    A StatefulSet's pod has the next ordinal and claims like those of the last pod.
+    A StatefulSet's pod has the next ordinal and claims like those of the last pod. Raises InputError if admission
+    denies the pod.
     """
-    from kschedctl.replay.controllers.target_creation import apply_creation  # noqa: PLC0415 - only for pods to be created
-
     workload: StatefulSet | Pod
     if owner.kind == "StatefulSet":
         model = max(pods, key=get_ordinal)
@@ -270,7 +268,7 @@ def _build_unplaced_spec(pod: Pod) -> PodSpec:
 
 
 def _build_stateful_set_with_next_pod(cluster: Cluster, owner: Owner, pod: Pod) -> StatefulSet:
-    """Build a StatefulSet that creates only the next pod after this one."""
+    """Build a StatefulSet that creates only the pod that comes after this one."""
     labels = {key: value for key, value in pod.metadata.labels.items() if key not in ORDINAL_LABELS}
     claims = dict(_recover_claim_templates(cluster, pod))
     volumes = tuple(volume for volume in pod.spec.volumes if volume.name not in claims)

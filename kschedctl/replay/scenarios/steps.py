@@ -15,7 +15,7 @@ from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.karpenter import NodePool
 from kschedctl.api.labels import EQUALS, validate_requirement
-from kschedctl.api.node_pools import find_pool
+from kschedctl.api.node_pools import find_node_pool_name
 from kschedctl.api.objects import (
     Affinity,
     Node,
@@ -65,7 +65,7 @@ def label_nodes(part: parts.LabelNodes, cluster: Cluster, read: FileReader) -> S
 def taint_nodes(part: parts.TaintNodes, cluster: Cluster, read: FileReader) -> StepResult:
     """Add and remove taints of the nodes, and displace pods that do not tolerate a NoExecute taint forever.
 
-    Raises UsageError.
+    Raises UsageError for an unknown node, for a taint without an effect, or if there is no taint to add or remove.
     """
     if not (part.add or part.remove):
         raise UsageError("no taint to add or remove")
@@ -92,7 +92,10 @@ def _tolerates_forever(pod: Pod, no_execute: Taint) -> bool:
 
 
 def add_nodes(part: parts.AddNodes, cluster: Cluster, read: FileReader) -> StepResult:
-    """Add nodes from a template, or like an existing node and with pods of the same DaemonSets. Raises UsageError."""
+    """Add nodes from a template, or like an existing node and with pods of the same DaemonSets.
+
+    Raises UsageError unless exactly one of `like` and `template` is set, or if a name is taken.
+    """
     model_node = _find_model_node(part, cluster)
     names = _generate_node_names(part, model_node, cluster)
     nodes = [_copy_node(model_node, name, part.labels) for name in names]
@@ -132,7 +135,10 @@ def _add_nodes_like_existing(nodes: Sequence[Node], model_name: str, cluster: Cl
 
 
 def _find_model_node(part: parts.AddNodes, cluster: Cluster) -> Node:
-    """Return the existing node or the template that the new nodes copy. Raises UsageError and InputError."""
+    """Return the existing node or the template that the new nodes copy.
+
+    Raises UsageError if the node does not exist, and InputError if the template is invalid.
+    """
     if bool(part.like) == bool(part.template):
         raise UsageError("exactly one of like and template is needed")
     if part.template:
@@ -158,7 +164,7 @@ def _copy_daemon_pod(pod: Pod, source: str, node: str) -> Pod:
 
 
 def _repin_affinity(affinity: Affinity | None, source: str, node: str) -> Affinity | None:
-    """Return a DaemonSet pod's affinity, which requires the node ``source``, changed to require ``node``."""
+    """Return the affinity of a DaemonSet's pod with ``node`` in place of ``source``, the node that it requires."""
     node_affinity = affinity.node_affinity if affinity else None
     required = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
     if affinity is None or node_affinity is None or required is None:
@@ -185,12 +191,15 @@ def remove_nodes(part: parts.SomeNodes, cluster: Cluster, read: FileReader) -> S
 
 
 def fail_nodes(part: parts.LostNodes, cluster: Cluster, read: FileReader) -> StepResult:
-    """Remove the nodes of a zone, of a pool or of a selection, as if they had failed. Raises UsageError."""
+    """Remove the nodes of a zone, of a pool or of a selection, as if they had failed.
+
+    Raises UsageError if there are none.
+    """
     names: list[str] = []
     if part.zone:
         names += _find_nodes_in_group(cluster, "zone", part.zone, node_edits.get_zone)
     if part.pool:
-        names += _find_nodes_in_group(cluster, "pool", part.pool, find_pool)
+        names += _find_nodes_in_group(cluster, "pool", part.pool, find_node_pool_name)
     if part.nodes or part.selector or not names:
         names += find_step_nodes(cluster, part)
     return _remove_nodes(cluster, names)
@@ -246,7 +255,10 @@ def _apply_merge_patch(before: object, patch: object) -> object:
 
 
 def launch_nodes(part: parts.InstanceTypes, cluster: Cluster, read: FileReader) -> StepResult:
-    """Let Karpenter launch nodes for the pending pods in one run. Raises UsageError and InputError."""
+    """Let Karpenter launch nodes for the pending pods in one run.
+
+    Raises UsageError if there are no NodePools or instance types, and InputError if an instance type is invalid.
+    """
     if not cluster.karpenter_node_pools:
         raise UsageError("the cluster has no Karpenter NodePools")
     types: list[JsonObject] = []
@@ -270,9 +282,10 @@ def launch_nodes(part: parts.InstanceTypes, cluster: Cluster, read: FileReader) 
 
 
 def scale_workload(part: parts.ScaleWorkload, cluster: Cluster, read: FileReader) -> StepResult:
-    """Scale a workload. New pods are copies of an existing pod. Raises UsageError.
+    """Scale a workload. New pods are copies of an existing pod.
 
-    A StatefulSet removes the highest ordinals first.
+    A StatefulSet removes the highest ordinals first. Raises UsageError if the workload has no pods or no replicas to
+    set.
     """
     if part.kind in ("DaemonSet", "Pod"):
         raise UsageError(f"kind: a {part.kind} has no replicas")

@@ -39,7 +39,7 @@ _WAITING_JOB_PHASES = frozenset({"", "Pending"})
 
 
 def find_waiting_pod_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield the PodGroups that their Queue has not admitted, and those that are Inqueue but have no pods yet."""
+    """Yield the PodGroups that their Queue has not admitted, and those that are Inqueue without pods."""
     queues = _Queues(cluster)
     for group in cluster.volcano_pod_groups:
         phase = group.status.phase
@@ -77,9 +77,9 @@ def find_jobs_without_group(cluster: Cluster, now: str) -> Iterator[WaitingElsew
 
 
 def find_job_key(group: VolcanoPodGroup, cluster: Cluster) -> Owner | None:
-    """Return the controller of a PodGroup or, without one, the Job of its name.
+    """Return the controller of a PodGroup or, if it has none, the Job whose name it has.
 
-    Volcano may extend the name by the Job's UID.
+    Volcano may append the Job's UID to the name.
     """
     owner = find_controller_key(group.metadata)
     if owner is not None:
@@ -191,9 +191,10 @@ def _format_last_message(group: VolcanoPodGroup) -> str:
 
 
 def _find_quota_reason(group: VolcanoPodGroup, queue: VolcanoQueue, queues: _Queues) -> _WaitReason:
-    """Return which resources of the Queue are short, and which PodGroups hold them. Raises QuantityError.
+    """Return which resources of the Queue are short, and which PodGroups hold them.
 
-    If no resource is short, the reason is the last message of the group's conditions.
+    If no resource is short, the reason is the last message of the group's conditions. Raises QuantityError for a
+    malformed amount.
     """
     name, capability = queue.metadata.name, parse_amounts(queue.spec.capability)
 

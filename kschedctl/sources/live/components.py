@@ -18,7 +18,7 @@ from kschedctl.api.component_flags import (
     AutoscalerInstance,
     ContainerOwner,
     find_api_server,
-    find_autoscaler,
+    find_cluster_autoscaler,
     iter_flags,
 )
 from kschedctl.api.decoding import get_json_decoder
@@ -330,7 +330,7 @@ def read_autoscaler_flags(server: Server) -> AutoscalerInstance | None:
         except (RefusedError, ClusterError) as error:
             log.info("pods of the %s: %s", AUTOSCALER, error)
             return None
-        if instance := find_autoscaler(owners, "Pod"):
+        if instance := find_cluster_autoscaler(owners, "Pod"):
             return instance
     return None
 

@@ -20,10 +20,10 @@ from msgspec.structs import replace
 
 from kschedctl.api.api_versions import get_group, get_version_order
 from kschedctl.api.decoding import convert_builtins, decode_json, get_json_decoder
-from kschedctl.api.events import is_irrelevant
+from kschedctl.api.events import is_irrelevant_object
 from kschedctl.api.json_values import Json, JsonObject, drop_nulls, object_at
 from kschedctl.api.kinds import KINDS, ReadFor
-from kschedctl.api.noise import strip_noise
+from kschedctl.api.noise import strip_unread_data
 from kschedctl.api.objects import ContainerImage, Node, Pod, Struct
 from kschedctl.api.pod_table import Key, PodTable, PodTableBuilder
 from kschedctl.api.versions_read import describe_skipped, find_unknown_field, is_newer_version
@@ -281,9 +281,9 @@ class KindCollector:
         objects = _decode_items(page, KINDS[self._kind].struct)
         validate_stored_names(chain.from_iterable(map(get_key, objects)))
         for obj in objects:
-            if self._kind in OBSERVED and is_irrelevant(obj):
+            if self._kind in OBSERVED and is_irrelevant_object(obj):
                 continue
-            stripped_object = strip_noise(obj)
+            stripped_object = strip_unread_data(obj)
             if isinstance(stripped_object, Node):
                 stripped_object = self._share_images(stripped_object)
             self._collected.append(stripped_object)
@@ -551,4 +551,4 @@ def _parse_event(kind: str, line: bytes, listing: Listing, where: str) -> WatchE
     if event.type == "BOOKMARK":
         return WatchEvent(version)
     obj = decode_object(kind, body, listing, where)
-    return WatchEvent(version, get_key(obj), None if event.type == "DELETED" else strip_noise(obj))
+    return WatchEvent(version, get_key(obj), None if event.type == "DELETED" else strip_unread_data(obj))

@@ -14,7 +14,7 @@ from kschedctl.lint.analysis.placement import (
     RequiredTerm,
     format_domain_noun,
     iter_host_ports,
-    iter_pod_terms,
+    iter_pod_affinity_terms,
     iter_required_anti_affinity,
     iter_spread_constraints,
 )
@@ -30,8 +30,8 @@ _Preference = PreferredSchedulingTerm | WeightedPodAffinityTerm
 
 
 def find_workloads_without_spread(workload: Workload) -> Iterator[Problem]:
-    """Find serving workloads of several replicas without anything that keeps the replicas apart."""
-    has_anti_affinity = any("podAntiAffinity" in path for path, _ in iter_pod_terms(workload))
+    """Report a serving workload of several replicas that nothing keeps apart."""
+    has_anti_affinity = any("podAntiAffinity" in path for path, _ in iter_pod_affinity_terms(workload))
     are_kept_apart = has_anti_affinity or any(iter_host_ports(workload)) or workload.spec.topology_spread_constraints
     if workload.is_serving_replicas and not are_kept_apart:
         yield workload.build_problem((), f"nothing spreads its {workload.replica_range} replicas")
@@ -53,7 +53,7 @@ TS_MISSING = Rule(
 def find_replicas_that_may_share_a_node(workload: Workload) -> Iterator[Problem]:
     """Report a workload whose replicas are spread by zone or another label but may share a node."""
     spec = workload.spec
-    keys = {term.topology_key for path, term in iter_pod_terms(workload) if "podAntiAffinity" in path}
+    keys = {term.topology_key for path, term in iter_pod_affinity_terms(workload) if "podAntiAffinity" in path}
     keys |= {constraint.topology_key for constraint in spec.topology_spread_constraints}
     have_own_nodes = HOSTNAME in keys or any(iter_required_anti_affinity(workload)) or any(iter_host_ports(workload))
     if not workload.is_serving_replicas or not keys or have_own_nodes:
@@ -75,7 +75,10 @@ AF_NO_HOST_ANTI = Rule(
 
 
 def find_replicas_with_host_port(workload: Workload) -> Iterator[Problem]:
-    """Find serving workloads with a host port, which only one pod per node can use."""
+    """Report a serving workload of several replicas with a host port, which only one pod per node can use.
+
+    Workloads with hostNetwork are left out.
+    """
     host_port = next(iter_host_ports(workload), None)
     if host_port is not None and workload.is_serving_replicas and not workload.spec.host_network:
         path, number = host_port
@@ -99,7 +102,7 @@ HP_ONE_A_NODE = Rule(
 
 def find_terms_without_selector(workload: Workload) -> Iterator[Problem]:
     """Find pod affinity and anti-affinity terms without labelSelector, which match no pods."""
-    for path, term in iter_pod_terms(workload):
+    for path, term in iter_pod_affinity_terms(workload):
         if term.label_selector is None:
             is_required_affinity = "podAffinity" in path and PREFERRED not in path
             effect = "the pod can never be scheduled" if is_required_affinity else "it has no effect"
@@ -119,19 +122,19 @@ AF_NULL_SELECTOR = Rule(
 
 
 def find_anti_affinity_without_matches(context: LintContext) -> Iterator[Problem]:
-    """Find anti-affinity terms of several replicas with a selector that matches no pods, not even the workload's own.
+    """Find anti-affinity terms whose selector matches no pods, not even pods of the workload itself.
 
-    Only selectors that use label keys of the workload are considered.
+    Only serving workloads of several replicas and selectors that use label keys of the workload are considered.
     """
     for workload in context.workloads:
         if not workload.is_serving_replicas:
             continue
-        for path, term in iter_pod_terms(workload):
+        for path, term in iter_pod_affinity_terms(workload):
             selector = compile_selector(term.label_selector)
             own_namespace_only = not term.namespaces and term.namespace_selector is None
             if "podAntiAffinity" not in path or not own_namespace_only or selector is None:
                 continue
-            if _uses_own_keys_with_other_values(workload, selector) and not _may_match_pods(
+            if _uses_own_keys_with_other_values(workload, selector) and not _may_selector_match_pods(
                 context, workload, selector
             ):
                 message = f'selector "{selector}" matches no pods, not even the workload\'s own: nothing spreads them'
@@ -155,7 +158,7 @@ def _uses_own_keys_with_other_values(workload: Workload, selector: Selector) -> 
     return bool(keys & workload.labels.keys()) and not workload.is_selected_by(selector)
 
 
-def _may_match_pods(context: LintContext, workload: Workload, selector: Selector) -> bool:
+def _may_selector_match_pods(context: LintContext, workload: Workload, selector: Selector) -> bool:
     """Return whether the selector matches a pod of the workload's namespace, or could because some pods are unknown."""
     if context.select_workloads(workload.namespace, selector) or not context.are_all_read("Pod"):
         return True
@@ -253,7 +256,7 @@ AF_ANTI_MANY_REPLICAS = Rule(
 
 
 def find_anti_affinity_with_surge(context: LintContext) -> Iterator[Problem]:
-    """Find Deployments with a rollout that must start a new pod first, for which anti-affinity leaves no domain.
+    """Find Deployments that must start a new pod first in a rollout, although anti-affinity leaves no domain.
 
     With a cluster, ``af-rollout-deadlock`` replays the rollout instead.
     """
@@ -288,10 +291,10 @@ AF_ANTI_SURGE = Rule(
 
 
 def _lacks_spare_domain(workload: Workload, term: RequiredTerm) -> bool:
-    """Return whether there is probably no free domain for the first new pod of a rollout.
+    """Return whether the first new pod of a rollout probably finds no free domain.
 
-    That is so if maxUnavailable is explicitly 0, or if there are as many replicas as most clusters have zones. With
-    more replicas than usual domains, ``af-anti-many-replicas`` reports the term instead.
+    This is assumed if maxUnavailable is explicitly 0, or if there are as many replicas as most clusters have zones.
+    With more replicas than usual domains, ``af-anti-many-replicas`` reports the term instead.
     """
     usual_max = USUAL_MAX_DOMAINS.get(term.key)
     if usual_max is not None and workload.highest_replicas > usual_max:

@@ -9,7 +9,7 @@ from kschedctl.api.labels import EQUALS, IN
 from kschedctl.api.objects import PodAffinityTerm
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.analysis.near_names import find_similar_name
-from kschedctl.lint.analysis.placement import RequiredTerm, iter_pod_terms, iter_required_affinity
+from kschedctl.lint.analysis.placement import RequiredTerm, iter_pod_affinity_terms, iter_required_affinity
 from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Problem
 from kschedctl.lint.objects.workload import Workload, compile_selector
@@ -58,7 +58,7 @@ class _TemplateLabels:
     def find_similar_label(self, key: str, value: str) -> _SimilarLabel | None:
         """Find a label with the same key and a similar value or, if no template has the key, with a similar key.
 
-        Returns None if there is none.
+        Returns None if no label is similar.
         """
         values = self._values_by_key.get(key, {})
         if len(values) <= _MAX_COMPARED:
@@ -85,7 +85,7 @@ def find_misspelt_terms(context: LintContext) -> Iterator[Problem]:
         namespace: _TemplateLabels(workloads) for namespace, workloads in context.workloads_by_namespace.items()
     }
     for workload in context.workloads:
-        for path, term in iter_pod_terms(workload):
+        for path, term in iter_pod_affinity_terms(workload):
             selector_path = (*path, "labelSelector")
             if (workload.subject, workload.get_path(*selector_path)) in reported:
                 continue
@@ -112,7 +112,7 @@ AF_MISSPELT = Rule(
 def _iter_misspelt_labels(
     context: LintContext, workload: Workload, term: PodAffinityTerm, labels_by_namespace: Mapping[str, _TemplateLabels]
 ) -> Iterator[_MisspeltLabel]:
-    """Yield the labels of a term that no pods have and that are similar to a label of a template.
+    """Yield the labels in a term's selector that no pod has but that resemble a label of a pod template.
 
     Yields nothing if the term selects pods.
     """
@@ -137,10 +137,10 @@ def _iter_misspelt_labels(
 
 
 def find_terms_without_template(context: LintContext) -> Iterator[Problem]:
-    """Find required affinity terms with labels that no pod template in the manifests has.
+    """Find required affinity terms that match no pod template in the manifests.
 
-    Misspelt terms and terms for other namespaces are left to their rules. With a cluster, ``af-target-absent`` checks
-    the pods instead.
+    Misspelt terms and terms for other namespaces are left to their own rules. With a cluster, ``af-target-absent``
+    checks the pods instead.
     """
     if context.cluster is not None or not context.all_manifests_read:
         return
@@ -173,7 +173,8 @@ AF_NOBODY = Rule(
 def _selects_no_workload(context: LintContext, workload: Workload, term: RequiredTerm) -> bool:
     """Return whether a term selects no workload although each of its namespaces has other workloads.
 
-    False if the term matches its own pods or no pods at all, or if custom resources may create pods that it matches.
+    Returns False if the term matches pods of its own workload, if it can match no pods at all, or if custom resources
+    may create pods that it matches.
     """
     if term.selects_itself or term.selector.matches_nothing or not term.namespace_selector.matches_nothing:
         return False

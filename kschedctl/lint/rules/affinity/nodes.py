@@ -8,7 +8,7 @@ from kschedctl.lint import documentation as doc
 from kschedctl.lint.analysis.placement import (
     RequiredTerm,
     format_usable_domains,
-    iter_pod_terms,
+    iter_pod_affinity_terms,
     iter_required_affinity,
     iter_required_anti_affinity,
 )
@@ -25,7 +25,7 @@ LARGE_CLUSTER_NODES = 500
 
 
 def find_more_replicas_than_domains(context: LintContext) -> Iterator[Problem]:
-    """Find required anti-affinity between more replicas than there are usable domains, proved by a replay."""
+    """Find required anti-affinity with fewer usable domains than replicas, confirmed by a replay."""
     facts = context.facts
     for workload in context.workloads:
         for term in iter_required_anti_affinity(workload):
@@ -59,7 +59,7 @@ AF_ANTI_REPLICAS_OVER_DOMAINS = Rule(
 
 
 def find_rollout_deadlocks(context: LintContext) -> Iterator[Problem]:
-    """Find Deployments whose rollout can never start, since an old pod is in every domain, proved by a replay."""
+    """Find Deployments whose rollout cannot start because an old pod is in every domain, confirmed by a replay."""
     facts = context.facts
     for workload in context.workloads:
         surge, unavailable = workload.compute_surge()
@@ -93,7 +93,7 @@ AF_ROLLOUT_DEADLOCK = Rule(
 
 
 def find_terms_without_target_pods(context: LintContext) -> Iterator[Problem]:
-    """Find required affinity terms that match no pod of the cluster and no linted workload, proved by a replay."""
+    """Find required affinity terms that match neither pods nor linted workloads, confirmed by a replay."""
     facts = context.facts
     for workload in context.workloads:
         for term in iter_required_affinity(workload):
@@ -102,7 +102,7 @@ def find_terms_without_target_pods(context: LintContext) -> Iterator[Problem]:
                 continue
             if not context.are_all_read("Pod") or not len(facts):
                 continue
-            if facts.get_rejected_nodes(workload, InterPodAffinity).all():
+            if facts.find_nodes_rejected_by(workload, InterPodAffinity).all():
                 where = ", ".join(sorted(namespaces)) or "any namespace"
                 yield workload.build_problem(term.path, f'no pod in {where} matches "{term.selector}"')
 
@@ -123,7 +123,7 @@ AF_TARGET_ABSENT = Rule(
 def _may_match_any_pod(context: LintContext, term: RequiredTerm, namespaces: frozenset[str]) -> bool:
     """Return whether a term matches a linted workload or a pod of the cluster, or may match unknown pods.
 
-    True for a term without a selector, which ``af-null-selector`` reports.
+    Returns True for a term without a selector, which ``af-null-selector`` reports.
     """
     if term.selector.matches_nothing or context.may_have_unknown_pods(namespaces):
         return True
@@ -161,12 +161,12 @@ AF_UNLABELLED_NODES = Rule(
 
 
 def find_affinity_in_large_clusters(context: LintContext) -> Iterator[Problem]:
-    """Find pod affinity by other labels than the hostname in clusters of more than ``LARGE_CLUSTER_NODES`` nodes."""
+    """Find pod affinity by zone or any label except the hostname, in clusters of over ``LARGE_CLUSTER_NODES``."""
     node_count = len(context.facts)
     if node_count <= LARGE_CLUSTER_NODES:
         return
     for workload in context.workloads:
-        paths = (path for path, term in iter_pod_terms(workload) if term.topology_key != HOSTNAME)
+        paths = (path for path, term in iter_pod_affinity_terms(workload) if term.topology_key != HOSTNAME)
         first_path = next(paths, None)
         if first_path is not None:
             message = f"pod affinity slows scheduling down in a cluster of {counted(node_count, 'node')}"

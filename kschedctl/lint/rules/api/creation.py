@@ -45,9 +45,9 @@ _POD_COUNTS = ("minAvailable", "maxUnavailable", "maxSurge")
 
 
 def find_invalid_fields(context: LintContext) -> Iterator[Problem]:
-    """Find the first error of each field that the API server would reject and that no more specific rule explains.
+    """Find the first error of each field that the API server would reject.
 
-    Objects that cannot be decoded are left out.
+    Errors that a more specific rule reports and objects that cannot be decoded are left out.
     """
     reported = {(problem.subject, problem.path) for rule in _MORE_SPECIFIC_RULES for problem in rule.check(context)}
     undecodable_subjects = {problem.subject for problem in context.invalid}
@@ -60,8 +60,8 @@ def find_invalid_fields(context: LintContext) -> Iterator[Problem]:
                 yield problem
 
 
-def _correct_word(problem: Problem) -> FieldEdit | None:
-    """Return the edit that corrects the case of a word or removes the quotes of a pod count, or None."""
+def _build_value_correction(problem: Problem) -> FieldEdit | None:
+    """Build the edit that corrects a word's case or unquotes a pod count. Return None if neither applies."""
     value = field_at(problem.subject.document, *problem.path)
     if not isinstance(value, str):
         return None
@@ -83,14 +83,15 @@ API_REFUSED = Rule(
     why="The object is not created. simulate, explain and capacity report the same error.",
     fix="Correct the field",
     source=f"{doc.VALIDATION}; pkg/apis/{{apps,batch,policy,scheduling,storage,autoscaling}}/validation (v1.36)",
-    safe_fix=_correct_word,
+    safe_fix=_build_value_correction,
 )
 
 
 def _iter_validation_errors(subject: Subject, context: LintContext) -> Iterator[Problem]:
-    """Yield the validation errors of a user-authored manifest, or else the first field that cannot be decoded.
+    """Yield the validation errors of a user-authored manifest.
 
-    Errors that follow from a default or from another error are left out.
+    If the manifest cannot be decoded, only its first faulty field is yielded. Errors that follow from a default or from
+    another error are left out.
     """
     structs = {**manifests.KINDS, **around_pods.KINDS}
     if subject.kind not in structs or not is_user_authored(subject):
@@ -114,9 +115,10 @@ def _iter_validation_errors(subject: Subject, context: LintContext) -> Iterator[
 
 
 def is_user_authored(subject: Subject) -> bool:
-    """Return whether this looks like a hand-written manifest of Kubernetes or Karpenter: no uid and no owner.
+    """Return whether this looks like a manifest that a user wrote for Kubernetes or Karpenter.
 
-    A workload without a spec does not count: it is a patch or a reference, which nobody applies as it is.
+    Such a manifest has no uid and no owner. A workload without a spec does not count: it is a patch or a reference,
+    which nobody applies as it is.
     """
     is_workload = subject.kind in manifests.KINDS and subject.kind != "PodTemplate"
     if is_workload and "spec" not in subject.document:
@@ -135,10 +137,11 @@ def find_unrecognized_fields(context: LintContext) -> Iterator[Problem]:
             yield subject.build_problem(field.path, str(field), fix, field.suggested_name)
 
 
-def _rename_field(problem: Problem) -> FieldEdit | None:
-    """Return the edit that renames a field to the suggested name.
+def _build_field_rename(problem: Problem) -> FieldEdit | None:
+    """Build the edit that renames an unknown field to the suggested name.
 
-    Returns None if the names differ in more than case or a plural s, or if a field with the suggested name exists.
+    Returns None if the names differ in more than case or a plural s, or if the object already has a field with the
+    suggested name.
     """
     suggested_name, name = problem.replacement, str(problem.path[-1])
     if not suggested_name or suggested_name.lower().removesuffix("s") != name.lower().removesuffix("s"):
@@ -157,18 +160,21 @@ API_UNKNOWN_FIELD = Rule(
     why="kubectl apply rejects the object; without strict validation, the field is silently dropped.",
     fix="Correct the name, or remove the field",
     source="https://kubernetes.io/docs/reference/using-api/api-concepts/#setting-the-field-validation-level",
-    safe_fix=_rename_field,
+    safe_fix=_build_field_rename,
 )
 
 
 def find_too_new_fields_and_versions(context: LintContext) -> Iterator[Problem]:
-    """Find API versions and fields that the linted version does not serve yet, or only behind a feature gate."""
-    for subject, version in _iter_expiring_versions(context):
-        absence = _describe_absence(version, subject.kind, context)
+    """Find API versions and fields that the linted Kubernetes version does not serve yet.
+
+    Versions and fields behind a feature gate that is off count as not served.
+    """
+    for subject, version in _iter_objects_with_expiring_version(context):
+        absence = _describe_why_not_served(version, subject.kind, context)
         if absence:
             yield _build_version_problem(subject, f"{version.name} {absence}", context.gates.minor)
     for subject in context.subjects:
-        for kind, part_path, part in _iter_typed_parts(subject):
+        for kind, part_path, part in _iter_object_and_template(subject):
             for path, field in iter_unread_fields(kind, part, context.gates):
                 message = f"{format_path(path[1:])} {field.describe_requirement(context.gates)}"
                 yield subject.build_problem((*part_path, *path), message)
@@ -186,10 +192,10 @@ API_NEEDS_VERSION = Rule(
 )
 
 
-def _describe_absence(version: ApiVersion, kind: str, context: LintContext) -> str:
-    """Describe why the linted version does not serve an API version yet.
+def _describe_why_not_served(version: ApiVersion, kind: str, context: LintContext) -> str:
+    """Describe why the linted Kubernetes version does not serve an API version yet.
 
-    Return "" if it serves the version or if that is unknown.
+    Returns "" if it serves the version, or if that is unknown.
     """
     minor = context.gates.minor
     if minor < version.since:
@@ -208,10 +214,11 @@ def _describe_absence(version: ApiVersion, kind: str, context: LintContext) -> s
     return ""
 
 
-def _raise_version(problem: Problem) -> FieldEdit | None:
-    """Return the edit that writes the version's successor, or None if the two versions differ in more than their name.
+def _build_api_version_edit(problem: Problem) -> FieldEdit | None:
+    """Build the edit that replaces apiVersion by its successor.
 
-    Also returns None if the problem's replacement is not the successor.
+    Returns None if the schemas of the two versions differ, if an empty selector would change its meaning, or if the
+    problem suggests another replacement.
     """
     subject = problem.subject
     version = LIFECYCLES.get((subject.api_version, subject.kind))
@@ -239,7 +246,7 @@ _SAME_SCHEMA = {
 
 def find_removed_versions(context: LintContext) -> Iterator[Problem]:
     """Find objects in an API version that the linted version of Kubernetes no longer serves."""
-    for subject, version in _iter_expiring_versions(context):
+    for subject, version in _iter_objects_with_expiring_version(context):
         if version.is_removed_in(context.gates.minor):
             yield _build_lifecycle_problem(subject, version, context.gates.minor)
 
@@ -252,14 +259,14 @@ API_VERSION_REMOVED = Rule(
     why="The API server does not know the kind, so the object cannot be created.",
     fix="Use the API version that replaced it",
     source=doc.API_REMOVALS,
-    safe_fix=_raise_version,
+    safe_fix=_build_api_version_edit,
 )
 
 
 def find_deprecated_versions(context: LintContext) -> Iterator[Problem]:
-    """Find objects in an API version that the linted version of Kubernetes still serves but a later one does not."""
+    """Find objects whose API version is still served by the linted Kubernetes version but not by a later one."""
     minor = context.gates.minor
-    for subject, version in _iter_expiring_versions(context):
+    for subject, version in _iter_objects_with_expiring_version(context):
         if version.describe_lifecycle(minor) and not version.is_removed_in(minor):
             yield _build_lifecycle_problem(subject, version, minor)
 
@@ -272,12 +279,12 @@ API_VERSION_DEPRECATED = Rule(
     why="A later release of Kubernetes no longer serves it.",
     fix="Use the API version that replaces it",
     source=doc.API_REMOVALS,
-    safe_fix=_raise_version,
+    safe_fix=_build_api_version_edit,
 )
 
 
-def _iter_expiring_versions(context: LintContext) -> Iterator[tuple[Subject, ApiVersion]]:
-    """Yield the linted objects with an API version that not every release serves, and the version's lifecycle."""
+def _iter_objects_with_expiring_version(context: LintContext) -> Iterator[tuple[Subject, ApiVersion]]:
+    """Yield each linted object whose API version not every release serves, with the lifecycle of the version."""
     for subject in context.subjects:
         version = LIFECYCLES.get((subject.api_version, subject.kind))
         if version is not None:
@@ -292,9 +299,10 @@ def _build_lifecycle_problem(subject: Subject, version: ApiVersion, minor: int) 
 
 
 def _build_version_problem(subject: Subject, message: str, minor: int, successor: str = "") -> Problem:
-    """Build a problem at apiVersion, with advice to write the successor or else the newest version that is served.
+    """Build a problem at apiVersion, with advice to write the successor or else the newest served version.
 
-    Without such a version there is no advice. A version that is off by default is advised but is no replacement.
+    If no other version is served, there is no advice. A version that is off by default is only advised, not offered as
+    an automatic replacement.
     """
     served_versions = {
         version.name: version
@@ -311,10 +319,10 @@ def _build_version_problem(subject: Subject, message: str, minor: int, successor
     return subject.build_problem(("apiVersion",), message, f"Write apiVersion: {name}", name)
 
 
-def _iter_typed_parts(subject: Subject) -> Iterator[tuple[str, Path, JsonObject]]:
+def _iter_object_and_template(subject: Subject) -> Iterator[tuple[str, Path, JsonObject]]:
     """Yield (kind, path, fields) of an object and then of its pod template or claim template, if it has one.
 
-    A pod template counts as a Pod, a claim template as a ResourceClaim. Custom resources yield nothing.
+    A pod template has the kind Pod, a claim template the kind ResourceClaim. Custom resources yield nothing.
     """
     if is_custom_api(subject.api_version):
         return

@@ -30,7 +30,10 @@ HOOK_ANNOTATIONS = ("helm.sh/hook", "argocd.argoproj.io/hook")
 
 
 def find_immutable_changes(context: LintContext) -> Iterator[Problem]:
-    """Find changes that the API server would reject when the manifests are applied to the cluster."""
+    """Find changes that the API server would reject when the manifests are applied to the cluster.
+
+    Finds nothing without a cluster, or if the manifests themselves describe the cluster.
+    """
     if context.cluster is None or context.is_self_described:
         return
     deployed = _DeployedObjects(context)
@@ -41,7 +44,7 @@ def find_immutable_changes(context: LintContext) -> Iterator[Problem]:
             manifest = convert_builtins(drop_nulls(subject.document), VALIDATED_STRUCTS[subject.kind])
         except msgspec.ValidationError:
             continue
-        for error in _keep_first_per_field(_iter_update_errors(subject, manifest, deployed)):
+        for error in _keep_first_error_per_field(_iter_update_errors(subject, manifest, deployed)):
             yield subject.build_problem(error.field, str(error))
 
 
@@ -59,7 +62,10 @@ API_IMMUTABLE = Rule(
 
 
 def _iter_update_errors(subject: Subject, manifest: api.Struct, deployed: _DeployedObjects) -> ValidationErrors:
-    """Yield the errors of updating the cluster's object of the same name to the manifest, if the object exists."""
+    """Yield the errors of updating the deployed object to the manifest.
+
+    Yields nothing if the cluster has no object of this kind and name.
+    """
     owner = Owner(subject.kind, subject.namespace or "default", subject.name)
     match manifest:
         case api.PriorityClass():
@@ -82,7 +88,10 @@ def _iter_update_errors(subject: Subject, manifest: api.Struct, deployed: _Deplo
 def _iter_workload_update_errors(
     owner: Owner, manifest: written.Workload, spec: JsonObject, deployed: _DeployedObjects
 ) -> ValidationErrors:
-    """Yield the errors of updating a workload: changes of its selector, claim templates and other immutable fields."""
+    """Yield the errors of changing a workload's selector, claim templates or other immutable fields.
+
+    ``spec`` is the unconverted spec of the manifest.
+    """
     old_spec = field_at(deployed.documents.get(owner), "spec")
     if owner.kind == "Job" and isinstance(old_spec, Mapping):
         yield from updates.validate_job_update(spec, old_spec)
@@ -132,8 +141,11 @@ class _DeployedObjects:
         return _index_by_name(self.cluster.stateful_sets)
 
     def validate_selector(self, owner: Owner, selector: api.LabelSelector) -> ValidationErrors:
-        """Yield errors if the selector differs from the deployed one, or does not match the pods if that is unknown."""
-        deployed_selector = self._selectors.get(owner)
+        """Yield an error if a workload's selector differs from the deployed selector.
+
+        If the deployed selector is unknown, the new one has to match all pods of the workload.
+        """
+        deployed_selector = self._deployed_selectors.get(owner)
         if deployed_selector is not None and owner.kind == "StatefulSet":
             yield from updates.validate_stateful_set_selector_update(selector, deployed_selector)
         elif deployed_selector is not None:
@@ -146,7 +158,7 @@ class _DeployedObjects:
     def validate_claim_templates(
         self, owner: Owner, templates: tuple[api.PersistentVolumeClaim, ...]
     ) -> ValidationErrors:
-        """Yield errors if the pods or claims of a StatefulSet were created from other claim templates."""
+        """Yield errors if the pods or claims of a StatefulSet were created from other claim templates than these."""
         path = ("spec", "volumeClaimTemplates")
         error = forbidden(("spec",), updates.STATEFUL_SET_RULE)
 
@@ -164,13 +176,14 @@ class _DeployedObjects:
 
         for i, template in enumerate(templates):
             for claim in self._iter_template_claims(owner, template.metadata.name):
-                if _differs_from_template(template.spec, claim.spec):
+                if _contradicts_claim_template(template.spec, claim.spec):
                     yield error._replace(at=(*path, i))
 
     def _iter_template_claims(self, owner: Owner, template_name: str) -> Iterator[api.PersistentVolumeClaim]:
-        """Yield the claims that were created from a claim template since the StatefulSet exists.
+        """Yield the claims of a StatefulSet's pods that were created from a claim template.
 
-        Older claims may come from an earlier StatefulSet of the same name.
+        Claims that are older than the StatefulSet are left out: they may come from an earlier StatefulSet of the same
+        name.
         """
         stateful_set = self.stateful_sets.get((owner.namespace, owner.name))
         if stateful_set is None or not stateful_set.metadata.creation_timestamp:
@@ -183,10 +196,10 @@ class _DeployedObjects:
                 yield claim
 
     @cached_property
-    def _selectors(self) -> dict[Owner, Selector]:
-        """Return the selectors of deployed workloads, those in the cluster's files taking precedence.
+    def _deployed_selectors(self) -> dict[Owner, Selector]:
+        """Return the selectors of the deployed workloads. Selectors in the cluster's files take precedence.
 
-        A Deployment has the selector of its ReplicaSets without pod-template-hash.
+        A Deployment gets the selector of its ReplicaSets without pod-template-hash.
         """
         selectors: dict[Owner, Selector] = {}
         stored_workloads = [("ReplicaSet", stored) for stored in self.cluster.replica_sets]
@@ -200,11 +213,11 @@ class _DeployedObjects:
             if controller is not None and controller.kind == "Deployment":
                 without_hash = tuple(r for r in selector.requirements if r.key != TEMPLATE_HASH)
                 selectors[Owner("Deployment", metadata.namespace, controller.name)] = Selector(without_hash)
-        return selectors | self._stored_selectors
+        return selectors | self._selectors_in_manifests
 
     @property
-    def _stored_selectors(self) -> dict[Owner, Selector]:
-        """Return the valid selectors in the manifests of the cluster's files."""
+    def _selectors_in_manifests(self) -> dict[Owner, Selector]:
+        """Return the valid selectors of the workloads whose manifests are in the cluster's files."""
         selectors = {}
         for owner, document in self.documents.items():
             try:
@@ -222,8 +235,11 @@ def _index_by_name(objects: Iterable[N]) -> dict[tuple[str, str], N]:
     return {(obj.metadata.namespace, obj.metadata.name): obj for obj in objects}
 
 
-def _differs_from_template(template: api.PersistentVolumeClaimSpec, claim: api.PersistentVolumeClaimSpec) -> bool:
-    """Return whether a claim cannot have been created from the template. A claim may have been enlarged since."""
+def _contradicts_claim_template(template: api.PersistentVolumeClaimSpec, claim: api.PersistentVolumeClaimSpec) -> bool:
+    """Return whether a claim cannot have been created from the template.
+
+    A claim that is larger than the template may have been enlarged since. Invalid sizes prove nothing.
+    """
     if next(updates.validate_claim_update(template, claim), None) is not None:
         return True
     try:
@@ -234,8 +250,8 @@ def _differs_from_template(template: api.PersistentVolumeClaimSpec, claim: api.P
     return template_size.cmp(claim_size) > 0
 
 
-def _keep_first_per_field(errors: ValidationErrors) -> Iterator[FieldError]:
-    """Yield the first error of each field, without duplicates."""
+def _keep_first_error_per_field(errors: ValidationErrors) -> Iterator[FieldError]:
+    """Yield the first error of each field and drop the others."""
     fields = set()
     for error in deduplicate(errors):
         if error.field not in fields:

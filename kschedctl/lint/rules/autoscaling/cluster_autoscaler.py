@@ -16,11 +16,11 @@ EXPANDERS = "https://github.com/kubernetes/autoscaler/blob/master/cluster-autosc
 PRIORITIES_PATH: Path = ("data", "priorities")
 
 
-def find_unreadable_priorities(context: LintContext) -> Iterator[Problem]:
+def find_unreadable_expander_priorities(context: LintContext) -> Iterator[Problem]:
     """Find ConfigMaps of the priority expander that the Cluster Autoscaler cannot parse."""
     from kschedctl.autoscaling.cluster_autoscaler.expanders import read_priorities  # noqa: PLC0415 - few have a map
 
-    for subject, config_map in _iter_priority_maps(context):
+    for subject, config_map in _iter_priority_config_maps(context):
         try:
             read_priorities(config_map)
         except ValueError as error:
@@ -31,7 +31,7 @@ def find_unreadable_priorities(context: LintContext) -> Iterator[Problem]:
 CA_PRIORITIES_UNREADABLE = Rule(
     "ca-priorities-unreadable",
     ERROR,
-    find_unreadable_priorities,
+    find_unreadable_expander_priorities,
     summary="Priorities of node groups that cannot be parsed",
     why="The Cluster Autoscaler ignores the map and says so only in an event: no group is preferred.",
     fix="Write each entry as a number with a list of regular expressions",
@@ -39,7 +39,7 @@ CA_PRIORITIES_UNREADABLE = Rule(
 )
 
 
-def find_unmatched_priorities(context: LintContext) -> Iterator[Problem]:
+def find_unmatched_expander_priorities(context: LintContext) -> Iterator[Problem]:
     """Find priority patterns that match no node group, and node groups that no pattern matches.
 
     Finds nothing unless all node groups of the cluster are known.
@@ -48,11 +48,11 @@ def find_unmatched_priorities(context: LintContext) -> Iterator[Problem]:
     from kschedctl.autoscaling.node_groups.discovery import find_node_groups  # noqa: PLC0415
 
     assert context.cluster is not None
-    for subject, config_map in _iter_priority_maps(context):
+    for subject, config_map in _iter_priority_config_maps(context):
         node_groups = find_node_groups(context.cluster)
         try:
             priorities = read_priorities(config_map)
-        except ValueError:  # find_unreadable_priorities reports it
+        except ValueError:  # find_unreadable_expander_priorities reports it
             continue
         if not node_groups.are_certain or not node_groups.groups:
             continue
@@ -71,7 +71,7 @@ def find_unmatched_priorities(context: LintContext) -> Iterator[Problem]:
 CA_PRIORITIES_UNMATCHED = Rule(
     "ca-priorities-unmatched",
     WARNING,
-    find_unmatched_priorities,
+    find_unmatched_expander_priorities,
     summary="A priority pattern that matches no node group, or a group without a priority",
     why="The pattern has no effect, and a group without a priority is not used while another group helps.",
     fix="Name the groups as the autoscaler does",
@@ -80,8 +80,8 @@ CA_PRIORITIES_UNMATCHED = Rule(
 )
 
 
-def find_unusable_groups(context: LintContext) -> Iterator[Problem]:
-    """Find empty node groups whose nodes would have a taint that no pod tolerates by name."""
+def find_node_groups_with_untolerated_taints(context: LintContext) -> Iterator[Problem]:
+    """Find empty node groups whose new nodes would have a taint that no pod tolerates by its key."""
     from kschedctl.autoscaling.cluster_autoscaler.options import read_autoscaled_groups  # noqa: PLC0415 - few clusters have them
     from kschedctl.autoscaling.node_groups.machines import find_machine_groups  # noqa: PLC0415 - few clusters have them
 
@@ -108,7 +108,7 @@ def find_unusable_groups(context: LintContext) -> Iterator[Problem]:
 CA_GROUP_UNUSABLE = Rule(
     "ca-group-unusable",
     NOTE,
-    find_unusable_groups,
+    find_node_groups_with_untolerated_taints,
     summary="A node group whose new nodes have a taint that no pod tolerates by name",
     why="The Cluster Autoscaler adds nodes only for pods that can run on them: the group stays empty.",
     fix="Remove the taint from the template, or add the toleration to the pods that belong there",
@@ -117,8 +117,11 @@ CA_GROUP_UNUSABLE = Rule(
 )
 
 
-def _iter_priority_maps(context: LintContext) -> Iterator[tuple[Subject, ConfigMap]]:
-    """Yield the priority expander's ConfigMaps of the manifests, or of the cluster if the cluster itself is linted."""
+def _iter_priority_config_maps(context: LintContext) -> Iterator[tuple[Subject, ConfigMap]]:
+    """Yield the ConfigMaps of the priority expander.
+
+    They come from the manifests, or from the cluster if the cluster itself is linted.
+    """
     for subject in context.subjects:
         if subject.kind == "ConfigMap" and subject.name == PRIORITY_MAP:
             data = object_at(subject.document, "data")

@@ -8,8 +8,13 @@ from collections.abc import Iterable, Iterator
 from kschedctl.api.objects import SelectorRequirement
 from kschedctl.api.quantity import Quantity, QuantityError, parse
 from kschedctl.api.tolerations import is_tolerated
-from kschedctl.lint.analysis.node_requirements import AllowedValues, Conditions, list_alternatives, to_requirements
-from kschedctl.lint.analysis.placement import iter_pod_terms
+from kschedctl.lint.analysis.node_requirements import (
+    AllowedValues,
+    Conditions,
+    list_node_condition_alternatives,
+    to_requirements,
+)
+from kschedctl.lint.analysis.placement import iter_pod_affinity_terms
 from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.kinds import WELL_KNOWN_DOMAINS, WrittenNodePool
 from kschedctl.lint.objects.manifests import TypedObject
@@ -59,12 +64,15 @@ KP_CONTRADICTORY = Rule(
 
 def _get_conditions(pool: WrittenNodePool) -> Conditions:
     """Return the conditions that a pool's labels and requirements set for its nodes."""
-    requirements = map(_use_strict_operator, pool.requirements)
+    requirements = map(_convert_to_strict_operator, pool.requirements)
     return Conditions().restrict(to_requirements(pool.labels)).restrict(requirements)
 
 
-def _use_strict_operator(requirement: SelectorRequirement) -> SelectorRequirement:
-    """Return the requirement with Gt instead of Gte, or Lt instead of Lte. Any other requirement is unchanged."""
+def _convert_to_strict_operator(requirement: SelectorRequirement) -> SelectorRequirement:
+    """Return the requirement with Gt instead of Gte, or Lt instead of Lte, and its number adjusted.
+
+    Requirements with other operators or an invalid number are returned unchanged.
+    """
     values = requirement.values or ()
     if requirement.operator not in _STRICT_OPERATORS or len(values) != 1 or not values[0].isdecimal():
         return requirement
@@ -72,10 +80,11 @@ def _use_strict_operator(requirement: SelectorRequirement) -> SelectorRequiremen
     return SelectorRequirement(requirement.key, operator, (str(int(values[0]) + difference),))
 
 
-def find_too_few_values(context: LintContext) -> Iterator[Problem]:
-    """Find requirements that list fewer values, or allow instance types with fewer values, than minValues requires.
+def find_unmet_min_values(context: LintContext) -> Iterator[Problem]:
+    """Find NodePool requirements whose minValues is larger than the number of possible values.
 
-    Instance types are only checked if the lists are long enough and the types are known.
+    The values are the listed ones or, if every list is long enough and instance types are given, those that the allowed
+    instance types have.
     """
     for subject, pool in context.list_linted(WrittenNodePool):
         has_short_list = False
@@ -98,7 +107,7 @@ def find_too_few_values(context: LintContext) -> Iterator[Problem]:
 KP_MIN_VALUES = Rule(
     "kp-min-values",
     ERROR,
-    find_too_few_values,
+    find_unmet_min_values,
     summary="A NodePool that requires more values than it allows",
     why="The API server rejects a pool that lists too few values. If its instance types have too few, Karpenter "
     "launches none of them, unless its minValuesPolicy is BestEffort.",
@@ -127,8 +136,8 @@ KP_NEVER_DISRUPTED = Rule(
 )
 
 
-def find_protected_pods(context: LintContext) -> Iterator[Problem]:
-    """Find long-running workloads with the annotation karpenter.sh/do-not-disrupt."""
+def find_workloads_protected_from_karpenter(context: LintContext) -> Iterator[Problem]:
+    """Find workloads that never finish whose pods have the annotation karpenter.sh/do-not-disrupt."""
     for workload in context.workloads:
         if workload.annotations.get(DO_NOT_DISRUPT) == "true" and workload.kind not in FINITE_KINDS:
             path: Path = (*workload.template_path, "metadata", "annotations", DO_NOT_DISRUPT)
@@ -139,7 +148,7 @@ def find_protected_pods(context: LintContext) -> Iterator[Problem]:
 KP_DO_NOT_DISRUPT = Rule(
     "kp-do-not-disrupt",
     NOTE,
-    find_protected_pods,
+    find_workloads_protected_from_karpenter,
     summary="Pods that protect their nodes from Karpenter forever",
     why="While such a pod runs, its node is not consolidated and, without a terminationGracePeriod, not replaced.",
     fix="Use a PodDisruptionBudget, or a duration such as 4h as the value",
@@ -147,12 +156,15 @@ KP_DO_NOT_DISRUPT = Rule(
 )
 
 
-def find_alternative_terms(context: LintContext) -> Iterator[Problem]:
-    """Find pods with several required node affinity terms and with preferences, if there are NodePools."""
+def find_alternative_affinity_terms(context: LintContext) -> Iterator[Problem]:
+    """Find workloads that combine several required node affinity terms with preferred terms.
+
+    Finds nothing if there are no NodePools.
+    """
     if not _has_pools(context):
         return
     for workload in context.workloads:
-        term_count = len(list_alternatives(workload.spec))
+        term_count = len(list_node_condition_alternatives(workload.spec))
         affinity = workload.spec.affinity.node_affinity if workload.spec.affinity else None
         if term_count > 1 and affinity and affinity.preferred_during_scheduling_ignored_during_execution:
             message = (
@@ -164,7 +176,7 @@ def find_alternative_terms(context: LintContext) -> Iterator[Problem]:
 KP_SEVERAL_TERMS = Rule(
     "kp-several-terms",
     NOTE,
-    find_alternative_terms,
+    find_alternative_affinity_terms,
     summary="Required node affinity terms that Karpenter drops before preferences",
     why="kube-scheduler accepts a node that meets any of the terms. Karpenter tries one at a time, in the order "
     "written, and gives up all but the last before any preference: the pod may get a node that its preferences would "
@@ -181,7 +193,7 @@ def _has_pools(context: LintContext) -> bool:
 
 
 def find_pools_without_instance_types(context: LintContext) -> Iterator[Problem]:
-    """Find NodePools with requirements that no instance type meets.
+    """Find NodePools whose requirements no instance type meets.
 
     Without a list of instance types, only EC2's types and families are judged, by their names.
     """
@@ -234,7 +246,7 @@ def _find_excluded_type_names(pools: Iterable[TypedObject[WrittenNodePool]]) -> 
 def _parse_family_labels(family: str) -> dict[str, str]:
     """Return the node labels that the name of an EC2 family implies, such as category m and arm64 for m7gd.
 
-    Returns {} for a name of another form.
+    Returns {} if the name does not look like a family.
     """
     parts = _FAMILY_NAME.fullmatch(family)
     if parts is None:
@@ -251,8 +263,8 @@ def _parse_family_labels(family: str) -> dict[str, str]:
 def find_limits_below_one_node(context: LintContext) -> Iterator[Problem]:
     """Find NodePool limits that are smaller than the smallest node of the pool.
 
-    The smallest node is known from the size that every machine has, the pool's requirements on the size of instances,
-    and the instance types, if they are given.
+    The smallest node follows from a minimum for all machines, from the pool's requirements on instance size and, if
+    they are given, from the instance types.
     """
     for subject, pool in context.list_linted(WrittenNodePool):
         conditions = _get_conditions(pool)
@@ -305,7 +317,7 @@ def find_shadowed_pools(context: LintContext) -> Iterator[Problem]:
     for subject, pool in pools:
         for other_subject, other_pool in pools:
             has_higher_weight = (other_pool.spec.weight or 0) > (pool.spec.weight or 0)
-            if has_higher_weight and _covers_pool(other_pool, pool):
+            if has_higher_weight and _takes_all_pods_of(other_pool, pool):
                 message = (
                     f"NodePool {other_subject.name} has a higher weight and takes every pod that does not select this "
                     "pool by name"
@@ -326,10 +338,11 @@ KP_SHADOWED = Rule(
 )
 
 
-def _covers_pool(heavier_pool: WrittenNodePool, pool: WrittenNodePool) -> bool:
+def _takes_all_pods_of(heavier_pool: WrittenNodePool, pool: WrittenNodePool) -> bool:
     """Return whether the heavier pool can launch a node for every pod that the other pool can launch one for.
 
-    That is so if it has no limits and the same node class, no further taints and requirements, and all labels.
+    It can if it has no limits, the same node class, no additional taints or requirements, and all labels of the other
+    pool.
     """
     spec, heavier_spec = pool.spec.template.spec, heavier_pool.spec.template.spec
     if heavier_pool.spec.limits is not None or spec.node_class_ref != heavier_spec.node_class_ref:
@@ -351,7 +364,7 @@ def _covers_pool(heavier_pool: WrittenNodePool, pool: WrittenNodePool) -> bool:
 
 
 def find_untolerated_startup_taints(context: LintContext) -> Iterator[Problem]:
-    """Find startup taints that no DaemonSet tolerates, so that no DaemonSet can remove them.
+    """Find startup taints that no DaemonSet tolerates, so that no pod of a DaemonSet can remove them.
 
     Finds nothing without a cluster, or if not all DaemonSets are known.
     """
@@ -381,12 +394,15 @@ KP_STARTUP_TAINT = Rule(
 
 
 def find_preferences_that_add_nodes(context: LintContext) -> Iterator[Problem]:
-    """Find preferences by hostname for which Karpenter would launch one node per pod, if there are NodePools."""
+    """Find preferences to spread pods over hosts, for which Karpenter launches a node per pod.
+
+    Finds nothing if there are no NodePools.
+    """
     if not _has_pools(context):
         return
     for workload in context.workloads:
         if workload.highest_replicas > 1:
-            for path in _iter_soft_host_spreads(workload):
+            for path in _iter_soft_spreading_over_hosts(workload):
                 message = "Karpenter first treats the preference as required, and launches a node for each pod"
                 yield workload.build_problem(path, message)
 
@@ -403,9 +419,9 @@ KP_NODE_EACH = Rule(
 )
 
 
-def _iter_soft_host_spreads(workload: Workload) -> Iterator[Path]:
+def _iter_soft_spreading_over_hosts(workload: Workload) -> Iterator[Path]:
     """Yield the paths of preferred terms and soft constraints that keep a workload's pods on different nodes."""
-    for path, term in iter_pod_terms(workload):
+    for path, term in iter_pod_affinity_terms(workload):
         selector = compile_selector(term.label_selector)
         is_preferred_anti_affinity = "podAntiAffinity" in path and PREFERRED in path
         if not is_preferred_anti_affinity or term.topology_key != HOSTNAME:

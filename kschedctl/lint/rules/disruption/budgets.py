@@ -17,9 +17,9 @@ from kschedctl.text.counts import counted
 
 
 def find_zero_disruption_budgets(context: LintContext) -> Iterator[Problem]:
-    """Find budgets that never allow an eviction.
+    """Find PodDisruptionBudgets that never allow an eviction.
 
-    minAvailable as a number is judged only if the budget selects exactly one workload.
+    A minAvailable that is a number is judged only if the budget selects exactly one workload.
     """
     for subject, budget, workloads in context.iter_budgets():
         spec = budget.spec
@@ -48,7 +48,7 @@ PDB_ZERO_DISRUPTIONS = Rule(
 
 
 def find_budgets_over_autoscaler_minimum(context: LintContext) -> Iterator[Problem]:
-    """Find budgets that allow no eviction once the autoscaler has scaled down.
+    """Find PodDisruptionBudgets that allow no eviction once the autoscaler has scaled down.
 
     Their minAvailable is at least the autoscaler's minimum number of replicas, but below the maximum.
     """
@@ -79,7 +79,7 @@ PDB_OVER_HPA_MIN = Rule(
 
 
 def find_percentages_rounded_to_all(context: LintContext) -> Iterator[Problem]:
-    """Find budgets with a minAvailable percentage that rounds up to all replicas."""
+    """Find PodDisruptionBudgets with a minAvailable percentage that rounds up to all replicas."""
     for subject, budget, workloads in context.iter_budgets():
         percentage = budget.spec.min_available
         if not isinstance(percentage, str) or percentage == "100%":
@@ -105,7 +105,7 @@ PDB_PERCENT_ROUNDING = Rule(
 
 
 def find_budgets_that_protect_nothing(context: LintContext) -> Iterator[Problem]:
-    """Find budgets that allow all pods to be evicted at once."""
+    """Find PodDisruptionBudgets that allow all pods to be evicted at once."""
     for subject, budget, workloads in context.iter_budgets():
         min_available, max_unavailable = budget.spec.min_available, budget.spec.max_unavailable
         if min_available in (0, "0%"):
@@ -128,7 +128,10 @@ PDB_PROTECTS_NOTHING = Rule(
 
 
 def _allows_all_replicas(max_unavailable: object, workloads: Sequence[Workload]) -> bool:
-    """Return whether maxUnavailable is a number that covers all of several replicas of serving workloads."""
+    """Return whether maxUnavailable is a number that allows all replicas to be evicted at once.
+
+    Returns False for a single replica, or if any workload is not a serving one.
+    """
     if not isinstance(max_unavailable, int) or not workloads:
         return False
     if any(workload.kind not in SERVING_KINDS for workload in workloads):
@@ -159,7 +162,7 @@ PDB_UNHEALTHY_POLICY = Rule(
 
 
 def find_unusable_budgets_of_bare_pods(context: LintContext) -> Iterator[Problem]:
-    """Find budgets of pods without a controller that use maxUnavailable or a percentage."""
+    """Find PodDisruptionBudgets that use maxUnavailable or a percentage for pods without a controller."""
     for subject, budget, workloads in context.iter_budgets():
         spec = budget.spec
         bare_pods_only = workloads and all(workload.kind == "Pod" for workload in workloads)
@@ -183,7 +186,7 @@ PDB_ARBITRARY_CONTROLLER = Rule(
 
 
 def find_budgets_without_one_limit(context: LintContext) -> Iterator[Problem]:
-    """Find budgets with neither or both of minAvailable and maxUnavailable."""
+    """Find PodDisruptionBudgets that set neither minAvailable nor maxUnavailable, or both of them."""
     for subject, budget, _ in context.iter_budgets():
         spec = budget.spec
         if spec.min_available is None and spec.max_unavailable is None:
@@ -210,7 +213,7 @@ _MAX_COMPARED = 10
 
 
 def find_overlapping_budgets(context: LintContext) -> Iterator[Problem]:
-    """Find workloads with pods that more than one budget selects."""
+    """Find workloads whose pods more than one PodDisruptionBudget selects."""
     for workload, budgets in _group_budgets_by_workload(context).items():
         names = _find_coexisting_budgets(context, workload, budgets)
         if len(names) > 1:
@@ -233,10 +236,10 @@ PDB_OVERLAP = Rule(
 
 
 def find_budgets_without_pods(context: LintContext) -> Iterator[Problem]:
-    """Find budgets that select no pods, unless unknown pods may exist that they select.
+    """Find PodDisruptionBudgets that select no pods.
 
-    Without a cluster, the manifests have to contain other workloads in the budget's namespace, or workloads in another
-    namespace that the selector matches.
+    Budgets that may select pods that were not read are left out. Without a cluster, the manifests have to contain other
+    workloads in the budget's namespace, or workloads in another namespace that the selector matches.
     """
     for subject, budget, workloads in context.iter_budgets():
         namespace = subject.namespace or "default"
@@ -296,7 +299,7 @@ def _find_matches_in_other_namespaces(context: LintContext, subject: Subject, se
 
 
 def find_namespace_wide_budgets(context: LintContext) -> Iterator[Problem]:
-    """Find budgets with an empty selector in namespaces with several workloads."""
+    """Find PodDisruptionBudgets with an empty selector that cover several workloads of their namespace."""
     for subject, budget, workloads in context.iter_budgets():
         has_empty_selector = budget.spec.selector is not None and compile_selector(budget.spec.selector) == EVERYTHING
         if has_empty_selector and len(workloads) > 1:
@@ -318,7 +321,10 @@ PDB_WHOLE_NAMESPACE = Rule(
 
 
 def find_workloads_without_budget(context: LintContext) -> Iterator[Problem]:
-    """Find serving workloads with several replicas that no budget covers, if all budgets are known."""
+    """Find serving workloads with several replicas that no PodDisruptionBudget covers.
+
+    Finds nothing unless all budgets are known.
+    """
     if not context.are_all_read("PodDisruptionBudget"):
         return
     budgets_by_workload = _group_budgets_by_workload(context)
@@ -343,9 +349,9 @@ PDB_MISSING = Rule(
 def _find_coexisting_budgets(
     context: LintContext, workload: Workload, budgets: list[TypedObject[PodDisruptionBudget]]
 ) -> set[str]:
-    """Return the names of a large group of budgets that can all be in one cluster together with the workload.
+    """Return the names of budgets that can all be in one cluster together with the workload.
 
-    If there are alternatives, only the first ``_MAX_COMPARED`` budgets are considered.
+    If several such groups exist, a large one is returned. Only the first ``_MAX_COMPARED`` budgets are then considered.
     """
     if not context.variants:
         return {budget.subject.name for budget in budgets}
@@ -355,7 +361,10 @@ def _find_coexisting_budgets(
 
 
 def _group_budgets_by_workload(context: LintContext) -> dict[Workload, list[TypedObject[PodDisruptionBudget]]]:
-    """Return the linted budgets and those of the cluster that select each linted workload, if there are any."""
+    """Return the budgets of the manifests and the cluster that select each linted workload.
+
+    Workloads that no budget selects are left out.
+    """
     budgets: dict[Workload, list[TypedObject[PodDisruptionBudget]]] = {}
     for item in context.list_all_items(PodDisruptionBudget):
         budget = item.value

@@ -16,19 +16,19 @@ from kschedctl.text.counts import counted
 
 
 def find_pods_without_other_node(context: LintContext) -> Iterator[Problem]:
-    """Find serving workloads with a pod that would fit on no other node after an eviction, proved by a replay.
+    """Find serving workloads with a pod that would fit on no other node after an eviction.
 
-    Workloads that may use only one node are left out.
+    A replay confirms each case. Workloads that may use only one node are left out.
     """
     facts = context.facts
     for workload in context.workloads:
-        pod_rows = facts.list_pod_rows(workload)
+        pod_rows = facts.list_node_rows_of_pods(workload)
         if workload.kind not in SERVING_KINDS or not pod_rows or facts.get_selected_nodes(workload).sum() < 2:
             continue
         has_room = facts.get_eligible_nodes(workload) & facts.get_nodes_with_room(workload)
         rows_with_room = np.flatnonzero(has_room).tolist()
         rows_without_alternative = [row for row in pod_rows if not rows_with_room or rows_with_room == [row]]
-        if rows_without_alternative and _fits_only_on(context, workload, rows_without_alternative[0]):
+        if rows_without_alternative and _fits_only_on_present_node(context, workload, rows_without_alternative[0]):
             name = facts.view.nodes.names[rows_without_alternative[0]]
             yield workload.build_problem((), f"a pod evicted from {name} fits on no other node")
 
@@ -46,11 +46,11 @@ DRAIN_NO_HEADROOM = Rule(
 )
 
 
-def _fits_only_on(context: LintContext, workload: Workload, row: Row) -> bool:
-    """Return whether the workload's pod on a node would fit on no other node, by a replay without the pod.
+def _fits_only_on_present_node(context: LintContext, workload: Workload, row: Row) -> bool:
+    """Return whether the workload's pod on this node would fit on no other node if it were evicted.
 
-    Returns False if the replay fails, or if the pod would not even fit on its present node, since a drain then makes
-    nothing worse. The node may be cordoned.
+    The pod is removed and a scheduling cycle replayed. Returns False if the replay fails, or if the pod would not even
+    fit on its present node, since a drain then makes nothing worse. The present node may be cordoned.
     """
     view = context.facts.view.fork()
     pod_keys = {pod.key for pod in context.facts.pods_by_owner[workload.owner]}
@@ -66,9 +66,9 @@ def _fits_only_on(context: LintContext, workload: Workload, row: Row) -> bool:
 
 
 def find_drain_deadlocks(context: LintContext) -> Iterator[Problem]:
-    """Find PDBs that allow no disruptions and cover pods on the same node, which no order of drains can empty.
+    """Find PodDisruptionBudgets that allow no disruptions and share nodes, so that no drain of them can finish.
 
-    A problem is reported once for each group of PDBs that share nodes, at the first PDB of the group.
+    Each group of budgets with pods on the same nodes is reported once, at its first budget.
     """
     view = context.facts.view
     budgets_by_row = _find_blocking_budgets(context)
@@ -97,7 +97,7 @@ DRAIN_ORDER_DEADLOCK = Rule(
 
 
 def _find_blocking_budgets(context: LintContext) -> dict[int, list[Subject]]:
-    """Return, by row of the node, the cluster's PDBs that allow no disruptions and cover a pod on the node."""
+    """Return the PodDisruptionBudgets that allow no disruptions and cover a pod on a node, by the node's row."""
     assert context.cluster is not None
     view = context.facts.view
     pods = view.pods

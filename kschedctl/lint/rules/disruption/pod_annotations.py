@@ -57,7 +57,7 @@ def find_ineffective_annotations(context: LintContext) -> Iterator[Problem]:
     """Find annotations of pods, workloads and nodes that are misspelt, outdated or on the wrong object."""
     reported: set[tuple[object, Path]] = set()  # a custom resource may contain several workloads
     for workload in context.workloads:
-        for path, flaw in _iter_workload_flaws(workload):
+        for path, flaw in _iter_annotation_flaws(workload):
             if (workload.subject, path) not in reported:
                 reported.add((workload.subject, path))
                 yield workload.subject.build_problem(path, flaw.message, flaw.fix, flaw.replacement)
@@ -69,8 +69,11 @@ def find_ineffective_annotations(context: LintContext) -> Iterator[Problem]:
                 yield subject.build_problem(path, node_flaw.message, node_flaw.fix, node_flaw.replacement)
 
 
-def _rename_annotation(problem: Problem) -> FieldEdit | None:
-    """Return the edit that renames the annotation, or None without a new name or if the object already has that."""
+def _build_annotation_rename(problem: Problem) -> FieldEdit | None:
+    """Build the edit that renames the annotation to the problem's replacement.
+
+    Returns None if there is no replacement, or if the object already has that annotation.
+    """
     siblings = field_at(problem.subject.document, *problem.path[:-1])
     if not problem.replacement or not isinstance(siblings, Mapping) or problem.replacement in siblings:
         return None
@@ -86,12 +89,12 @@ AN_WITHOUT_EFFECT = Rule(
     "not exist.",
     fix="Correct the annotation",
     source=f"https://karpenter.sh/docs/concepts/disruption/#pod-level-controls; {doc.LABELS}",
-    safe_fix=_rename_annotation,
+    safe_fix=_build_annotation_rename,
 )
 
 
 def _iter_node_annotations(context: LintContext) -> Iterator[tuple[Subject, Mapping[str, str]]]:
-    """Yield each linted node with its annotations.
+    """Yield each node of the manifests, or of the cluster if it is linted itself, with its annotations.
 
     Nodes of a cluster have only the annotations that are kept when the cluster is read.
     """
@@ -104,7 +107,7 @@ def _iter_node_annotations(context: LintContext) -> Iterator[tuple[Subject, Mapp
 
 
 def _find_node_annotation_flaw(key: str, value: str) -> _Flaw | None:
-    """Find the reason why an annotation of a node has no effect, or return None if it has an effect or is unknown."""
+    """Explain why a node's annotation has no effect, or return None if it has an effect or is not known."""
     if key == _SCALE_DOWN_DISABLED and value != "true":
         return _Flaw(f'"{value}" has no effect: only "true" keeps the node')
     if find_similar_name(key, (_SCALE_DOWN_DISABLED,)):
@@ -112,7 +115,7 @@ def _find_node_annotation_flaw(key: str, value: str) -> _Flaw | None:
     return None
 
 
-def _iter_workload_flaws(workload: Workload) -> Iterator[tuple[Path, _Flaw]]:
+def _iter_annotation_flaws(workload: Workload) -> Iterator[tuple[Path, _Flaw]]:
     """Yield the path and flaw of each ineffective annotation of a workload and of its pod template.
 
     Labels that should be annotations are included.
@@ -140,9 +143,9 @@ def _iter_workload_flaws(workload: Workload) -> Iterator[tuple[Path, _Flaw]]:
 def _find_pod_annotation_flaw(
     key: str, value: str, pod_annotations: Mapping[str, str], workload: Workload
 ) -> _Flaw | None:
-    """Find the reason why one of the annotations of a workload's pods has no effect.
+    """Explain why one of the annotations of a workload's pods has no effect.
 
-    Returns None if it has an effect, is unknown, or was replaced and the pods have the replacement.
+    Returns None if it has an effect or is not known, or if the pods also have its replacement.
     """
     new_name, field = _RENAMED.get(key, ""), _REPLACED_BY_FIELD.get(key, "")
     if new_name in pod_annotations or workload.written_spec.get(field):
@@ -157,11 +160,11 @@ def _find_pod_annotation_flaw(
             return _Flaw(f"nothing reads {key}", f"Write {similar_name}", similar_name)
     if key == _SCALE_DOWN_DISABLED:
         return _Flaw(f"{key} is read only on nodes, not on pods", "Annotate the node")
-    return _find_value_flaw(key, value)
+    return _find_annotation_value_flaw(key, value)
 
 
-def _find_value_flaw(key: str, value: str) -> _Flaw | None:
-    """Find the reason why the value of a pod annotation has no effect, or return None if it has or may have one."""
+def _find_annotation_value_flaw(key: str, value: str) -> _Flaw | None:
+    """Explain why the value of a known pod annotation has no effect, or return None if it may have an effect."""
     if key == _SCALE_UP_DELAY and not _is_duration(value):
         return _Flaw(f'"{value}" is not a duration: the autoscaler\'s default delay applies', "Write it as 90s or 5m")
     accepted_values = _BOOLEAN_VALUES.get(key, ())

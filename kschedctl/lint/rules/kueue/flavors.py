@@ -33,7 +33,10 @@ _NODE_PROVIDERS = ("kueue.x-k8s.io/multikueue", "kueue.x-k8s.io/provisioning-req
 
 
 def find_flavors_without_nodes(context: LintContext) -> Iterator[Problem]:
-    """Find ResourceFlavors with node labels that no node has, unless nodes may be added or come from elsewhere."""
+    """Find ResourceFlavors whose node labels no node has.
+
+    Finds nothing if an autoscaler may add nodes. Flavors whose nodes an admission check provides are left out.
+    """
     assert context.cluster is not None
     nodes = context.cluster.nodes
     flavors = [item for item in context.list_linted(ResourceFlavor) if item.value.spec.node_labels]
@@ -59,9 +62,10 @@ KQ_FLAVOR_NO_NODE = Rule(
 
 
 def _build_unmatched_labels_problem(subject: Subject, labels: Mapping[str, str], nodes: Sequence[Node]) -> Problem:
-    """Build the problem of a flavor that selects no node.
+    """Build the problem of a ResourceFlavor whose node labels no node has.
 
-    It points at the first label that no node has or, if every label occurs, says that no node has all of them.
+    It points at the first label that no node has. If every label occurs on its own, it says that no node has all of
+    them.
     """
     for key, value in labels.items():
         existing_values = {node.metadata.labels[key] for node in nodes if key in node.metadata.labels}
@@ -77,10 +81,11 @@ def _build_unmatched_labels_problem(subject: Subject, labels: Mapping[str, str],
 
 
 def find_quota_over_nodes(context: LintContext) -> Iterator[Problem]:
-    """Find flavors with more nominal quota than their nodes have allocatable, unless nodes may be added.
+    """Find ResourceFlavors whose total nominal quota exceeds what their nodes have allocatable.
 
-    The quota of all known ClusterQueues and Cohorts is added up. Each excess is reported once, at the largest linted
-    quota. Flavors without nodes, with unlimited quota or with nodes from elsewhere are left out.
+    The quota of all known ClusterQueues and Cohorts is added up, and each excess is reported once, at the largest
+    linted quota. Finds nothing if nodes may be added. Flavors without nodes, with unlimited quota or with nodes that an
+    admission check provides are left out.
     """
     assert context.cluster is not None
     quotas = list(_iter_linted_quotas(context))
@@ -124,7 +129,7 @@ KQ_QUOTA_OVER_NODES = Rule(
 
 
 def find_nodes_without_quota(context: LintContext) -> Iterator[Problem]:
-    """Find flavors without any quota that select nodes which belong to no flavor with quota.
+    """Find ResourceFlavors without quota whose nodes belong to no other flavor that has quota.
 
     Finds nothing unless all ClusterQueues and Cohorts are known.
     """
@@ -175,7 +180,7 @@ def _may_add_nodes(context: LintContext) -> bool:
 
 
 def _list_external_flavors(context: LintContext) -> set[str]:
-    """Return the flavors for which an admission check provides nodes or runs the pods in another cluster."""
+    """Return the names of flavors whose admission check provides nodes or runs the pods in another cluster."""
     provider_checks = {
         check.metadata.name
         for check in context.list_all(AdmissionCheck)
@@ -245,7 +250,10 @@ class _LintedQuota(NamedTuple):
 
 
 def _iter_linted_quotas(context: LintContext) -> Iterator[_LintedQuota]:
-    """Yield the nominal quotas of the linted ClusterQueues and Cohorts, without objects with invalid quantities."""
+    """Yield the nominal quotas of the linted ClusterQueues and Cohorts.
+
+    Objects with invalid quantities are left out.
+    """
     linted_groups = [(subject, queue.spec.resource_groups) for subject, queue in context.list_linted(ClusterQueue)]
     linted_groups += [(subject, cohort.spec.resource_groups) for subject, cohort in context.list_linted(Cohort)]
     for subject, groups in linted_groups:
@@ -279,7 +287,7 @@ def _is_extended_resource(context: LintContext, resource: str) -> bool:
 
 
 def _describe_allocatable(node_count: int, key: FlavorResource, amount: int) -> str:
-    """Describe how much of a resource the nodes of a flavor have: ``have 8 allocatable`` or ``have none``."""
+    """Describe how much of a resource a flavor's nodes have, as in ``have 8 allocatable`` or ``has none``."""
     verb = agreeing(node_count, "has", "have")
     if not amount:
         return f"{verb} none"

@@ -41,7 +41,7 @@ class KueueReference(NamedTuple):
 def find_missing_names(context: LintContext, references: Iterable[KueueReference]) -> Iterator[Problem]:
     """Yield a problem for each reference to an object that does not exist.
 
-    If the kind was not fully read, only names that look misspelt are reported.
+    If not all objects of the kind are known, only names that look misspelt are reported. Empty names are ignored.
     """
     for subject, path, kind, name, namespace in references:
         known_names = context.list_coexisting_names(subject, kind, namespace)
@@ -51,7 +51,7 @@ def find_missing_names(context: LintContext, references: Iterable[KueueReference
         if len(known_names) <= _MAX_COMPARED:
             similar_name = find_similar_name(name, known_names, MIN_LETTERS)
         is_misspelt = bool(similar_name) and name not in context.list_manifest_names(kind)
-        if not is_misspelt and not is_kind_complete(context, kind, namespace):
+        if not is_misspelt and not are_all_objects_known(context, kind, namespace):
             continue
         message = f'{kind} "{name}" does not exist'
         if namespace:
@@ -61,10 +61,10 @@ def find_missing_names(context: LintContext, references: Iterable[KueueReference
         yield subject.build_problem(path, message, f"Write {similar_name}" if similar_name else "")
 
 
-def is_kind_complete(context: LintContext, kind: str, namespace: str = "") -> bool:
-    """Return whether all objects of a kind in a namespace are known, so that an unknown object does not exist.
+def are_all_objects_known(context: LintContext, kind: str, namespace: str = "") -> bool:
+    """Return whether all objects of a kind in a namespace are known, so that any other object does not exist.
 
-    False without a cluster, or if the manifests describe the cluster but have no object of the kind.
+    Returns False without a cluster, or if the manifests describe the cluster but have no object of the kind.
     """
     if context.cluster is None or not context.all_manifests_read:
         return False
@@ -105,7 +105,10 @@ def _is_cohort_readable(cohort: Cohort) -> bool:
 
 
 def build_queue_cache(context: LintContext) -> QueueCache:
-    """Build the tree of all known ClusterQueues and Cohorts, without Workloads and referenced objects."""
+    """Build the tree of all known ClusterQueues and Cohorts.
+
+    Workloads and the objects that queues refer to are not in the tree.
+    """
     gates = build_feature_gates(KueueRelease.V0_20, {})
     return build_empty_queue_cache(
         list_cluster_queues(context), list_cohorts(context), ReferencedObjects({}, {}, frozenset()), gates

@@ -14,7 +14,7 @@ from kschedctl.queueing.kueue.cluster_queues import is_cohort_in_circle
 
 def find_missing_references(context: LintContext) -> Iterator[Problem]:
     """Find ClusterQueues, Cohorts and flavors that name a missing ResourceFlavor, AdmissionCheck or Topology."""
-    yield from find_missing_names(context, _iter_references(context))
+    yield from find_missing_names(context, _iter_kueue_references(context))
 
 
 KQ_MISSING_REFERENCE = Rule(
@@ -28,8 +28,11 @@ KQ_MISSING_REFERENCE = Rule(
 )
 
 
-def _iter_references(context: LintContext) -> Iterator[KueueReference]:
-    """Yield the references of ClusterQueues and Cohorts to flavors and checks, and those of flavors to Topologies."""
+def _iter_kueue_references(context: LintContext) -> Iterator[KueueReference]:
+    """Yield the references to flavors, admission checks and Topologies in the linted Kueue objects.
+
+    ClusterQueues and Cohorts refer to flavors, ClusterQueues to admission checks, and flavors to Topologies.
+    """
     for subject, cohort in context.list_linted(Cohort):
         yield from _iter_flavor_references(subject, cohort.spec.resource_groups)
     for subject, queue in context.list_linted(ClusterQueue):
@@ -54,7 +57,7 @@ def _iter_flavor_references(subject: Subject, groups: Iterable[KueueResourceGrou
 
 
 def find_missing_cluster_queues(context: LintContext) -> Iterator[Problem]:
-    """Find LocalQueues of a ClusterQueue that does not exist."""
+    """Find LocalQueues whose ClusterQueue does not exist."""
     references = (
         KueueReference(subject, ("spec", "clusterQueue"), "ClusterQueue", queue.spec.cluster_queue)
         for subject, queue in context.list_linted(LocalQueue)
@@ -74,11 +77,11 @@ KQ_NO_CLUSTER_QUEUE = Rule(
 
 
 def find_cohort_circles(context: LintContext) -> Iterator[Problem]:
-    """Find Cohorts with parents that form a cycle or lead to one."""
+    """Find Cohorts whose chain of parents forms a cycle or leads to one."""
     parents = {c.metadata.name: c.spec.parent_name for c in context.list_all(Cohort) if c.spec.parent_name}
     for subject, cohort in context.list_linted(Cohort):
         if cohort.spec.parent_name and is_cohort_in_circle(subject.name, parents):
-            circle = _find_circle(subject.name, parents)
+            circle = _find_cohort_circle(subject.name, parents)
             verb = "form" if subject.name in circle else "lead to"
             message = f"its parents {verb} a cycle: {' -> '.join((*circle, circle[0]))}"
             yield subject.build_problem(("spec", "parentName"), message)
@@ -95,8 +98,11 @@ KQ_COHORT_CIRCLE = Rule(
 )
 
 
-def _find_circle(name: str, parents: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the Cohorts of the cycle to which the parents of a Cohort lead, beginning with the first one reached."""
+def _find_cohort_circle(name: str, parents: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names of the Cohorts in the cycle that the Cohort's chain of parents leads to.
+
+    The first Cohort that the chain reaches comes first.
+    """
     chain: list[str] = []
     while name not in chain:
         chain.append(name)

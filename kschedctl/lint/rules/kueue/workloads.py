@@ -61,9 +61,10 @@ class _LabelSet(NamedTuple):
 
 
 def find_missing_local_queues(context: LintContext) -> Iterator[Problem]:
-    """Find workloads with the name of a LocalQueue that does not exist in their namespace.
+    """Find workloads that name a LocalQueue which does not exist in their namespace.
 
-    The name is in a label or in a Workload object. A Workload is left out if its owner is reported or it is finished.
+    The name is in a label or in a Workload object. A Workload object is left out if it has finished or if its owner has
+    the label, since the owner is then reported.
     """
     references = []
     labelled_objects = set()
@@ -94,10 +95,10 @@ KQ_NO_LOCAL_QUEUE = Rule(
 
 
 def find_misspelt_labels(context: LintContext) -> Iterator[Problem]:
-    """Find labels of workloads that are similar to a label of Kueue."""
+    """Find labels on workloads that Kueue does not know but that resemble one of its labels."""
     for subject, path, labels in _iter_label_sets(context):
         for key in labels:
-            kueue_label = _find_kueue_label(key)
+            kueue_label = _find_similar_kueue_label(key)
             if kueue_label:
                 replacement = "" if kueue_label in labels else kueue_label
                 message = f"Kueue has no label {key}"
@@ -116,10 +117,10 @@ KQ_LABEL_MISSPELT = Rule(
 )
 
 
-def _find_kueue_label(key: str) -> str:
-    """Find the label of Kueue that a label is probably meant to be, or return "".
+def _find_similar_kueue_label(key: str) -> str:
+    """Return the Kueue label that a misspelt label was probably meant to be, or "".
 
-    A label of another domain than one that begins with ``kueue.`` is never a misspelling.
+    Only labels in a domain that begins with ``kueue.`` are considered.
     """
     domain, separator, name = key.rpartition("/")
     if key in _LABELS or not separator or not domain.startswith("kueue."):
@@ -135,7 +136,7 @@ def _find_kueue_label(key: str) -> str:
 
 
 def find_inadmissible_workloads(context: LintContext) -> Iterator[Problem]:
-    """Find workloads that request more than their ClusterQueue could ever give them in any flavor.
+    """Find workloads that request more than their ClusterQueue could ever give them.
 
     Workloads of unknown queues are left out, and so are queues in a cohort unless all ClusterQueues and Cohorts are
     known.
@@ -188,9 +189,9 @@ class _QueuedPodSets(NamedTuple):
 
 
 def _iter_queued_pod_sets(context: LintContext) -> Iterator[_QueuedPodSets]:
-    """Yield the Workloads without reserved quota, then the manifests that become Workloads.
+    """Yield the pod sets that wait for quota: first the Workload objects, then the manifests of workloads.
 
-    Workloads with malformed quantities are left out.
+    Workloads with reserved quota or malformed quantities are left out, and so are manifests without a queue name.
     """
     for subject, stored in context.list_linted(KueueWorkload):
         if _has_condition(stored, "Finished") or _has_condition(stored, "QuotaReserved"):
@@ -210,9 +211,9 @@ def _iter_queued_pod_sets(context: LintContext) -> Iterator[_QueuedPodSets]:
 
 
 def _count_required_pods(workload: Workload) -> int:
-    """Return the fewest pods with which Kueue admits a workload of a known kind, or 0 for other kinds.
+    """Return the lowest number of pods with which Kueue admits a workload.
 
-    Kueue admits the pods of a Deployment one by one.
+    Kueue admits the pods of a Deployment one by one. Returns 0 for kinds for which the number is not known.
     """
     if workload.custom_kind:
         return 0
@@ -227,7 +228,10 @@ def _count_required_pods(workload: Workload) -> int:
 
 
 def _count_required_job_pods(workload: Workload) -> int:
-    """Return the fewest pods with which Kueue admits a Job: its minimum parallelism, or else its parallelism."""
+    """Return the lowest number of pods with which Kueue admits a Job.
+
+    This is the minimum parallelism in its annotations or else its parallelism, which is not above the completions.
+    """
     annotations = object_at(workload.subject.document, "metadata", "annotations")
     min_parallelism = str(annotations.get(_MIN_PARALLELISM, ""))
     if min_parallelism.isdecimal():
@@ -238,7 +242,10 @@ def _count_required_job_pods(workload: Workload) -> int:
 
 
 def _compute_pod_set_requests(pod_sets: Iterable[KueuePodSet]) -> list[_PodSetRequests] | None:
-    """Compute the total requests of each pod set with the fewest pods, or return None if a quantity is malformed."""
+    """Compute the total requests of each pod set with its minimum count of pods.
+
+    Returns None if a quantity is malformed.
+    """
     pod_set_requests = []
     try:
         for pod_set in adjust_pod_sets(pod_sets, (), {}):
@@ -264,7 +271,10 @@ def _describe_excess(queue: CachedQueue, pod_sets: list[_PodSetRequests]) -> str
 
 
 def _describe_total_excess(queue: CachedQueue, pod_sets: list[_PodSetRequests]) -> str:
-    """Describe the first resource of which all flavors together could never give enough, or return ""."""
+    """Describe the first requested resource that exceeds the capacity of all flavors together.
+
+    Returns "" if every resource could be given.
+    """
     total = sum_requests(pod_set.requests for pod_set in pod_sets)
     for resource, amount in total.items():
         group = queue.settings.find_resource_group(resource)
@@ -282,9 +292,10 @@ def _describe_total_excess(queue: CachedQueue, pod_sets: list[_PodSetRequests]) 
 
 
 def _describe_flavor_excess(queue: CachedQueue, pod_sets: list[_PodSetRequests]) -> str:
-    """Describe the first pod set of which no flavor of a group could ever hold the requests, or return "".
+    """Describe the first pod set whose requests exceed the capacity of every single flavor.
 
-    The pods of a pod set get one flavor for each group of resources.
+    The pods of a pod set get one flavor for each group of resources. Returns "" if each pod set fits a flavor of every
+    group.
     """
     for name, requests in pod_sets:
         for group in queue.settings.groups:
@@ -306,7 +317,7 @@ class FlavorExcess(NamedTuple):
 
 
 def _find_flavor_excess(queue: CachedQueue, flavor: str, needed: Mapping[str, int]) -> FlavorExcess | None:
-    """Find the first resource of which a flavor could never give enough, or return None."""
+    """Find the first needed resource that exceeds a flavor's capacity. Return None if the flavor has enough."""
     for resource, amount in needed.items():
         capacity = queue.node.compute_capacity(FlavorResource(flavor, resource))
         if amount > capacity:
@@ -332,7 +343,10 @@ def _has_condition(workload: KueueWorkload, type_: str) -> bool:
 
 
 def _iter_label_sets(context: LintContext) -> Iterator[_LabelSet]:
-    """Yield the labels of the linted objects from which Kueue may create Workloads."""
+    """Yield the labels of each linted object from which Kueue may create a Workload.
+
+    If there are no manifests, they are the labels of the cluster's objects.
+    """
     for subject in context.subjects:
         for path in _list_label_paths(subject):
             yield _LabelSet(subject, path, object_at(subject.document, *path))
@@ -341,9 +355,9 @@ def _iter_label_sets(context: LintContext) -> Iterator[_LabelSet]:
 
 
 def _list_label_paths(subject: Subject) -> list[Path]:
-    """Return the paths at which a manifest may have labels that Kueue reads, or [] if the object creates no pods.
+    """Return the paths of the labels in a manifest that Kueue reads, or [] if the object creates no pods.
 
-    They are the object's own labels, those of a CronJob's Job template and those of the pod template.
+    They are the object's own labels, the labels of a CronJob's Job template, and the labels of the pod template.
     """
     if may_create_pods(subject):
         return [_WORKLOAD_LABELS]
@@ -361,7 +375,7 @@ def _list_label_paths(subject: Subject) -> list[Path]:
 def _iter_cluster_label_sets(context: LintContext, cluster: Cluster) -> Iterator[_LabelSet]:
     """Yield the labels of the cluster's Jobs, Deployments, StatefulSets, custom resources and single pods.
 
-    Objects that have ended or that a controller owns are left out.
+    Objects that have finished, or that another object owns, are left out.
     """
     for job in cluster.jobs:
         has_ended = any(c.type in JOB_ENDED and c.status == "True" for c in job.status.conditions)

@@ -8,8 +8,8 @@ from kschedctl.api.labels import parse_int64
 from kschedctl.api.node_selector import NodeSelectorError, compile_preferred_terms
 from kschedctl.api.objects import StorageClass
 from kschedctl.lint import documentation as doc
-from kschedctl.lint.analysis.node_requirements import list_alternatives
-from kschedctl.lint.analysis.placement import NODE_TERMS, PREFERRED, iter_node_terms
+from kschedctl.lint.analysis.node_requirements import list_node_condition_alternatives
+from kschedctl.lint.analysis.placement import NODE_TERMS, PREFERRED, iter_node_affinity_terms
 from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import SERVING_KINDS, Workload
@@ -24,7 +24,7 @@ RESTRICTED_PREFIX = "node-restriction.kubernetes.io/"
 
 
 def find_selectors_without_nodes(context: LintContext) -> Iterator[Problem]:
-    """Find workloads with a node selector or required affinity that matches no node, proved by a replay.
+    """Find workloads whose node selector or required affinity matches no node, confirmed by a replay.
 
     DaemonSets are left out, since they may wait for nodes.
     """
@@ -50,7 +50,10 @@ NA_NO_NODE_MATCHES = Rule(
 
 
 def find_selectors_with_one_node(context: LintContext) -> Iterator[Problem]:
-    """Find serving workloads that only one of several nodes matches, except those that select it by hostname."""
+    """Find serving workloads that can use only one of several nodes.
+
+    Workloads that select the node by hostname are left out.
+    """
     facts = context.facts
     for workload in context.workloads:
         selected = facts.get_selected_nodes(workload)
@@ -75,8 +78,8 @@ NA_ONE_NODE_MATCHES = Rule(
 
 
 def find_contradictory_conditions(workload: Workload) -> Iterator[Problem]:
-    """Find workloads with required conditions on node labels that exclude each other in every alternative."""
-    conflicts = [alternative.conditions.conflicts for alternative in list_alternatives(workload.spec)]
+    """Report a workload whose required conditions on node labels contradict each other in every alternative."""
+    conflicts = [alternative.conditions.conflicts for alternative in list_node_condition_alternatives(workload.spec)]
     if conflicts and all(conflicts):
         keys = ", ".join(dict.fromkeys(key for conflicting_keys in conflicts for key in conflicting_keys))
         yield workload.build_problem(get_selection_path(workload), f"no node can meet all conditions on {keys}")
@@ -94,8 +97,8 @@ NA_CONTRADICTION = Rule(
 
 
 def find_non_integer_bounds(workload: Workload) -> Iterator[Problem]:
-    """Find Gt and Lt conditions whose value is not an integer."""
-    for path, term in iter_node_terms(workload):
+    """Find conditions of a workload's node affinity whose operator is Gt or Lt and whose value is no integer."""
+    for path, term in iter_node_affinity_terms(workload):
         for j, expression in enumerate(term.match_expressions):
             values = expression.values or ()
             if expression.operator not in ("Gt", "Lt") or len(values) != 1:
@@ -150,7 +153,10 @@ NA_PREFERRED_DEAD = Rule(
 
 
 def find_pods_pinned_to_node(context: LintContext) -> Iterator[Problem]:
-    """Find workloads with nodeName, and long-running workloads with a hostname in nodeSelector."""
+    """Find workloads that are pinned to one node.
+
+    They set nodeName, or they have a hostname in nodeSelector and are neither Pods, Jobs nor CronJobs.
+    """
     waiting_classes = {
         c.metadata.name for c in context.list_all(StorageClass) if c.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
     }
@@ -182,7 +188,7 @@ NA_NODE_NAME_PIN = Rule(
 
 
 def find_isolation_by_kubelet_labels(workload: Workload) -> Iterator[Problem]:
-    """Find labels in nodeSelector that seem to isolate pods although kubelets may set them themselves."""
+    """Find nodeSelector labels that seem to isolate pods although a kubelet may set them itself."""
     for key in workload.spec.node_selector:
         if any(word in key.lower() for word in ISOLATION_WORDS) and RESTRICTED_PREFIX not in key:
             message = f"a compromised kubelet may give its node the label {key}"
@@ -208,9 +214,9 @@ def get_selection_path(workload: Workload) -> Path:
 
 
 def describe_node_conditions(workload: Workload) -> str:
-    """List the node labels that a workload requires, with the values of those in its nodeSelector."""
+    """List the node labels that a workload requires. Labels in its nodeSelector are listed with their values."""
     node_selector = workload.spec.node_selector
-    alternatives = list_alternatives(workload.spec)
+    alternatives = list_node_condition_alternatives(workload.spec)
     keys = dict.fromkeys(key for alternative in alternatives for key in alternative.conditions.by_key)
     labels = [f"{key}={node_selector[key]}" if key in node_selector else key for key in keys]
     return ", ".join(labels) or "its node affinity"

@@ -10,12 +10,16 @@ from kschedctl.api.json_values import array_at, field_at
 from kschedctl.api.objects import NodeSelectorTerm, PersistentVolume, StorageClass
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.analysis.near_names import find_similar_name
-from kschedctl.lint.analysis.node_requirements import DEPRECATED_LABELS, MISTAKEN_LABELS, list_alternatives
+from kschedctl.lint.analysis.node_requirements import (
+    DEPRECATED_LABELS,
+    MISTAKEN_LABELS,
+    list_node_condition_alternatives,
+)
 from kschedctl.lint.analysis.placement import (
     NODE_TERMS,
     get_required_node_terms,
+    iter_node_affinity_terms,
     iter_node_label_keys,
-    iter_node_terms,
     iter_volume_label_keys,
 )
 from kschedctl.lint.context import LintContext
@@ -68,7 +72,7 @@ def find_misspelt_node_labels(context: LintContext) -> Iterator[Problem]:
                 similar_label = find_similar_name(key, pool_labels)
             if similar_label:
                 yield workload.build_problem(path, f"no node has the label {key}", f"Write {similar_label}")
-    for subject, path, key in _iter_other_label_keys(context):
+    for subject, path, key in _iter_label_keys_outside_workloads(context):
         similar_label = find_similar_known_label(key)
         if similar_label:
             yield subject.build_problem(path, f"no node has the label {key}", f"Write {similar_label}")
@@ -85,8 +89,8 @@ LB_MISSPELT = Rule(
 )
 
 
-def _iter_other_label_keys(context: LintContext) -> Iterator[tuple[Subject, Path, str]]:
-    """Yield the node labels that PersistentVolumes, NodePools and StorageClasses name, with their paths."""
+def _iter_label_keys_outside_workloads(context: LintContext) -> Iterator[tuple[Subject, Path, str]]:
+    """Yield each node label key that a PersistentVolume, NodePool or StorageClass names, with its path."""
     for subject, volume in context.list_linted(PersistentVolume):
         yield from ((subject, path, key) for path, key in iter_volume_label_keys(volume))
     for subject, pool in context.list_linted(WrittenNodePool):
@@ -100,9 +104,10 @@ def _iter_other_label_keys(context: LintContext) -> Iterator[tuple[Subject, Path
 
 @lru_cache(maxsize=4096)
 def find_similar_known_label(key: str) -> str:
-    """Find the well-known node label that a key is a misspelling of, or return "" if the key is known or may be custom.
+    """Return the well-known node label that a key is probably meant to be, or "".
 
-    Either the name or the domain may be misspelt, or the domain may be another one of Kubernetes.
+    Either the name or the domain may be misspelt, or the key may use the wrong domain of Kubernetes. Known keys and
+    keys that may be custom give "".
     """
     domain, _, name = key.rpartition("/")
     if key in _SIMILAR_LABELS or name in _LABELS_BY_DOMAIN.get(domain, ()):
@@ -122,8 +127,11 @@ def find_similar_known_label(key: str) -> str:
     return similar_label
 
 
-def find_ored_terms(workload: Workload) -> Iterator[Problem]:
-    """Find a node selector term that nearly every node meets, so that other terms by other labels have no effect."""
+def find_ineffective_alternative_terms(workload: Workload) -> Iterator[Problem]:
+    """Report the first node selector term that nearly every node meets.
+
+    Terms are alternatives, so other terms, which have to use other labels, then have no effect.
+    """
     terms = get_required_node_terms(workload)
     unselective_indices = [i for i, term in enumerate(terms) if _matches_nearly_all_nodes(term)]
     if not unselective_indices:
@@ -138,7 +146,7 @@ def find_ored_terms(workload: Workload) -> Iterator[Problem]:
 NA_TERMS_ORED = Rule(
     "na-terms-ored",
     NOTE,
-    for_each_workload(find_ored_terms),
+    for_each_workload(find_ineffective_alternative_terms),
     summary="Node selector terms that were meant to be combined",
     why="nodeSelectorTerms are ORed: a term that nearly every node meets makes the others useless.",
     fix="Put all matchExpressions into one term",
@@ -152,7 +160,7 @@ def _list_keys(term: NodeSelectorTerm) -> set[str]:
 
 
 def _matches_nearly_all_nodes(term: NodeSelectorTerm) -> bool:
-    """Return whether a term requires nothing but labels that nearly every node has."""
+    """Return whether a term requires only labels that nearly every node has, such as kubernetes.io/os=linux."""
     if not term.match_expressions or term.match_fields:
         return False
     for expression in term.match_expressions:
@@ -212,7 +220,7 @@ def find_impossible_label_values(context: LintContext) -> Iterator[Problem]:
     """Find values of well-known node labels that no node has, and misspelt names of NodePools."""
     pool_names = {subject.name for subject, _ in context.list_linted(WrittenNodePool)}
     for workload in context.workloads:
-        for requirement in _iter_requirements(workload):
+        for requirement in _iter_node_label_requirements(workload):
             if requirement.key == _POOL_LABEL:
                 wrong_values = _find_misspelt_pool_names(requirement, pool_names)
             else:
@@ -243,12 +251,12 @@ NA_UNKNOWN_VALUE = Rule(
 _POOL_LABEL = "karpenter.sh/nodepool"
 
 
-def _iter_requirements(workload: Workload) -> Iterator[_Requirement]:
+def _iter_node_label_requirements(workload: Workload) -> Iterator[_Requirement]:
     """Yield the requirements of a pod's nodeSelector and of its required and preferred node affinity."""
     for key, value in workload.spec.node_selector.items():
         value_with_path = (("nodeSelector", key), value)
         yield _Requirement(key, "In", (value_with_path,))
-    for term_path, term in iter_node_terms(workload):
+    for term_path, term in iter_node_affinity_terms(workload):
         for i, expression in enumerate(term.match_expressions):
             path: Path = (*term_path, "matchExpressions", i, "values")
             values = tuple(((*path, j), value) for j, value in enumerate(expression.values or ()))
@@ -256,9 +264,10 @@ def _iter_requirements(workload: Workload) -> Iterator[_Requirement]:
 
 
 def _find_impossible_values(requirement: _Requirement) -> Iterator[_WrongValue]:
-    """Yield the values of a well-known label that no node has, unless the requirement also lists the correct value.
+    """Yield the required values of a well-known label that no node has.
 
-    Values that look like nothing known are only wrong for labels without further values of providers.
+    A value is left out if the requirement also lists its correct spelling. Values that resemble no known value are only
+    wrong if providers cannot define further values of the label.
     """
     key = DEPRECATED_LABELS.get(requirement.key, requirement.key)
     known_values = KNOWN_VALUES.get(key, ())
@@ -283,7 +292,7 @@ def _find_correct_value(value: str, known_values: tuple[str, ...]) -> str:
 
 
 def _find_misspelt_pool_names(requirement: _Requirement, pool_names: Collection[str]) -> Iterator[_WrongValue]:
-    """Yield the names of NodePools that do not exist but are similar to one of `pool_names`."""
+    """Yield the required NodePool names that do not exist but resemble one of ``pool_names``."""
     for path, value in requirement.values:
         similar_name = "" if value in pool_names else find_similar_name(value, pool_names)
         if similar_name:
@@ -292,11 +301,16 @@ def _find_misspelt_pool_names(requirement: _Requirement, pool_names: Collection[
 
 
 def find_os_mismatches(workload: Workload) -> Iterator[Problem]:
-    """Find workloads for another operating system than their nodes', and Windows pods that do not select nodes."""
+    """Report a workload whose pods are for another operating system than the nodes that it selects.
+
+    Windows pods that select no operating system are reported too.
+    """
     field, pod_os = _find_pod_os(workload)
     if pod_os not in _OPERATING_SYSTEMS:
         return
-    conditions = [alternative.conditions.by_key.get(OS) for alternative in list_alternatives(workload.spec)]
+    conditions = [
+        alternative.conditions.by_key.get(OS) for alternative in list_node_condition_alternatives(workload.spec)
+    ]
     allowed_sets = [values.allowed for values in conditions if values is not None and values.allowed is not None]
     if allowed_sets and not any(pod_os in allowed for allowed in allowed_sets):
         systems = ", ".join(sorted({system for allowed in allowed_sets for system in allowed}))
@@ -322,7 +336,7 @@ _OS_NAME, _WINDOWS_OPTIONS = "spec.os", "securityContext.windowsOptions"
 
 
 def _find_pod_os(workload: Workload) -> tuple[str, str]:
-    """Find the field that implies the operating system of the pods. Return the field and the system, or ("", "")."""
+    """Return the field that implies the pods' operating system, and the system, or ("", "") if no field does."""
     spec = workload.written_spec
     name = field_at(spec, "os", "name")
     if isinstance(name, str):

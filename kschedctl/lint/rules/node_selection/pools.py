@@ -6,7 +6,12 @@ from collections.abc import Iterator
 
 from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated
 from kschedctl.lint import documentation as doc
-from kschedctl.lint.analysis.node_requirements import AllowedValues, Conditions, list_alternatives, to_requirements
+from kschedctl.lint.analysis.node_requirements import (
+    AllowedValues,
+    Conditions,
+    list_node_condition_alternatives,
+    to_requirements,
+)
 from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.kinds import WELL_KNOWN_DOMAINS, WrittenNodePool
 from kschedctl.lint.objects.subject import Problem, Subject, join_names
@@ -27,22 +32,26 @@ HEALTHY_STATUS = {
 
 
 def find_pods_without_node_pool(context: LintContext) -> Iterator[Problem]:
-    """Find workloads that select nodes of NodePools although no NodePool can create nodes for them.
+    """Find workloads that select nodes of NodePools although no NodePool can create a node for them.
 
-    DaemonSets are left out, as they run on the nodes that exist, and so are workloads that may use an existing node.
+    DaemonSets are left out, as they run on the nodes that exist. So are workloads that may use an existing node.
     """
     pools = context.list_linted(WrittenNodePool)
     if not pools:
         return
     pool_keys = {key for _, pool in pools for key in _list_declared_keys(pool)}
     for workload in context.workloads:
-        keys = {key for alternative in list_alternatives(workload.spec) for key in alternative.conditions.by_key}
+        keys = {
+            key
+            for alternative in list_node_condition_alternatives(workload.spec)
+            for key in alternative.conditions.by_key
+        }
         selects_pool_nodes = any(key in pool_keys or key.startswith(_KARPENTER_PREFIXES) for key in keys)
         if not selects_pool_nodes or workload.kind == "DaemonSet":
             continue
         if context.cluster is not None and context.facts.get_eligible_nodes(workload).any():
             continue
-        if not any(_can_pool_serve(pool, workload) for _, pool in pools):
+        if not any(_can_pool_create_node_for(pool, workload) for _, pool in pools):
             names = ", ".join(subject.name for subject, _ in pools)
             message = f"no NodePool ({names}) can create a node that meets {describe_node_conditions(workload)}"
             yield workload.build_problem(get_selection_path(workload), message)
@@ -65,8 +74,8 @@ def _list_declared_keys(pool: WrittenNodePool) -> set[str]:
     return {*pool.labels, *(requirement.key for requirement in pool.requirements)}
 
 
-def _can_pool_serve(pool: WrittenNodePool, workload: Workload) -> bool:
-    """Return whether the NodePool can create a node with taints and labels that suit the workload."""
+def _can_pool_create_node_for(pool: WrittenNodePool, workload: Workload) -> bool:
+    """Return whether the NodePool can create a node whose taints and labels suit the workload."""
     taints = pool.spec.template.spec.taints
     if find_untolerated(taints, workload.spec.tolerations, HARD_EFFECTS) is not None:
         return False
@@ -74,10 +83,12 @@ def _can_pool_serve(pool: WrittenNodePool, workload: Workload) -> bool:
     pool_conditions = Conditions().restrict(to_requirements(pool.labels)).restrict(pool.requirements)
     return any(
         all(
-            _can_pool_meet(values, pool_conditions.by_key.get(key), is_declared=key in declared_keys or _is_known(key))
+            _can_pool_offer_label_value(
+                values, pool_conditions.by_key.get(key), is_declared=key in declared_keys or _is_known(key)
+            )
             for key, values in alternative.conditions.by_key.items()
         )
-        for alternative in list_alternatives(workload.spec)
+        for alternative in list_node_condition_alternatives(workload.spec)
     )
 
 
@@ -86,10 +97,11 @@ def _is_known(key: str) -> bool:
     return any(domain in key for domain in WELL_KNOWN_DOMAINS)
 
 
-def _can_pool_meet(needed: AllowedValues, offered: AllowedValues | None, *, is_declared: bool) -> bool:
-    """Return whether a node of a pool can have a value that is needed for a label.
+def _can_pool_offer_label_value(needed: AllowedValues, offered: AllowedValues | None, *, is_declared: bool) -> bool:
+    """Return whether a node of a pool can have a label value that the pod needs.
 
-    ``offered`` are the values that the pool allows, or None for any. Without ``is_declared``, nodes lack the label.
+    ``offered`` are the values that the pool allows, or None if it allows any value. If ``is_declared`` is False, the
+    pool's nodes do not have the label.
     """
     if not is_declared:
         return not needed.requires_label and not needed.present
@@ -105,9 +117,10 @@ def _can_pool_meet(needed: AllowedValues, offered: AllowedValues | None, *, is_d
 
 
 def find_unhealthy_nodes(context: LintContext) -> Iterator[Problem]:
-    """Find nodes that are not ready or under pressure, one problem per condition at its first node.
+    """Find nodes that are not ready or under pressure.
 
-    Conditions without a status and unknown conditions do not count.
+    Each state is reported once, at the first node that has it. Conditions of unknown types or without a status do not
+    count.
     """
     assert context.cluster is not None
     names_by_state: dict[str, list[str]] = {}

@@ -20,8 +20,8 @@ _NEGATIONS = ("non-", "non", "not ", "no-", "no ", "never-", "never ", "without 
 PREEMPTING_WORDS = ("critical", "urgent", "preempt", "evict")
 
 
-def find_values_over_1e9(context: LintContext) -> Iterator[Problem]:
-    """Find PriorityClasses with a value above 1,000,000,000, apart from the system's own."""
+def find_reserved_priority_values(context: LintContext) -> Iterator[Problem]:
+    """Find PriorityClasses with a value above 1,000,000,000, which is reserved for the system's classes."""
     for subject, priority_class in context.list_linted(PriorityClass):
         is_reserved = priority_class.metadata.name.startswith(RESERVED_PREFIX)
         if priority_class.value > HIGHEST_USER_DEFINABLE and not is_reserved:
@@ -31,7 +31,7 @@ def find_values_over_1e9(context: LintContext) -> Iterator[Problem]:
 PC_VALUE_OVER_1E9 = Rule(
     "pc-value-over-1e9",
     ERROR,
-    find_values_over_1e9,
+    find_reserved_priority_values,
     summary="PriorityClass value above 1,000,000,000",
     why="The API server rejects the class: higher values are reserved for the system's own classes.",
     fix="Choose a value of at most 1000000000",
@@ -39,8 +39,8 @@ PC_VALUE_OVER_1E9 = Rule(
 )
 
 
-def find_reserved_names(context: LintContext) -> Iterator[Problem]:
-    """Find PriorityClasses with a name that begins with system- and that are not the system's own."""
+def find_reserved_class_names(context: LintContext) -> Iterator[Problem]:
+    """Find PriorityClasses whose name begins with system-, except the classes that Kubernetes itself creates."""
     system_classes = {(c.metadata.name, c.value) for c in SYSTEM_CLASSES}
     for subject, priority_class in context.list_linted(PriorityClass):
         name = priority_class.metadata.name
@@ -52,7 +52,7 @@ def find_reserved_names(context: LintContext) -> Iterator[Problem]:
 PC_SYSTEM_PREFIX = Rule(
     "pc-system-prefix",
     ERROR,
-    find_reserved_names,
+    find_reserved_class_names,
     summary="PriorityClass name that begins with system-",
     why="The prefix is reserved: the API server rejects every such class except its own two.",
     fix="Give the class another name",
@@ -61,7 +61,7 @@ PC_SYSTEM_PREFIX = Rule(
 
 
 def find_several_global_defaults(context: LintContext) -> Iterator[Problem]:
-    """Find PriorityClasses that are the global default together with another class of the same cluster."""
+    """Find PriorityClasses that are the global default although another class of the cluster is one too."""
     defaults = [item for item in context.list_all_items(PriorityClass) if item.value.global_default]
     for subject, priority_class in context.list_linted(PriorityClass):
         if not priority_class.global_default:
@@ -88,7 +88,10 @@ PC_MULTIPLE_GLOBAL_DEFAULT = Rule(
 
 
 def find_highest_global_default(context: LintContext) -> Iterator[Problem]:
-    """Find global defaults with a value that no other class exceeds, apart from the system's classes."""
+    """Find global default PriorityClasses whose value no other class exceeds.
+
+    The system's classes do not count.
+    """
     classes = [i for i in context.list_all_items(PriorityClass) if not i.subject.name.startswith(RESERVED_PREFIX)]
     for subject, priority_class in context.list_linted(PriorityClass):
         if not priority_class.global_default:
@@ -117,10 +120,10 @@ PC_GLOBAL_DEFAULT_HIGH = Rule(
 )
 
 
-def find_duplicate_values(context: LintContext) -> Iterator[Problem]:
+def find_duplicate_priority_values(context: LintContext) -> Iterator[Problem]:
     """Find PriorityClasses with the same value as another class.
 
-    Classes with the same value are reported once, at the first linted one by name.
+    Classes with the same value are reported once, at the linted class whose name comes first.
     """
     items_by_value: dict[int, list[TypedObject[PriorityClass]]] = {}
     for item in context.list_all_items(PriorityClass):
@@ -139,7 +142,7 @@ def find_duplicate_values(context: LintContext) -> Iterator[Problem]:
 PC_DUPLICATE_VALUE = Rule(
     "pc-duplicate-value",
     NOTE,
-    find_duplicate_values,
+    find_duplicate_priority_values,
     summary="Two PriorityClasses with the same value",
     why="Two names suggest an order between their pods, but to the scheduler they are equal.",
     fix="Give the classes different values, or keep one of them",
@@ -174,7 +177,7 @@ PC_NO_DESCRIPTION = Rule(
 
 
 def find_urgent_classes_without_preemption(context: LintContext) -> Iterator[Problem]:
-    """Find classes with preemptionPolicy Never and a name or description that suggests preemption."""
+    """Find PriorityClasses with preemptionPolicy Never whose name or description suggests preemption."""
     for subject, priority_class in context.list_linted(PriorityClass):
         if priority_class.preemption_policy != "Never":
             continue

@@ -25,8 +25,8 @@ def _are_classes_known(context: LintContext) -> bool:
     return bool(context.list_all(PriorityClass)) and context.are_all_read("PriorityClass")
 
 
-def find_missing_classes(context: LintContext) -> Iterator[Problem]:
-    """Find workloads with the name of a PriorityClass that does not exist.
+def find_missing_priority_classes(context: LintContext) -> Iterator[Problem]:
+    """Find workloads that name a PriorityClass which does not exist.
 
     If not all classes are known, only names that begin with system- are reported.
     """
@@ -44,7 +44,7 @@ def find_missing_classes(context: LintContext) -> Iterator[Problem]:
 PC_MISSING = Rule(
     "pc-missing",
     ERROR,
-    find_missing_classes,
+    find_missing_priority_classes,
     summary="priorityClassName of a class that does not exist",
     why="Admission denies the pods: the controller keeps retrying, and no pod starts. Checked if some PriorityClass is "
     "known from the cluster or the manifests.",
@@ -53,8 +53,8 @@ PC_MISSING = Rule(
 )
 
 
-def find_workloads_without_class(context: LintContext) -> Iterator[Problem]:
-    """Find serving workloads without a class in namespaces in which others have a class above 0.
+def find_workloads_without_priority_class(context: LintContext) -> Iterator[Problem]:
+    """Find serving workloads without a PriorityClass in namespaces where others have a class above 0.
 
     Finds nothing if there is a global default, or if not all classes are known.
     """
@@ -77,7 +77,7 @@ def find_workloads_without_class(context: LintContext) -> Iterator[Problem]:
 PC_NOT_SET = Rule(
     "pc-not-set",
     NOTE,
-    find_workloads_without_class,
+    find_workloads_without_priority_class,
     summary="No PriorityClass although others in the namespace have one",
     why="Pods without a class have priority 0 and are preempted first when pods of a class with a value above 0 "
     "need room.",
@@ -88,7 +88,7 @@ PC_NOT_SET = Rule(
 
 
 def find_system_classes_in_user_namespaces(workload: Workload) -> Iterator[Problem]:
-    """Find workloads with a system- class outside the namespaces of the system.
+    """Report a workload with a system- PriorityClass outside the namespaces of the system.
 
     DaemonSets are left out: node agents are part of the system in every namespace.
     """
@@ -114,7 +114,10 @@ PC_SYSTEM_CRITICAL_IN_USER_NS = Rule(
 
 
 def find_deleted_classes_in_use(context: LintContext) -> Iterator[Problem]:
-    """Find PriorityClasses that running pods use and that no longer exist, each at its first pod."""
+    """Find PriorityClasses that no longer exist although bound pods use them.
+
+    Each class is reported at the first of the pods. Finds nothing if not all classes are known.
+    """
     assert context.cluster is not None
     if not _are_classes_known(context):
         return
@@ -171,10 +174,10 @@ PC_GLOBAL_DEFAULT_DRIFT = Rule(
 )
 
 
-def find_unused_classes(context: LintContext) -> Iterator[Problem]:
-    """Find PriorityClasses that no pod and no linted workload uses, if all pods are known.
+def find_unused_priority_classes(context: LintContext) -> Iterator[Problem]:
+    """Find PriorityClasses that no pod and no linted workload uses.
 
-    The global default and the system's classes are left out.
+    The global default and the system's classes are left out. Finds nothing if not all pods are known.
     """
     assert context.cluster is not None
     if not context.are_all_read("Pod"):
@@ -190,7 +193,7 @@ def find_unused_classes(context: LintContext) -> Iterator[Problem]:
 PC_UNUSED = Rule(
     "pc-unused",
     NOTE,
-    find_unused_classes,
+    find_unused_priority_classes,
     summary="A PriorityClass that nothing uses",
     why="It is obsolete, or a workload that should use it misspells its name.",
     fix="Delete the class, or use it",
@@ -199,8 +202,11 @@ PC_UNUSED = Rule(
 )
 
 
-def find_top_classes_without_quota(context: LintContext) -> Iterator[Problem]:
-    """Find the highest PriorityClasses if there are ResourceQuotas among the manifests, and none limits the class."""
+def find_highest_classes_without_quota(context: LintContext) -> Iterator[Problem]:
+    """Find PriorityClasses of the highest value whose use no ResourceQuota limits.
+
+    Finds nothing if no ResourceQuota is linted.
+    """
     quotas = context.list_linted(ResourceQuota)
     if not quotas:
         return
@@ -221,7 +227,7 @@ def find_top_classes_without_quota(context: LintContext) -> Iterator[Problem]:
 PC_NO_QUOTA = Rule(
     "pc-no-quota",
     NOTE,
-    find_top_classes_without_quota,
+    find_highest_classes_without_quota,
     summary="The highest PriorityClass is not limited by a ResourceQuota",
     why="Anyone who may create pods may choose the highest class and preempt other pods. Checked if ResourceQuotas are "
     "among the manifests.",

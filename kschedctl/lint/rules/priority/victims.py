@@ -22,10 +22,10 @@ REQUIRED = ("affinity", "podAffinity", "requiredDuringSchedulingIgnoredDuringExe
 
 
 def find_affinity_to_lower_priority(context: LintContext) -> Iterator[Problem]:
-    """Find required affinity to pods that all have a lower priority."""
+    """Find required affinity terms that match only pods of lower priority than the workload's own."""
     for workload in context.workloads:
         for term in iter_required_affinity(workload):
-            priorities = _list_bound_priorities(context, term)
+            priorities = _list_priorities_of_matched_pods(context, term)
             priority = context.get_priority(workload)
             if len(priorities) and not term.selects_itself and priorities.max() < priority:
                 message = (
@@ -50,7 +50,7 @@ PC_AFFINITY_TO_LOWER = Rule(
 def find_anti_affinity_across_nodes(context: LintContext) -> Iterator[Problem]:
     """Find anti-affinity to pods of lower priority on other nodes, which preemption cannot evict.
 
-    Reported if these pods keep the workload from all its eligible nodes, proved by a replay.
+    A term is reported if these pods keep the workload away from all its eligible nodes, confirmed by a replay.
     """
     facts = context.facts
     for workload in context.workloads:
@@ -61,10 +61,10 @@ def find_anti_affinity_across_nodes(context: LintContext) -> Iterator[Problem]:
         for term in iter_required_anti_affinity(workload):
             if term.key == HOSTNAME:
                 continue
-            occupied = _find_occupied_nodes(context, term, priority)
+            occupied = _find_nodes_with_matched_lower_pods(context, term, priority)
             if not occupied[eligible].all():
                 continue
-            if facts.get_rejected_nodes(workload, InterPodAffinity)[eligible].all():
+            if facts.find_nodes_rejected_by(workload, InterPodAffinity)[eligible].all():
                 message = (
                     f"every {term.key} has pods of lower priority that it must avoid, and preemption cannot evict "
                     "those on other nodes"
@@ -85,8 +85,8 @@ PC_CROSS_NODE_PREEMPTION = Rule(
 )
 
 
-def _find_occupied_nodes(context: LintContext, term: RequiredTerm, priority: int) -> Bools:
-    """Return a mask (N,) of the nodes in domains with a bound pod of lower priority that the term matches."""
+def _find_nodes_with_matched_lower_pods(context: LintContext, term: RequiredTerm, priority: int) -> Bools:
+    """Return a mask (N,) of the nodes whose domain has a bound pod of lower priority that the term matches."""
     view = context.facts.view
     is_lower_match = _match_pod_infos(context, term) & (view.pods.priority < priority)
     rows = view.node[is_lower_match[view.pods.info] & (view.node >= 0)]
@@ -118,7 +118,7 @@ PC_VICTIMS_LONG_GRACE = Rule(
 
 
 def find_budgets_of_first_victims(context: LintContext) -> Iterator[Problem]:
-    """Find budgets that cover pods of the lowest priority, which preemption evicts first."""
+    """Find PodDisruptionBudgets for pods of the lowest priority, which preemption evicts first."""
     highest = _find_highest_preempting_priority(context)
     lowest = min((info.priority for info in context.facts.view.pods.infos), default=0)
     for subject, _, workloads in context.iter_budgets():
@@ -146,7 +146,7 @@ PC_PDB_NOT_GUARANTEE = Rule(
 
 
 def find_low_priority_daemon_sets(context: LintContext) -> Iterator[Problem]:
-    """Find DaemonSets without a priority of their own that other pods may preempt."""
+    """Find DaemonSets with at most the default priority whose pods other pods may preempt."""
     highest = _find_highest_preempting_priority(context)
     for workload in context.workloads:
         priority = context.get_priority(workload)
@@ -168,7 +168,7 @@ PC_DAEMONSET_LOW = Rule(
 
 
 def find_claims_shared_with_lower_priority(context: LintContext) -> Iterator[Problem]:
-    """Find single-node claims that a workload shares with a workload of lower priority."""
+    """Find ReadWriteOnce and ReadWriteOncePod claims that a workload shares with one of lower priority."""
     users_by_claim: dict[tuple[str, str], list[tuple[Workload, int]]] = {}
     for workload in context.workloads:
         for volume_index, claim in context.iter_claims(workload):
@@ -202,8 +202,8 @@ def _match_pod_infos(context: LintContext, term: RequiredTerm) -> Bools:
     return view.pods.matching(term.selector, term.list_namespaces(view.namespace_labels))
 
 
-def _list_bound_priorities(context: LintContext, term: RequiredTerm) -> Amounts:
-    """Return the priority of each bound pod that a term matches."""
+def _list_priorities_of_matched_pods(context: LintContext, term: RequiredTerm) -> Amounts:
+    """Return an array with the priority of each bound pod that a term matches."""
     view = context.facts.view
     pods = view.pods
     is_bound_match = _match_pod_infos(context, term)[pods.info] & (view.node >= 0)

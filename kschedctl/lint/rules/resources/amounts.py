@@ -74,9 +74,10 @@ def _runs_to_completion(workload: Workload) -> bool:
 
 
 def _find_containers_without_requests(workload: Workload) -> Iterator[Problem]:
-    """Yield a problem for each container or sidecar without a cpu or memory request or limit.
+    """Yield a problem for each container or sidecar without a request or limit for cpu or memory.
 
-    Requests of the whole pod count for each container, and so does a limit, which is the default of the request.
+    A limit counts because it is the default of the request, and requests of the whole pod count for each container.
+    Init containers and containers that an operator completes are left out.
     """
     if workload.kind.endswith(_DEFAULTING_GROUP):
         return
@@ -95,7 +96,7 @@ def _find_containers_without_requests(workload: Workload) -> Iterator[Problem]:
 
 
 def find_invalid_resource_names(workload: Workload) -> Iterator[Problem]:
-    """Find resource names of containers that the API server rejects, each with its first error."""
+    """Find resource names in a workload's containers that the API server rejects, each with its first error."""
     for container_path, container in workload.containers:
         for part in ("requests", "limits"):
             for name in getattr(container.resources, part):
@@ -155,8 +156,8 @@ _DEVICE_RESOURCES = (
 _WITHOUT_DOMAIN = {"nvidia/gpu": "nvidia.com/gpu", "amd/gpu": "amd.com/gpu", "intel/gpu": "intel.com/gpu"}
 
 
-def find_absurd_amounts(workload: Workload) -> Iterator[Problem]:
-    """Find requests and limits that only a wrong or missing unit explains."""
+def find_amounts_with_wrong_unit(workload: Workload) -> Iterator[Problem]:
+    """Find requests and limits whose amount is only plausible with another unit, or with one that is missing."""
     for path, amounts in iter_requests_and_limits(workload):
         for name, text in amounts.items():
             fault = _describe_wrong_unit(name, text, amounts)
@@ -167,7 +168,7 @@ def find_absurd_amounts(workload: Workload) -> Iterator[Problem]:
 RQ_ABSURD = Rule(
     "rq-absurd",
     WARNING,
-    for_each_workload(find_absurd_amounts),
+    for_each_workload(find_amounts_with_wrong_unit),
     summary="A quantity with a unit that looks wrong",
     why="512m of memory is half a byte, and 512 is 512 bytes: next to nothing for the scheduler, and too small a limit "
     "for any container to start. A cpu of 500 is 500 cores, which no node has.",
@@ -179,7 +180,8 @@ RQ_ABSURD = Rule(
 def _describe_wrong_unit(name: str, text: str | int | float, amounts: Resources) -> str:
     """Describe why the unit of an amount looks wrong, or return "" if the amount is plausible.
 
-    Many cores are plausible together with much memory in ``amounts``. Nothing is judged if a quantity is invalid.
+    ``amounts`` are all requests or limits of the container: many cores are plausible together with much memory. If one
+    of them is invalid, nothing is judged.
     """
     try:
         quantities = parse_quantities(amounts)
@@ -203,7 +205,7 @@ def _describe_wrong_unit(name: str, text: str | int | float, amounts: Resources)
 
 
 def find_oversized_init_containers(workload: Workload) -> Iterator[Problem]:
-    """Find init containers that request many times what all containers request later.
+    """Find init containers that request many times what all later containers request together.
 
     Pods with resources at pod level are left out.
     """
@@ -215,8 +217,8 @@ def find_oversized_init_containers(workload: Workload) -> Iterator[Problem]:
         if container.restart_policy == "Always":
             continue
         for name, minimum, unit in ((CPU, _MIN_INIT_CPUS, "cores"), (MEMORY, _MIN_INIT_GIB << 30, "GiB")):
-            request = _get_milli_request(container, name)
-            later_requests = sum(_get_milli_request(c, name) for c in (*spec.containers, *sidecars))
+            request = _get_request_in_thousandths(container, name)
+            later_requests = sum(_get_request_in_thousandths(c, name) for c in (*spec.containers, *sidecars))
             if request < minimum * 1000 or request < later_requests * _MIN_RATIO:
                 continue
             amounts = {**container.resources.limits, **container.resources.requests}
@@ -242,8 +244,8 @@ RQ_DECIDED_BY_INIT = Rule(
 )
 
 
-def _get_milli_request(container: Container, name: str) -> int:
-    """Return a container's request, or else its limit, in thousandths, or 0 if it is missing or invalid."""
+def _get_request_in_thousandths(container: Container, name: str) -> int:
+    """Return a container's request, or else its limit, in thousandths. Return 0 if it is missing or invalid."""
     amounts = {**container.resources.limits, **container.resources.requests}
     if name not in amounts:
         return 0
@@ -253,8 +255,8 @@ def _get_milli_request(container: Container, name: str) -> int:
         return 0
 
 
-def find_misspelt_resources(workload: Workload) -> Iterator[Problem]:
-    """Find names of extended resources that look like a misspelt device plugin resource."""
+def find_misspelt_extended_resources(workload: Workload) -> Iterator[Problem]:
+    """Find extended resource names that look like a misspelt resource of a device plugin."""
     for path, amounts in iter_requests_and_limits(workload):
         for name in amounts:
             if name in _DEVICE_RESOURCES or "/" not in name:
@@ -267,7 +269,7 @@ def find_misspelt_resources(workload: Workload) -> Iterator[Problem]:
 RQ_MISSPELT = Rule(
     "rq-misspelt",
     WARNING,
-    for_each_workload(find_misspelt_resources),
+    for_each_workload(find_misspelt_extended_resources),
     summary="A resource name that looks like a misspelt device plugin resource",
     why="No node offers the resource, so the pods stay Pending (Insufficient).",
     fix="Correct the name",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kschedctl.admission import resource_quota
-from kschedctl.admission.admit import VALIDATION, iter_outcomes
+from kschedctl.admission.admit import VALIDATION, iter_admission_outcomes
 from kschedctl.admission.not_replayed import iter_undecidable_plugins, iter_undecidable_plugins_for_pod
 from kschedctl.admission.pod_security import extract_pod
 from kschedctl.admission.request import AdmissionRequest
@@ -30,9 +30,9 @@ PLUGINS_WITH_OWN_RULES = frozenset({"Priority"})
 
 
 def find_denied_pods(context: LintContext) -> Iterator[Problem]:
-    """Find manifests of workloads with pods that the cluster's API server would not create.
+    """Find workloads in manifests whose pods the API server of the cluster would deny.
 
-    Finds nothing without a cluster, or if the manifests themselves describe it.
+    Finds nothing without a cluster, or if the manifests themselves describe the cluster.
     """
     cluster = context.cluster
     if cluster is None or context.is_self_described:
@@ -42,7 +42,7 @@ def find_denied_pods(context: LintContext) -> Iterator[Problem]:
     for workload in context.workloads:
         if workload.subject.kind not in POD_TEMPLATE_PATHS or not workload.subject.document:
             continue
-        denial = replay.create_pods(workload)
+        denial = replay.create_workload_pods(workload)
         if denial:
             yield workload.build_problem((), f"the API server would not create {denial}")
 
@@ -60,7 +60,10 @@ RQ_APPLY_REFUSED = Rule(
 
 
 def _iter_unreadable_kinds(cluster: Cluster) -> Iterator[str]:
-    """Yield the kinds that could not be read from the cluster. Kinds that its files do not contain do not count."""
+    """Yield the kinds that limit pods and that could not be read from the cluster.
+
+    Kinds that are simply not in the cluster's files do not count.
+    """
     for kind in LIMITS:
         gap = cluster.gap(kind)
         if gap is not None and not (gap.is_not_given or gap.is_not_listed):
@@ -74,10 +77,11 @@ class _AdmissionReplay:
         self.context, self.cluster = context, cluster
         self.remaining_quotas: dict[str, tuple[ResourceQuota, ...]] = {}
 
-    def create_pods(self, workload: Workload) -> str:
-        """Create a workload's pods, charge them to the quotas, and describe which are denied and why.
+    def create_workload_pods(self, workload: Workload) -> str:
+        """Replay the creation of a workload's pods, and describe which pods are denied and why.
 
-        Returns "" if no pod is denied. Quotas are not checked for workloads that already have pods in the cluster.
+        Returns "" if no pod is denied. The admitted pods are charged to the remaining quotas. Quotas are not checked
+        for workloads that already have pods in the cluster.
         """
         # Build the pod that the controller would create from the template.
         subject = workload.subject
@@ -91,7 +95,7 @@ class _AdmissionReplay:
         pod = {"kind": "Pod", "metadata": metadata, "spec": spec}
 
         quotas: tuple[ResourceQuota, ...] = ()
-        if not self.context.facts.list_pod_rows(workload):
+        if not self.context.facts.list_node_rows_of_pods(workload):
             if namespace not in self.remaining_quotas:
                 self.remaining_quotas[namespace] = tuple(self.cluster.in_namespace("resource_quotas", namespace))
             quotas = self.remaining_quotas[namespace]
@@ -104,15 +108,16 @@ class _AdmissionReplay:
     def _charge_quotas(
         self, workload: Workload, pod: JsonObject, created_pod: JsonObject, quotas: tuple[ResourceQuota, ...]
     ) -> str:
-        """Charge the quotas for all pods of a workload, and describe how many pods are denied and why, or return "".
+        """Charge the pods of a workload to its quotas, and describe how many pods are denied and why.
 
-        ``pod`` is the pod to create, ``created_pod`` the pod as admission changed it.
+        ``pod`` is the pod to create, and ``created_pod`` is the pod as admission changed it. Returns "" if no pod is
+        denied.
         """
         namespace = workload.subject.namespace or DEFAULT_NAMESPACE
         pod_count = workload.lowest_replicas
         active_quotas = tuple(quota for quota in quotas if quota.status.hard)
         request = AdmissionRequest(self.cluster, "Pod", dict(created_pod), namespace, (), active_quotas)
-        admitted_count = resource_quota.count_admissible(request, pod_count)
+        admitted_count = resource_quota.count_admissible_objects(request, pod_count)
         self.remaining_quotas[namespace] = resource_quota.charge_quotas(request, admitted_count)
         if admitted_count == pod_count:
             return ""
@@ -124,4 +129,6 @@ class _AdmissionReplay:
         """Replay the admission of one pod, without plugins that lack data or have lint rules of their own."""
         skipped = {VALIDATION, *PLUGINS_WITH_OWN_RULES, *iter_undecidable_plugins(self.cluster, namespace)}
         skipped.update(iter_undecidable_plugins_for_pod(self.cluster, namespace, object_at(pod, "spec")))
-        return list(iter_outcomes(self.cluster, pod, namespace, quotas=quotas, skipped=skipped, annotated=False))
+        return list(
+            iter_admission_outcomes(self.cluster, pod, namespace, quotas=quotas, skipped=skipped, annotated=False)
+        )

@@ -41,10 +41,10 @@ class _RequiredAmount(NamedTuple):
 
 
 def find_contradictory_limit_ranges(context: LintContext) -> Iterator[Problem]:
-    """Find LimitRanges with a minimum or default above a maximum or a quota of the namespace."""
+    """Find LimitRanges with a minimum or default above a maximum, or above a quota of the namespace."""
     for subject, limit_range in context.list_linted(LimitRange):
         for i, item in enumerate(limit_range.spec.limits):
-            for required in _iter_required_amounts(subject, item):
+            for required in _iter_minimum_and_default_amounts(subject, item):
                 bound = _describe_lower_maximum(context, required) or _describe_lower_quota(context, required)
                 if not bound:
                     continue
@@ -66,8 +66,8 @@ RQ_LIMIT_RANGE_CONTRADICTS = Rule(
 )
 
 
-def _iter_required_amounts(subject: Subject, item: LimitRangeItem) -> Iterator[_RequiredAmount]:
-    """Yield each minimum of an item and, if the item is for containers, each default amount."""
+def _iter_minimum_and_default_amounts(subject: Subject, item: LimitRangeItem) -> Iterator[_RequiredAmount]:
+    """Yield each minimum of a LimitRange item and, if the item is for containers, each default amount."""
     for name, minimum in parse_valid_quantities(item.min).items():
         quota_resources = {f"requests.{name}"}
         if name in COMPUTE_RESOURCES and item.type != "PersistentVolumeClaim":
@@ -85,9 +85,10 @@ def _iter_required_amounts(subject: Subject, item: LimitRangeItem) -> Iterator[_
 
 
 def _describe_lower_maximum(context: LintContext, required: _RequiredAmount) -> str:
-    """Describe a maximum of the namespace's LimitRanges that is below the amount, or return "".
+    """Describe a maximum in the namespace's LimitRanges that is below the amount.
 
     A default amount is not compared with the maximum of its own item, as the API server rejects such LimitRanges.
+    Returns "" if no maximum is below.
     """
     subject, item = required.subject, required.item
     is_default = required.field in DEFAULT_FIELDS
@@ -106,7 +107,10 @@ def _describe_lower_maximum(context: LintContext, required: _RequiredAmount) -> 
 
 
 def _describe_lower_quota(context: LintContext, required: _RequiredAmount) -> str:
-    """Describe a quota of the namespace with a total below the amount, or return "". Quotas with scopes are ignored."""
+    """Describe a ResourceQuota of the namespace whose total is below the amount.
+
+    Quotas with scopes are ignored. Returns "" if no total is below.
+    """
     for other, quota in context.list_linted(ResourceQuota):
         has_scopes = quota.spec.scopes or quota.spec.scope_selector.match_expressions
         if has_scopes or not context.are_in_same_namespace(other, required.subject):

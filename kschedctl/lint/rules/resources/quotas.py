@@ -13,7 +13,7 @@ from functools import partial, reduce
 import msgspec
 
 from kschedctl.admission.limit_ranger import Breach, iter_breaches, iter_claim_breaches, with_api_defaults
-from kschedctl.admission.resource_quota import REQUIRED_RESOURCES, compute_pod_usage
+from kschedctl.admission.resource_quota import REQUIRED_RESOURCES, compute_pod_quota_usage
 from kschedctl.api.objects import (
     Container,
     LimitRange,
@@ -36,7 +36,7 @@ from kschedctl.text.counts import agreeing, counted
 
 
 def find_amounts_required_by_quota(context: LintContext) -> Iterator[Problem]:
-    """Find containers without a request or limit that a quota of their namespace requires.
+    """Find containers without a request or limit that a ResourceQuota of their namespace requires.
 
     Quotas with scopes are left out.
     """
@@ -66,18 +66,18 @@ RQ_QUOTA = Rule(
 
 
 def _iter_container_usage(context: LintContext, workload: Workload) -> Iterator[tuple[Path, Quantities]]:
-    """Yield the path of each container with the amounts that are charged to quotas, including default amounts.
+    """Yield the path of each container with its requests and limits as quotas count them.
 
-    Yields nothing for pods with resources at pod level.
+    Default amounts of LimitRanges are included. Yields nothing for pods with resources at pod level.
     """
     if workload.spec.resources is not None:
         return
     items = list(_iter_limit_range_items(context, workload.subject))
-    pod = _map_containers(workload.pod, partial(_apply_defaults, items=items))
+    pod = _change_containers(workload.pod, partial(_add_default_amounts, items=items))
     containers = (*pod.spec.containers, *pod.spec.init_containers)
     for (path, _), container in zip(workload.containers, containers, strict=True):
         requests, limits = parse_quantities(container.resources.requests), parse_quantities(container.resources.limits)
-        yield path, compute_pod_usage(requests, limits)
+        yield path, compute_pod_quota_usage(requests, limits)
 
 
 def _iter_namespace_workloads(context: LintContext, subject: Subject) -> Iterator[Workload]:
@@ -102,7 +102,7 @@ ITEM_FIELDS = ("min", "max", "default", "default_request", "max_limit_request_ra
 
 
 def find_exceeded_quotas(context: LintContext) -> Iterator[Problem]:
-    """Find quotas that are smaller than the requests of the workloads, or the objects, in their namespace.
+    """Find ResourceQuotas that are smaller than what the workloads and objects of their namespace need.
 
     Quotas with scopes are left out.
     """
@@ -133,7 +133,10 @@ RQ_QUOTA_EXCEEDED = Rule(
 
 
 def _describe_object_excess(context: LintContext, subject: Subject, name: str, hard: Quantity) -> str:
-    """Describe how the objects of a kind or the claims for storage exceed a quota, or return ""."""
+    """Describe how the number of objects, or the storage that claims request, exceeds a quota.
+
+    ``name`` is the resource and ``hard`` the limit of the quota. Returns "" if the quota is not exceeded.
+    """
     kind = _COUNTED_KINDS.get(name.removeprefix("count/"), "")
     count = sum(s.kind == kind and context.are_in_same_namespace(subject, s) for s in context.subjects)
     if hard < parse(count):
@@ -149,8 +152,8 @@ def _describe_object_excess(context: LintContext, subject: Subject, name: str, h
 def _describe_workload_excess(workloads: list[Workload], name: str, hard: Quantity) -> str:
     """Describe how workloads exceed a quota, or return "".
 
-    In this order, the long-running workloads may exceed it together, one workload alone, the long-running ones at the
-    maximum of their autoscalers, or a rollout that starts a new pod first.
+    These cases are tried in order: all long-running workloads together, one workload alone, all long-running workloads
+    at the maximum of their autoscalers, and a rollout that starts a new pod first.
     """
     pod_usages = {workload: _get_pod_usage(workload, name) for workload in workloads}
     usage_per_pod = {workload: usage for workload, usage in pod_usages.items() if usage is not None}
@@ -201,17 +204,17 @@ def _format_requesters(workloads: list[Workload]) -> str:
 
 
 def _get_pod_usage(workload: Workload, name: str) -> Quantity | None:
-    """Return the amount of a quota's resource that one pod of a workload uses, or None if the pod does not use it."""
+    """Return how much of a quota's resource one pod of a workload uses, or None if the pod does not use it."""
     if name in _POD_COUNT_RESOURCES:
         return parse(1)
-    pod = _map_containers(workload.pod, _default_requests_to_limits)
+    pod = _change_containers(workload.pod, _default_requests_to_limits)
     pod_level = parse_quantities(pod.spec.resources.limits) if pod.spec.resources else {}
     limits = {**aggregate_container_limits(pod.spec.containers, pod.spec.init_containers), **pod_level}
-    return compute_pod_usage(compute_pod_requests(pod), limits).get(name)
+    return compute_pod_quota_usage(compute_pod_requests(pod), limits).get(name)
 
 
-def _map_containers(pod: Pod, change: Callable[[Container], Container]) -> Pod:
-    """Apply a function to each container of a pod and return the changed pod."""
+def _change_containers(pod: Pod, change: Callable[[Container], Container]) -> Pod:
+    """Return the pod with a function applied to each of its containers and init containers."""
     containers = tuple(map(change, pod.spec.containers))
     init_containers = tuple(map(change, pod.spec.init_containers))
     spec = msgspec.structs.replace(pod.spec, containers=containers, init_containers=init_containers)
@@ -229,17 +232,17 @@ def _iter_limit_range_items(context: LintContext, subject: Subject) -> Iterator[
     """Yield each item of the LimitRanges in the namespace of an object, with the subject of its LimitRange."""
     for limit_range_subject, limit_range in context.list_linted(LimitRange):
         if context.are_in_same_namespace(limit_range_subject, subject):
-            yield from ((limit_range_subject, _to_stored_item(item)) for item in limit_range.spec.limits)
+            yield from ((limit_range_subject, _add_api_defaults_to_item(item)) for item in limit_range.spec.limits)
 
 
 def find_amounts_outside_limit_range(context: LintContext) -> Iterator[Problem]:
-    """Find requests, limits and claims that a LimitRange of their namespace denies."""
+    """Find requests and limits of containers, pods and claims that a LimitRange of their namespace denies."""
     if not context.list_linted(LimitRange):
         return
     for workload in context.workloads:
         items = list(_iter_limit_range_items(context, workload.subject))
-        yield from _find_container_breaches(workload, items)
-        yield from _find_pod_breaches(workload, items)
+        yield from _find_limit_breaches_of_containers(workload, items)
+        yield from _find_limit_breaches_of_pods(workload, items)
     for subject, claim in context.list_linted(PersistentVolumeClaim):
         requests = parse_valid_quantities(claim.spec.resources.requests)
         for limit_range, item in _iter_limit_range_items(context, subject):
@@ -265,12 +268,12 @@ _LimitRangeItems = list[tuple[Subject, LimitRangeItem]]
 """Items of LimitRanges, each with the subject of its LimitRange."""
 
 
-def _find_container_breaches(workload: Workload, items: _LimitRangeItems) -> Iterator[Problem]:
-    """Yield a problem for each bound per container that a container of the workload breaks with its default amounts.
+def _find_limit_breaches_of_containers(workload: Workload, items: _LimitRangeItems) -> Iterator[Problem]:
+    """Yield a problem for each bound of a LimitRange item for containers that a container breaks.
 
-    The path is that of the amount, or of the container if the amount is a default.
+    Default amounts are checked too. The problem is then at the container, otherwise at the amount.
     """
-    pod = _map_containers(workload.pod, partial(_apply_defaults, items=items))
+    pod = _change_containers(workload.pod, partial(_add_default_amounts, items=items))
     containers = (*pod.spec.containers, *pod.spec.init_containers)
     for (container_path, written), container in zip(workload.containers, containers, strict=True):
         requests, limits = parse_quantities(container.resources.requests), parse_quantities(container.resources.limits)
@@ -285,9 +288,12 @@ def _find_container_breaches(workload: Workload, items: _LimitRangeItems) -> Ite
                 yield workload.build_problem(path, f"{breach.message}: LimitRange {limit_range.name} denies the pods")
 
 
-def _find_pod_breaches(workload: Workload, items: _LimitRangeItems) -> Iterator[Problem]:
-    """Yield a problem for each bound per pod that the workload's pods break, without their overhead."""
-    pod = _map_containers(workload.pod, partial(_apply_defaults, items=items))
+def _find_limit_breaches_of_pods(workload: Workload, items: _LimitRangeItems) -> Iterator[Problem]:
+    """Yield a problem for each bound of a LimitRange item for pods that the workload's pods break.
+
+    The overhead of the pods is not counted.
+    """
+    pod = _change_containers(workload.pod, partial(_add_default_amounts, items=items))
     pod = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, overhead={}))
     pod_limits = aggregate_container_limits(pod.spec.containers, pod.spec.init_containers)
     for limit_range, item in items:
@@ -298,8 +304,11 @@ def _find_pod_breaches(workload: Workload, items: _LimitRangeItems) -> Iterator[
             yield workload.build_problem(("containers",), message)
 
 
-def _apply_defaults(container: Container, items: _LimitRangeItems) -> Container:
-    """Return the container with default amounts: its limits as requests, then the defaults of LimitRanges."""
+def _add_default_amounts(container: Container, items: _LimitRangeItems) -> Container:
+    """Return the container with default requests and limits.
+
+    Limits are the first defaults of requests. LimitRanges add defaults for both.
+    """
     limits = dict(container.resources.limits)
     requests = {**container.resources.limits, **container.resources.requests}
     for _, item in items:
@@ -314,8 +323,8 @@ def _select_valid_amounts(amounts: Resources) -> Resources:
     return {name: amounts[name] for name in parse_valid_quantities(amounts)}
 
 
-def _to_stored_item(item: LimitRangeItem) -> LimitRangeItem:
-    """Return the item as the API server stores it, without invalid quantities."""
+def _add_api_defaults_to_item(item: LimitRangeItem) -> LimitRangeItem:
+    """Return the LimitRange item with the defaults that the API server adds, and without invalid quantities."""
     valid_amounts = {name: _select_valid_amounts(getattr(item, name)) for name in ITEM_FIELDS}
     limit_range = LimitRange(spec=LimitRangeSpec((msgspec.structs.replace(item, **valid_amounts),)))
     (stored_item,) = with_api_defaults(limit_range).spec.limits
@@ -325,7 +334,10 @@ def _to_stored_item(item: LimitRangeItem) -> LimitRangeItem:
 def _iter_requests_over_default_limit(
     item: LimitRangeItem, written: Container, requests: Quantities
 ) -> Iterator[Breach]:
-    """Yield the container's own requests above the default limit that it gets because it has no limit."""
+    """Yield a breach for each request that exceeds the default limit.
+
+    Only amounts that the container requests itself, and for which it has no limit of its own, are compared.
+    """
     for name, limit in parse_quantities(item.default).items():
         if name in written.resources.limits or name not in written.resources.requests:
             continue

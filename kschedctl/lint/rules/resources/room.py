@@ -10,7 +10,7 @@ from kschedctl.api.arrays import Amounts, Bools
 from kschedctl.api.resource_names import PODS, format_for_sentence
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.analysis.facts import NODE_PLUGINS, ClusterFacts, PlacementResult, has_room, place_additional_pods
-from kschedctl.lint.analysis.placement import iter_host_ports, iter_pod_terms
+from kschedctl.lint.analysis.placement import iter_host_ports, iter_pod_affinity_terms
 from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.lint.objects.workload import SERVING_KINDS, Workload
@@ -24,7 +24,10 @@ IDLE_SHARE = 0.2
 
 
 def find_pods_larger_than_any_node(context: LintContext) -> Iterator[Problem]:
-    """Find workloads with requests that no eligible node can satisfy, even without movable pods, proved by a replay."""
+    """Find workloads whose requests no eligible node can satisfy even without movable pods.
+
+    A replay confirms each case.
+    """
     facts = context.facts
     for workload in context.workloads:
         # Exclude most workloads without a replay.
@@ -42,7 +45,7 @@ def find_pods_larger_than_any_node(context: LintContext) -> Iterator[Problem]:
             if unoffered_resources:
                 message = f"no node offers {', '.join(unoffered_resources)}"
             else:
-                message = _describe_shortage(context, requests, eligible)
+                message = _describe_excessive_requests(context, requests, eligible)
             yield workload.build_problem(("containers",), message)
 
 
@@ -71,8 +74,8 @@ def _are_full_of_fixed_pods(context: LintContext, requests: Amounts, nodes: Bool
     return not (nodes & has_room(free, requests[columns])).any()
 
 
-def _describe_shortage(context: LintContext, requests: Amounts, eligible: Bools) -> str:
-    """Describe the requests that exceed the largest eligible node or, if none does, all requests."""
+def _describe_excessive_requests(context: LintContext, requests: Amounts, eligible: Bools) -> str:
+    """Describe the requests that exceed the largest eligible node or, if no request does, all requests."""
     view = context.facts.view
     maximums = view.allocatable[eligible].max(axis=0)
     requested_columns = {name: column for name, column in view.resources.items() if requests[column] and name != PODS}
@@ -85,15 +88,15 @@ def _describe_shortage(context: LintContext, requests: Amounts, eligible: Bools)
     return f"fits on none of {nodes}, even without movable pods: it requests {', '.join(parts)}"
 
 
-def find_fragmented_room(context: LintContext) -> Iterator[Problem]:
-    """Find workloads that lack pods although their nodes have enough free in total, but no node by itself.
+def find_workloads_without_contiguous_room(context: LintContext) -> Iterator[Problem]:
+    """Find workloads that lack pods although enough is free on their nodes in total, but on no single node.
 
-    Proved by a replay.
+    A replay confirms each case.
     """
     facts = context.facts
     for workload in context.workloads:
         eligible = facts.get_eligible_nodes(workload)
-        lacks_pods = len(facts.list_pod_rows(workload)) < workload.lowest_replicas
+        lacks_pods = len(facts.list_node_rows_of_pods(workload)) < workload.lowest_replicas
         if not lacks_pods or not eligible.any() or (eligible & facts.get_nodes_with_room(workload)).any():
             continue
         requests = facts.get_requests(workload)
@@ -102,7 +105,7 @@ def find_fragmented_room(context: LintContext) -> Iterator[Problem]:
             continue
         if not has_room(facts.view.allocatable[eligible], requests).any():
             continue
-        if facts.get_rejected_nodes(workload, NodeResourcesFit)[eligible].all():
+        if facts.find_nodes_rejected_by(workload, NodeResourcesFit)[eligible].all():
             short_resources = [name for name, c in facts.view.resources.items() if requests[c] > free[:, c].max()]
             names = " and ".join(short_resources) or "of everything it requests"
             yield workload.build_problem(
@@ -113,7 +116,7 @@ def find_fragmented_room(context: LintContext) -> Iterator[Problem]:
 RQ_FRAGMENTED = Rule(
     "rq-fragmented",
     WARNING,
-    find_fragmented_room,
+    find_workloads_without_contiguous_room,
     summary="Enough is free in total, but not on any single node",
     why="Pods of the workload stay Pending although dashboards show free capacity. Proved by replay.",
     fix="Move small pods together, or add a node",
@@ -123,9 +126,9 @@ RQ_FRAGMENTED = Rule(
 
 
 def find_daemon_sets_without_room(context: LintContext) -> Iterator[Problem]:
-    """Find DaemonSets that do not fit on some of their nodes unless they preempt other pods.
+    """Find DaemonSets that fit on some of their nodes only if they preempt other pods.
 
-    Nodes with a pod of a linted cluster's DaemonSet are left out.
+    In a linted cluster, nodes that already have a pod of the DaemonSet are left out.
     """
     facts = context.facts
     for workload in context.workloads:
@@ -133,9 +136,9 @@ def find_daemon_sets_without_room(context: LintContext) -> Iterator[Problem]:
             continue
         has_pod = np.zeros(len(facts), np.bool_)
         if not workload.subject.document:  # a manifest may change the requests of running pods
-            has_pod[facts.list_pod_rows(workload)] = True
+            has_pod[facts.list_node_rows_of_pods(workload)] = True
         eligible = facts.get_eligible_nodes(workload)
-        free_without_own_pods = facts.free_amounts + _sum_own_requests(context, workload)
+        free_without_own_pods = facts.free_amounts + _sum_workload_requests_per_node(context, workload)
         full = eligible & ~has_pod & ~has_room(free_without_own_pods, facts.get_requests(workload))
         if full.any():
             nodes = counted(eligible.sum(), "node")
@@ -156,8 +159,8 @@ RQ_DAEMONSET_OVERHEAD = Rule(
 )
 
 
-def _sum_own_requests(context: LintContext, workload: Workload) -> Amounts:
-    """Sum the requests of the workload's pods on each node, (N, R)."""
+def _sum_workload_requests_per_node(context: LintContext, workload: Workload) -> Amounts:
+    """Return the total requests of the workload's pods on each node, (N, R)."""
     view = context.facts.view
     requests = np.zeros_like(context.facts.free_amounts)
     for pod in context.facts.pods_by_owner.get(workload.owner, ()):
@@ -169,7 +172,10 @@ def _sum_own_requests(context: LintContext, workload: Workload) -> Amounts:
 
 
 def find_nodes_at_pod_limit(context: LintContext) -> Iterator[Problem]:
-    """Find nodes at their pod limit with much cpu and memory left. They are one problem, at the first node."""
+    """Find nodes that have reached their pod limit with much cpu and memory left.
+
+    They are reported as one problem, at the first node.
+    """
     view, free = context.facts.view, context.facts.free_amounts
     pods_column = view.resources[PODS]
     is_wasted = (free[:, pods_column] <= 0) & (view.allocatable[:, pods_column] > 0)
@@ -203,14 +209,14 @@ KARPENTER_LABEL = "karpenter.sh/nodepool"
 
 
 def find_replicas_without_room(context: LintContext) -> Iterator[Problem]:
-    """Find workloads with replicas that do not all fit now, unless a node autoscaler seems to run.
+    """Find workloads whose replicas do not all fit now.
 
-    Workloads that other rules about room report are left out.
+    Finds nothing if a node autoscaler seems to run. Workloads that other rules about room report are left out.
     """
     if _has_node_autoscaler(context.facts):
         return
     reported = {problem.subject for problem in find_pods_larger_than_any_node(context)}
-    reported |= {problem.subject for problem in find_fragmented_room(context)}
+    reported |= {problem.subject for problem in find_workloads_without_contiguous_room(context)}
     for workload, running, placed in _iter_workloads_without_room(context, lambda workload: workload.lowest_replicas):
         if workload.subject not in reported:
             message = _describe_missing_room(workload.lowest_replicas, running + placed.number, placed)
@@ -231,7 +237,7 @@ RQ_NO_ROOM_NOW = Rule(
 
 
 def _describe_missing_room(replicas: int, placed_count: int, placed: PlacementResult) -> str:
-    """Describe how many replicas find room now, and what is short on the nodes.
+    """Describe how many replicas do not fit now, and which resources are short on the nodes.
 
     For example ``5 replicas, but only 3 fit now: 2 stay Pending (usable nodes: 4 Insufficient cpu)``.
     """
@@ -244,7 +250,7 @@ def _describe_missing_room(replicas: int, placed_count: int, placed: PlacementRe
 
 
 def find_autoscaler_maximum_without_room(context: LintContext) -> Iterator[Problem]:
-    """Find autoscalers with a maximum of replicas that does not fit, although the minimum does."""
+    """Find autoscaled workloads whose lowest number of replicas fits, but whose highest number does not."""
     for workload, running, placed in _iter_workloads_without_room(context, lambda workload: workload.max_replicas or 0):
         placed_count = running + placed.number
         if workload.lowest_replicas <= placed_count:
@@ -270,18 +276,18 @@ RQ_HPA_BURST = Rule(
 def _iter_workloads_without_room(
     context: LintContext, get_replicas: Callable[[Workload], int]
 ) -> Iterator[tuple[Workload, int, PlacementResult]]:
-    """Yield workloads without room for the number of replicas that ``get_replicas`` returns.
+    """Yield each workload without room for all the replicas that ``get_replicas`` returns.
 
-    Each comes with its number of running pods and the result of placing the additional ones. Only workloads that lack
-    room solely because of their requests are yielded.
+    It comes with its number of running pods and the result of placing the additional pods. Workloads that lack room for
+    other reasons than their requests are left out.
     """
     facts = context.facts
     running_counts: dict[Workload, int] = {}
     additional_counts: dict[Workload, int] = {}
     for workload in context.workloads:
-        if not _is_countable(facts, workload):
+        if not _can_count_running_pods(facts, workload):
             continue
-        running_counts[workload] = len(facts.list_pod_rows(workload))
+        running_counts[workload] = len(facts.list_node_rows_of_pods(workload))
         count = get_replicas(workload) - running_counts[workload]
         if count > 0 and not _fits_without_replay(facts, workload, count):
             additional_counts[workload] = count
@@ -290,8 +296,11 @@ def _iter_workloads_without_room(
             yield workload, running_counts[workload], placed
 
 
-def _is_countable(facts: ClusterFacts, workload: Workload) -> bool:
-    """Return whether the workload's pods are long-running, ungated and have an eligible node, and can be counted."""
+def _can_count_running_pods(facts: ClusterFacts, workload: Workload) -> bool:
+    """Return whether it is certain which running pods belong to the workload.
+
+    Only ungated, long-running workloads with an eligible node are considered.
+    """
     if workload.kind not in SERVING_KINDS or workload.spec.scheduling_gates:
         return False
     if not facts.get_eligible_nodes(workload).any():
@@ -303,10 +312,13 @@ def _is_countable(facts: ClusterFacts, workload: Workload) -> bool:
 
 
 def _fits_without_replay(facts: ClusterFacts, workload: Workload, count: int) -> bool:
-    """Return whether ``count`` more pods surely fit, because only requests restrict them and enough is free."""
+    """Return whether ``count`` more pods certainly fit, so that no replay is needed.
+
+    They do if only their requests restrict them and enough is free on the eligible nodes.
+    """
     spec = workload.spec
     uses_host_ports = spec.host_network or any(iter_host_ports(workload))
-    if uses_host_ports or spec.topology_spread_constraints or next(iter_pod_terms(workload), None):
+    if uses_host_ports or spec.topology_spread_constraints or next(iter_pod_affinity_terms(workload), None):
         return False
     if facts.list_unoffered_resources(workload):
         return False

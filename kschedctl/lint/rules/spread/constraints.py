@@ -12,7 +12,7 @@ from kschedctl.api.validation.names import validate_label_selector
 from kschedctl.api.validation.placement import validate_match_label_keys, validate_min_domains
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.analysis.node_requirements import MISTAKEN_LABELS
-from kschedctl.lint.analysis.placement import HARD, SOFT, iter_pod_terms, iter_spread_constraints
+from kschedctl.lint.analysis.placement import HARD, SOFT, iter_pod_affinity_terms, iter_spread_constraints
 from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import Workload, compile_selector
@@ -51,8 +51,11 @@ TS_NO_SELECTOR = Rule(
 )
 
 
-def find_empty_selectors(context: LintContext) -> Iterator[Problem]:
-    """Find spread constraints with an empty labelSelector, which counts all pods only since 1.38."""
+def find_empty_spread_selectors(context: LintContext) -> Iterator[Problem]:
+    """Find spread constraints with an empty labelSelector, which counts all pods only since 1.38.
+
+    Constraints with matchLabelKeys are left out.
+    """
     for workload, path, constraint in iter_spread_constraints(context.workloads):
         selector = compile_selector(constraint.label_selector)
         if selector is not None and selector.selects_everything and not constraint.match_label_keys:
@@ -66,7 +69,7 @@ def find_empty_selectors(context: LintContext) -> Iterator[Problem]:
 TS_EMPTY_SELECTOR = Rule(
     "ts-empty-selector",
     WARNING,
-    find_empty_selectors,
+    find_empty_spread_selectors,
     summary="Spread constraint with an empty labelSelector",
     why="Up to 1.37, it counts no pods and has no effect. From 1.38 on, it counts all pods of the namespace.",
     fix="Select the pods' own labels, or remove the constraint",
@@ -75,9 +78,9 @@ TS_EMPTY_SELECTOR = Rule(
 
 
 def find_selectors_without_own_pods(context: LintContext) -> Iterator[Problem]:
-    """Find spread constraints with a selector that does not match the workload's own pods.
+    """Find spread constraints whose selector does not match the workload's own pods.
 
-    Selectors for pods of another namespace are left to ``ts-cross-namespace``.
+    Selectors that match pods of another namespace are left to ``ts-cross-namespace``.
     """
     for workload, path, selector in _iter_selectors_without_own_pods(context):
         if not _find_matches_in_other_namespaces(context, workload, selector):
@@ -97,9 +100,10 @@ TS_SELECTOR_NOT_SELF = Rule(
 
 
 def _iter_selectors_without_own_pods(context: LintContext) -> Iterator[tuple[Workload, Path, Selector]]:
-    """Yield workload, path and selector of each spread constraint that does not select the workload's own pods.
+    """Yield each spread constraint's selector that does not match the workload's own pods.
 
-    Missing and invalid selectors are left out, and workloads with labels that are not known.
+    It comes with the workload and the path of the constraint. Missing and invalid selectors are left out, and so are
+    workloads whose labels are not known.
     """
     for workload, path, constraint in iter_spread_constraints(context.workloads):
         selector = compile_selector(constraint.label_selector)
@@ -110,7 +114,7 @@ def _iter_selectors_without_own_pods(context: LintContext) -> Iterator[tuple[Wor
 
 
 def find_selectors_for_other_namespaces(context: LintContext) -> Iterator[Problem]:
-    """Find spread constraints with a selector that only matches pods of other namespaces."""
+    """Find spread constraints whose selector only matches pods of other namespaces."""
     for workload, path, selector in _iter_selectors_without_own_pods(context):
         matches = _find_matches_in_other_namespaces(context, workload, selector)
         if matches:
@@ -130,7 +134,10 @@ TS_CROSS_NAMESPACE = Rule(
 
 
 def _find_matches_in_other_namespaces(context: LintContext, workload: Workload, selector: Selector) -> list[Workload]:
-    """Find the workloads of other namespaces that a selector matches, or return [] if it matches some in its own."""
+    """Return the workloads of other namespaces that a selector matches.
+
+    Returns [] if it matches a workload in the constraint's own namespace.
+    """
     if context.select_workloads(workload.namespace, selector):
         return []
     return [
@@ -157,8 +164,8 @@ TS_SELECTOR_INVALID = Rule(
 
 
 def find_wrong_topology_keys(workload: Workload) -> Iterator[Problem]:
-    """Find topologyKeys that look like node labels but are not."""
-    keys: dict[Path, str] = {path: term.topology_key for path, term in iter_pod_terms(workload)}
+    """Find topologyKeys in affinity terms and spread constraints that look like node labels but are not."""
+    keys: dict[Path, str] = {path: term.topology_key for path, term in iter_pod_affinity_terms(workload)}
     for i, constraint in enumerate(workload.spec.topology_spread_constraints):
         keys["topologySpreadConstraints", i] = constraint.topology_key
     for path, key in keys.items():
@@ -207,8 +214,8 @@ TS_MIN_DOMAINS_SOFT = Rule(
 )
 
 
-def find_unreachable_skews(context: LintContext) -> Iterator[Problem]:
-    """Find spread constraints with a maxSkew that is not below the number of replicas."""
+def find_ineffective_max_skews(context: LintContext) -> Iterator[Problem]:
+    """Find spread constraints whose maxSkew allows all replicas in one domain."""
     for workload, path, constraint in iter_spread_constraints(context.workloads):
         if workload.is_serving_replicas and constraint.max_skew >= workload.highest_replicas:
             message = f"maxSkew {constraint.max_skew} allows all {workload.highest_replicas} replicas in one domain"
@@ -218,7 +225,7 @@ def find_unreachable_skews(context: LintContext) -> Iterator[Problem]:
 TS_SKEW_NEVER_BINDS = Rule(
     "ts-skew-never-binds",
     NOTE,
-    find_unreachable_skews,
+    find_ineffective_max_skews,
     summary="maxSkew not below the number of replicas",
     why="The skew can never exceed maxSkew, so the constraint has no effect.",
     fix="Lower maxSkew; the usual value is 1",
@@ -227,7 +234,7 @@ TS_SKEW_NEVER_BINDS = Rule(
 
 
 def find_soft_zone_spread(workload: Workload) -> Iterator[Problem]:
-    """Find serving workloads with spread constraints by zone that are all ScheduleAnyway."""
+    """Report a serving workload that spreads across zones only by soft constraints (ScheduleAnyway)."""
     zone_indices = {
         constraint.when_unsatisfiable: i
         for i, constraint in enumerate(workload.spec.topology_spread_constraints)
@@ -252,7 +259,7 @@ TS_ZONE_SOFT_ONLY = Rule(
 )
 
 
-def find_invalid_label_keys(context: LintContext) -> Iterator[Problem]:
+def find_invalid_match_label_keys(context: LintContext) -> Iterator[Problem]:
     """Find spread constraints with matchLabelKeys that the API server rejects."""
     for workload, path, constraint in iter_spread_constraints(context.workloads):
         labels = dict.fromkeys(_list_pod_label_keys(workload), "")
@@ -267,7 +274,7 @@ def find_invalid_label_keys(context: LintContext) -> Iterator[Problem]:
 TS_MLK_WITHOUT_SELECTOR = Rule(
     "ts-mlk-without-selector",
     ERROR,
-    find_invalid_label_keys,
+    find_invalid_match_label_keys,
     summary="matchLabelKeys without labelSelector, or with a key that labelSelector has or that is not a valid label",
     why="The API server rejects the pods, although it accepts a template with the same key in both.",
     fix="Add a labelSelector without the keys in matchLabelKeys",
@@ -275,8 +282,12 @@ TS_MLK_WITHOUT_SELECTOR = Rule(
 )
 
 
-def find_missing_label_keys(context: LintContext) -> Iterator[Problem]:
-    """Find hard spread constraints of Deployments without pod-template-hash in matchLabelKeys."""
+def find_constraints_without_template_hash(context: LintContext) -> Iterator[Problem]:
+    """Find hard spread constraints of Deployments whose matchLabelKeys lack pod-template-hash.
+
+    Without it, pods of the old ReplicaSet are counted during a rollout. Deployments with strategy Recreate are left
+    out.
+    """
     for workload, path, constraint in iter_spread_constraints(context.workloads):
         if workload.kind != "Deployment" or not workload.is_serving_replicas or constraint.when_unsatisfiable != HARD:
             continue
@@ -288,7 +299,7 @@ def find_missing_label_keys(context: LintContext) -> Iterator[Problem]:
 TS_MLK_MISSING = Rule(
     "ts-mlk-missing",
     NOTE,
-    find_missing_label_keys,
+    find_constraints_without_template_hash,
     summary="Hard spread of a Deployment without matchLabelKeys: [pod-template-hash]",
     why="During a rollout, the pods of the old ReplicaSet are counted, too. Once they are gone, the others are uneven.",
     fix="Add matchLabelKeys: [pod-template-hash]",
@@ -297,8 +308,8 @@ TS_MLK_MISSING = Rule(
 )
 
 
-def find_label_keys_not_on_pods(context: LintContext) -> Iterator[Problem]:
-    """Find matchLabelKeys that the workload's pods do not have as labels."""
+def find_match_label_keys_not_on_pods(context: LintContext) -> Iterator[Problem]:
+    """Find matchLabelKeys that are not labels of the workload's pods."""
     for workload, path, constraint in iter_spread_constraints(context.workloads):
         for i, key in enumerate(constraint.match_label_keys):
             if key not in _list_pod_label_keys(workload):
@@ -309,7 +320,7 @@ def find_label_keys_not_on_pods(context: LintContext) -> Iterator[Problem]:
 TS_MLK_KEY_NOT_ON_POD = Rule(
     "ts-mlk-key-not-on-pod",
     WARNING,
-    find_label_keys_not_on_pods,
+    find_match_label_keys_not_on_pods,
     summary="matchLabelKeys with a label that the pods do not have",
     why="The key is silently ignored.",
     fix="Add the label to the pod template, or correct the key",
@@ -325,7 +336,7 @@ def _list_pod_label_keys(workload: Workload) -> set[str]:
 def find_constraints_counting_other_workloads(context: LintContext) -> Iterator[Problem]:
     """Find hard spread constraints that also count the pods of a workload which differs in one label.
 
-    Both workloads have the same constraint, and matchLabelKeys does not tell them apart. Workloads with different
+    Both workloads have the same constraint, and matchLabelKeys does not tell their pods apart. Workloads with different
     constraints are left to ``ts-inconsistent-group``.
     """
     for workload, path, constraint in iter_spread_constraints(context.workloads):

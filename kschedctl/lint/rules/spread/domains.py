@@ -41,8 +41,8 @@ class HardSpread(NamedTuple):
         return self.constraint.topology_key
 
 
-def iter_hard_spreads(context: LintContext) -> Iterator[HardSpread]:
-    """Yield the hard spread constraints that count their own workload's pods."""
+def iter_hard_spread_constraints(context: LintContext) -> Iterator[HardSpread]:
+    """Yield the hard spread constraints that count the pods of their own workload."""
     facts = context.facts
     for workload, path, constraint in iter_spread_constraints(context.workloads):
         selector = compile_selector(constraint.label_selector)
@@ -58,8 +58,8 @@ def iter_hard_spreads(context: LintContext) -> Iterator[HardSpread]:
         yield HardSpread(workload, path, constraint, facts.get_eligible_nodes(workload) & labelled, counted)
 
 
-def find_keys_on_no_node(context: LintContext) -> Iterator[Problem]:
-    """Find hard spread constraints with a topologyKey that no eligible node has, proved by a replay."""
+def find_topology_keys_on_no_node(context: LintContext) -> Iterator[Problem]:
+    """Find hard spread constraints whose topologyKey no eligible node has, confirmed by a replay."""
     for workload, path, constraint in iter_spread_constraints(context.workloads):
         eligible = context.facts.get_eligible_nodes(workload)
         labelled = context.facts.get_nodes_with_label(constraint.topology_key)
@@ -73,7 +73,7 @@ def find_keys_on_no_node(context: LintContext) -> Iterator[Problem]:
 TS_KEY_ON_NO_NODE = Rule(
     "ts-key-on-no-node",
     ERROR,
-    find_keys_on_no_node,
+    find_topology_keys_on_no_node,
     summary="Hard spread on a label that no usable node has",
     why="Nodes without the label are rejected, so the pods stay Pending. Proved by replay.",
     fix="Label the nodes, or correct topologyKey",
@@ -82,8 +82,8 @@ TS_KEY_ON_NO_NODE = Rule(
 )
 
 
-def find_keys_on_some_nodes(context: LintContext) -> Iterator[Problem]:
-    """Find hard spread constraints with a topologyKey that some, but not all, eligible nodes lack."""
+def find_topology_keys_on_some_nodes(context: LintContext) -> Iterator[Problem]:
+    """Find hard spread constraints whose topologyKey some, but not all, eligible nodes lack."""
     for workload, path, constraint in iter_spread_constraints(context.workloads):
         if constraint.when_unsatisfiable != HARD:
             continue
@@ -102,7 +102,7 @@ def find_keys_on_some_nodes(context: LintContext) -> Iterator[Problem]:
 TS_KEY_ON_SOME_NODES = Rule(
     "ts-key-on-some-nodes",
     WARNING,
-    find_keys_on_some_nodes,
+    find_topology_keys_on_some_nodes,
     summary="Hard spread on a label that some usable nodes lack",
     why="These nodes get no pods of the workload, however empty they are.",
     fix="Label all nodes",
@@ -111,9 +111,9 @@ TS_KEY_ON_SOME_NODES = Rule(
 )
 
 
-def find_single_domains(context: LintContext) -> Iterator[Problem]:
-    """Find hard spread constraints of replicated workloads whose usable nodes all lie in one domain."""
-    for spread in iter_hard_spreads(context):
+def find_constraints_with_single_domain(context: LintContext) -> Iterator[Problem]:
+    """Find hard spread constraints of serving workloads that count nodes of only one domain."""
+    for spread in iter_hard_spread_constraints(context):
         if not spread.workload.is_serving_replicas or not spread.eligible.any():
             continue
         if context.facts.count_domains(spread.key, spread.counted) == 1:
@@ -127,7 +127,7 @@ def find_single_domains(context: LintContext) -> Iterator[Problem]:
 TS_SINGLE_DOMAIN = Rule(
     "ts-single-domain",
     NOTE,
-    find_single_domains,
+    find_constraints_with_single_domain,
     summary="Hard spread with a single domain",
     why="With one domain there is no skew, so all replicas share it unless minDomains requires more.",
     fix="Add nodes in a second domain and set minDomains: 2, or spread on kubernetes.io/hostname",
@@ -141,8 +141,8 @@ MAX_PLACED = 50
 
 
 def find_unreachable_min_domains(context: LintContext) -> Iterator[Problem]:
-    """Find minDomains above the number of domains that leave replicas without a node, proved by a replay."""
-    for spread in iter_hard_spreads(context):
+    """Find minDomains above the number of domains that leave replicas without a node, confirmed by a replay."""
+    for spread in iter_hard_spread_constraints(context):
         workload = spread.workload
         min_domains = spread.constraint.min_domains or 1
         domain_count = context.facts.count_domains(spread.key, spread.counted)
@@ -173,7 +173,7 @@ TS_MIN_DOMAINS_UNSATISFIABLE = Rule(
 
 def find_tainted_domains(context: LintContext) -> Iterator[Problem]:
     """Find domains of tainted or cordoned nodes that count as empty and so keep replicas from other domains."""
-    for spread in iter_hard_spreads(context):
+    for spread in iter_hard_spread_constraints(context):
         if spread.constraint.node_taints_policy == "Honor":
             continue
         usable = spread.counted & context.facts.get_tolerated_nodes(spread.workload)
@@ -197,7 +197,7 @@ TS_TAINTED_DOMAINS = Rule(
 
 def find_domains_outside_affinity(context: LintContext) -> Iterator[Problem]:
     """Find domains outside the node affinity that nodeAffinityPolicy Ignore counts as empty."""
-    for spread in iter_hard_spreads(context):
+    for spread in iter_hard_spread_constraints(context):
         if spread.constraint.node_affinity_policy != "Ignore":
             continue
         usable = spread.counted & context.facts.get_selected_nodes(spread.workload)
@@ -221,7 +221,7 @@ TS_AFFINITY_POLICY = Rule(
 def _find_unusable_domains(
     context: LintContext, spread: HardSpread, *, usable: Bools, reason: str, field: str
 ) -> Iterator[Problem]:
-    """Yield a problem if domains that count as empty but cannot be used leave replicas without a node.
+    """Yield a problem if replicas find no node because domains count as empty that cannot be used.
 
     Only maxSkew pods then fit in each of the domains of ``usable`` nodes (N,). ``reason`` begins the message, and
     ``field`` is the field of the constraint at which the problem is reported.
@@ -240,23 +240,23 @@ def _find_unusable_domains(
 
 
 def find_conflicting_constraints(context: LintContext) -> Iterator[Problem]:
-    """Find workloads with hard constraints that can be met one by one but not together, proved by replays."""
+    """Find workloads whose hard constraints can each be met alone but not together, confirmed by replays."""
     facts = context.facts
     spreads_by_workload: dict[Workload, list[HardSpread]] = {}
-    for spread in iter_hard_spreads(context):
+    for spread in iter_hard_spread_constraints(context):
         spreads_by_workload.setdefault(spread.workload, []).append(spread)
     for workload, spreads in spreads_by_workload.items():
-        if len(spreads) < 2 or not _are_domains_uneven(context, spreads, workload.highest_replicas):
+        if len(spreads) < 2 or not _may_constraints_conflict(context, spreads, workload.highest_replicas):
             continue
         count = min(workload.highest_replicas, MAX_PLACED)
-        placed = facts.count_placeable(workload, count)
+        placed = facts.count_placeable_pods(workload, count)
         if placed == count:
             continue
         variants_with_one_constraint = (
             replace(workload, spec=msgspec.structs.replace(workload.spec, topology_spread_constraints=(s.constraint,)))
             for s in spreads
         )
-        if all(facts.count_placeable(variant, count) == count for variant in variants_with_one_constraint):
+        if all(facts.count_placeable_pods(variant, count) == count for variant in variants_with_one_constraint):
             message = (
                 f"together, the hard constraints leave room for {placed} of {workload.highest_replicas} replicas, but "
                 "each alone for all"
@@ -276,10 +276,10 @@ TS_CONFLICTING = Rule(
 )
 
 
-def _are_domains_uneven(context: LintContext, spreads: list[HardSpread], replicas: int) -> bool:
-    """Return whether a domain of one constraint has too few domains of another one for its share of the replicas.
+def _may_constraints_conflict(context: LintContext, spreads: list[HardSpread], replicas: int) -> bool:
+    """Return whether a domain of one constraint has too few domains of another for its share of replicas.
 
-    For example, a zone has too few hosts. Only then can the constraints conflict.
+    For example, a zone may have too few hosts. Only then can the constraints conflict.
     """
     nodes = context.facts.view.nodes
     for outer, inner in permutations(spreads, 2):
@@ -301,4 +301,4 @@ def _places_no_more_than(context: LintContext, workload: Workload, count: int) -
     """
     if count >= min(workload.highest_replicas, MAX_PLACED):
         return False
-    return context.facts.count_placeable(workload, count + 1) <= count
+    return context.facts.count_placeable_pods(workload, count + 1) <= count

@@ -17,7 +17,7 @@ from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.lint.objects.workload import Workload, compile_selector
 from kschedctl.lint.rule import NOTE, WARNING, Rule
-from kschedctl.lint.rules.spread.domains import HardSpread, iter_hard_spreads
+from kschedctl.lint.rules.spread.domains import HardSpread, iter_hard_spread_constraints
 from kschedctl.snapshot.nodes import HOSTNAME, ZONE
 from kschedctl.text.counts import agreeing, counted
 
@@ -25,9 +25,9 @@ _encode = msgspec.json.Encoder().encode
 
 
 def find_nodes_without_default_spread(context: LintContext) -> Iterator[Problem]:
-    """Find nodes without hostname and zone label, which the default spread does not score.
+    """Find nodes with neither a hostname nor a zone label, which the default spread does not score.
 
-    They are one problem, at the first node. Finds nothing if all workloads have constraints of their own.
+    They are reported as one problem, at the first node. Finds nothing if all workloads have constraints of their own.
     """
     facts = context.facts
     unlabelled = ~(facts.get_nodes_with_label(HOSTNAME) | facts.get_nodes_with_label(ZONE))
@@ -54,7 +54,7 @@ TS_BUILTIN_DEFAULT_INEFFECTIVE = Rule(
 
 
 def find_hard_defaults_with_autoscaler(context: LintContext) -> Iterator[Problem]:
-    """Find hard default constraints in the configuration of a cluster with a Cluster Autoscaler."""
+    """Find hard default spread constraints in the configuration of a cluster with a Cluster Autoscaler."""
     assert context.cluster is not None
     if not any("cluster-autoscaler" in pod.metadata.name for pod in context.cluster.pods):
         return
@@ -85,12 +85,12 @@ TS_DEFAULT_DONOTSCHEDULE_WITH_CA = Rule(
 
 
 def find_zones_without_nodes(context: LintContext) -> Iterator[Problem]:
-    """Find hard spread by zone if StorageClasses name zones that have no nodes."""
+    """Find hard spread constraints by zone if StorageClasses name zones that have no nodes."""
     node_zones = set(context.facts.view.nodes.label(ZONE).values)
-    empty_zones = sorted(_list_storage_zones(context) - node_zones)
+    empty_zones = sorted(_list_zones_of_storage_classes(context) - node_zones)
     if not empty_zones or not node_zones:
         return
-    for spread in iter_hard_spreads(context):
+    for spread in iter_hard_spread_constraints(context):
         if spread.key == ZONE and spread.workload.is_serving_replicas:
             zones = agreeing(len(empty_zones), f"zone {empty_zones[0]} has", f"zones {', '.join(empty_zones)} have")
             message = f"{zones} no nodes and {agreeing(len(empty_zones), 'is', 'are')} not counted until a node joins"
@@ -110,8 +110,8 @@ TS_SCALE_FROM_ZERO = Rule(
 )
 
 
-def _list_storage_zones(context: LintContext) -> set[str]:
-    """Return the zones that StorageClasses allow. They exist even without nodes."""
+def _list_zones_of_storage_classes(context: LintContext) -> set[str]:
+    """Return the zones in the allowedTopologies of StorageClasses, which exist even if they have no nodes."""
     return {
         value
         for storage_class in context.list_all(StorageClass)
@@ -123,7 +123,10 @@ def _list_storage_zones(context: LintContext) -> set[str]:
 
 
 def find_inconsistent_constraints(context: LintContext) -> Iterator[Problem]:
-    """Find spread constraints that count pods of a workload with a different constraint, or none, for the same key."""
+    """Find spread constraints that count pods of a workload without the same constraint.
+
+    The other workload has a different constraint for the topologyKey, or none.
+    """
     selected_workloads: dict[tuple[str, Selector], list[Workload]] = {}  # with distinct constraints, for speed
     for workload, path, constraint in iter_spread_constraints(context.workloads):
         selector = compile_selector(constraint.label_selector)
@@ -131,7 +134,7 @@ def find_inconsistent_constraints(context: LintContext) -> Iterator[Problem]:
             continue
         key = workload.namespace, selector
         if key not in selected_workloads:
-            selected_workloads[key] = _select_distinct_constraints(
+            selected_workloads[key] = _select_workloads_with_distinct_constraints(
                 context.select_workloads(workload.namespace, selector), by_file=bool(context.variants)
             )
         for other in selected_workloads[key]:
@@ -158,8 +161,11 @@ TS_INCONSISTENT_GROUP = Rule(
 )
 
 
-def _select_distinct_constraints(workloads: list[Workload], *, by_file: bool) -> list[Workload]:
-    """Return the first workload with each distinct list of constraints, separately for each file if ``by_file``."""
+def _select_workloads_with_distinct_constraints(workloads: list[Workload], *, by_file: bool) -> list[Workload]:
+    """Return the first workload with each distinct list of spread constraints.
+
+    With ``by_file``, the first workload of each file with a distinct list is returned.
+    """
     first_workloads: dict[tuple[bytes, str], Workload] = {}
     for workload in workloads:
         location = workload.subject.location
@@ -170,11 +176,11 @@ def _select_distinct_constraints(workloads: list[Workload], *, by_file: bool) ->
 
 
 def find_exceeded_skews(context: LintContext) -> Iterator[Problem]:
-    """Find hard spread constraints with a maxSkew that the running pods exceed.
+    """Find hard spread constraints whose maxSkew the running pods exceed.
 
     Constraints with matchLabelKeys are left out, as the pods of each revision are counted separately.
     """
-    for spread in iter_hard_spreads(context):
+    for spread in iter_hard_spread_constraints(context):
         selector = compile_selector(spread.constraint.label_selector)
         if selector is None or selector.selects_everything:
             continue  # it counts no pods, and ts-no-selector or ts-empty-selector reports it
@@ -203,7 +209,7 @@ TS_ALREADY_VIOLATED = Rule(
 
 
 def _count_pods_per_domain(context: LintContext, spread: HardSpread, selector: Selector) -> Counts:
-    """Count the bound pods that a constraint selects in each domain that it counts."""
+    """Count the bound pods that a constraint selects in each of the domains whose nodes it counts."""
     view = context.facts.view
     pods = view.pods
     selected_infos = pods.matching(selector, frozenset((spread.workload.namespace,))) & ~pods.terminating

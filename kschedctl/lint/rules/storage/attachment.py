@@ -68,7 +68,7 @@ VL_IMMEDIATE_MULTIZONE = Rule(
 
 
 def find_shared_single_node_volumes(context: LintContext) -> Iterator[Problem]:
-    """Find several replicas that share a volume which only one node or one zone can use."""
+    """Find workloads whose several replicas share a volume that only one pod, node or zone can use."""
     volumes = {volume.metadata.name: volume for volume in context.list_all(PersistentVolume)}
     for workload in context.workloads:
         if not workload.is_serving_replicas:
@@ -77,7 +77,7 @@ def find_shared_single_node_volumes(context: LintContext) -> Iterator[Problem]:
         has_hard_zone_spread = any(c.topology_key == ZONE and c.when_unsatisfiable == HARD for c in constraints)
         for i, claim in context.iter_claims(workload):
             path: Path = ("volumes", i)
-            user = get_single_user(claim)
+            user = describe_exclusive_user(claim)
             if user:
                 message = (
                     f"{workload.highest_replicas} replicas share claim {claim.metadata.name}, which only one {user} "
@@ -102,8 +102,8 @@ VL_RWO_WITH_HARD_SPREAD = Rule(
 )
 
 
-def get_single_user(claim: PersistentVolumeClaim) -> str:
-    """Return what can use a claim only one at a time: ``pod`` or ``node``, or "" if several nodes can."""
+def describe_exclusive_user(claim: PersistentVolumeClaim) -> str:
+    """Return ``pod`` or ``node`` if only one pod or node at a time can use a claim, or "" otherwise."""
     modes = claim.spec.access_modes
     if not modes or any(mode not in SINGLE_NODE_MODES for mode in modes):
         return ""
@@ -111,7 +111,10 @@ def get_single_user(claim: PersistentVolumeClaim) -> str:
 
 
 def _is_in_one_zone(volume: PersistentVolume) -> bool:
-    """Return whether each term of the volume's node affinity allows exactly one zone. False without any terms."""
+    """Return whether each term of the volume's node affinity allows exactly one zone.
+
+    Returns False for a volume without terms.
+    """
     terms = get_volume_node_terms(volume)
     return bool(terms) and all(
         any("zone" in e.key and e.operator == "In" and len(e.values or ()) == 1 for e in term.match_expressions)
@@ -120,7 +123,10 @@ def _is_in_one_zone(volume: PersistentVolume) -> bool:
 
 
 def find_more_replicas_than_hosts(context: LintContext) -> Iterator[Problem]:
-    """Find workloads with a host port and fewer usable nodes than replicas and rollout pods, proved by a replay."""
+    """Find workloads with a host port and too few usable nodes for their replicas, confirmed by a replay.
+
+    A rollout that must start a new pod first needs one more node.
+    """
     facts = context.facts
     for workload in context.workloads:
         host_port = next(iter_host_ports(workload), None)
@@ -159,7 +165,7 @@ HP_HOSTPORT_OVER_NODES = Rule(
 )
 
 
-def find_deprecated_labels(context: LintContext) -> Iterator[Problem]:
+def find_deprecated_node_labels(context: LintContext) -> Iterator[Problem]:
     """Find deprecated node labels in workloads and PersistentVolumes."""
     for workload in context.workloads:
         for path, key in iter_node_label_keys(workload):
@@ -179,7 +185,7 @@ def find_deprecated_labels(context: LintContext) -> Iterator[Problem]:
 LB_DEPRECATED = Rule(
     "lb-deprecated",
     WARNING,
-    find_deprecated_labels,
+    find_deprecated_node_labels,
     summary="Deprecated node labels",
     why="New nodes will not have these labels: then no node matches, and pods stay Pending.",
     fix="Use the label that replaced it",

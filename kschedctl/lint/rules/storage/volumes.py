@@ -17,13 +17,13 @@ from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Path, Problem, Subject
 from kschedctl.lint.objects.workload import parse_valid_quantities
 from kschedctl.lint.rule import ERROR, WARNING, Rule
-from kschedctl.lint.rules.storage.attachment import get_single_user
+from kschedctl.lint.rules.storage.attachment import describe_exclusive_user
 
 
-def find_missing_storage(context: LintContext) -> Iterator[Problem]:
-    """Find names of claims and StorageClasses that do not exist in the cluster or the manifests.
+def find_missing_claims_and_storage_classes(context: LintContext) -> Iterator[Problem]:
+    """Find references to claims and StorageClasses that do not exist in the cluster or the manifests.
 
-    A class that some volume has need not exist.
+    A StorageClass that some volume names does not have to exist.
     """
     yield from _find_missing_claims(context)
     if not context.are_all_read("StorageClass", "PersistentVolume"):
@@ -39,7 +39,7 @@ def find_missing_storage(context: LintContext) -> Iterator[Problem]:
 VL_MISSING = Rule(
     "vl-missing",
     ERROR,
-    find_missing_storage,
+    find_missing_claims_and_storage_classes,
     summary="A claim or StorageClass that does not exist",
     why="The pods stay Pending until the object is created.",
     fix="Create the object, or correct the name",
@@ -49,7 +49,10 @@ VL_MISSING = Rule(
 
 
 def _find_missing_claims(context: LintContext) -> Iterator[Problem]:
-    """Yield a problem for each workload volume with a claim that does not exist, if all claims are known."""
+    """Yield a problem for each workload volume whose claim does not exist.
+
+    Yields nothing unless all claims are known.
+    """
     if not context.are_all_read("PersistentVolumeClaim"):
         return
     all_claims = context.list_all(PersistentVolumeClaim)
@@ -63,13 +66,16 @@ def _find_missing_claims(context: LintContext) -> Iterator[Problem]:
 
 
 def find_rollouts_that_share_a_volume(context: LintContext) -> Iterator[Problem]:
-    """Find workloads with one replica, a volume for one node or pod, and a rollout that starts the new pod first."""
+    """Find workloads with one replica whose rollout starts a new pod while the old one uses the volume.
+
+    Only claims that one pod or one node at a time can use are considered.
+    """
     for workload in context.workloads:
         surge, _ = workload.compute_surge()
         if workload.highest_replicas != 1 or not surge:
             continue
         for i, claim in context.iter_claims(workload):
-            user = get_single_user(claim)
+            user = describe_exclusive_user(claim)
             if user:
                 message = (
                     f"only one {user} can use claim {claim.metadata.name}, but a rollout starts the new pod before the "
@@ -91,9 +97,10 @@ VL_RWO_ROLLING = Rule(
 
 
 def find_stateful_sets_without_service(context: LintContext) -> Iterator[Problem]:
-    """Find StatefulSets with the serviceName of a Service that does not exist, if all Services are known.
+    """Find StatefulSets whose serviceName names a Service that does not exist.
 
-    Without a cluster, only namespaces for which the manifests have a Service are checked.
+    Finds nothing unless all Services are known. Without a cluster, only namespaces for which the manifests have a
+    Service are checked.
     """
     if not context.are_all_read("Service"):
         return
@@ -150,7 +157,10 @@ VL_LOCAL_UNPINNED = Rule(
 
 
 def find_immediate_local_classes(context: LintContext) -> Iterator[Problem]:
-    """Find StorageClasses without a provisioner that bind immediately."""
+    """Find StorageClasses without a provisioner whose claims are bound immediately.
+
+    The volume is then chosen before it is known where the pod can run.
+    """
     for subject, storage_class in context.list_linted(StorageClass):
         if storage_class.provisioner == NO_PROVISIONER and storage_class.volume_binding_mode in (None, "Immediate"):
             message = "claims are bound to any node's volume before it is known where the pod can run"
@@ -171,7 +181,11 @@ VL_LOCAL_IMMEDIATE = Rule(
 
 
 def find_unbindable_claims(context: LintContext) -> Iterator[Problem]:
-    """Find unbound claims that cannot be bound to the volume that they name, or to any volume of their static class."""
+    """Find unbound claims that cannot be bound.
+
+    Such a claim does not match the volume that it names, or any volume of its StorageClass, for which nothing
+    provisions volumes.
+    """
     volume_items = context.list_all_items(PersistentVolume)
     if not volume_items:
         return
@@ -180,9 +194,9 @@ def find_unbindable_claims(context: LintContext) -> Iterator[Problem]:
             continue
         volumes: list[PersistentVolume] = context.list_coexisting(subject, volume_items)
         if claim.spec.volume_name:
-            yield from _check_named_volume(subject, claim, volumes)
+            yield from _find_problem_with_named_volume(subject, claim, volumes)
         else:
-            yield from _check_static_class(context, subject, claim, volumes)
+            yield from _find_problem_with_static_class(context, subject, claim, volumes)
 
 
 VL_NEVER_BINDS = Rule(
@@ -197,10 +211,13 @@ VL_NEVER_BINDS = Rule(
 )
 
 
-def _check_named_volume(
+def _find_problem_with_named_volume(
     subject: Subject, claim: PersistentVolumeClaim, volumes: list[PersistentVolume]
 ) -> Iterator[Problem]:
-    """Yield a problem if a claim cannot be bound to the volume that it names. The volume may be unknown."""
+    """Yield a problem if a claim cannot be bound to the volume that it names.
+
+    Yields nothing if the volume is not known.
+    """
     name = claim.spec.volume_name
     volume = next((volume for volume in volumes if volume.metadata.name == name), None)
     mismatch = _find_named_volume_mismatch(subject, claim, volume) if volume is not None else None
@@ -208,13 +225,16 @@ def _check_named_volume(
         yield subject.build_problem(mismatch.path, f"volume {name} is never bound to it: {mismatch.reason}")
 
 
-def _check_static_class(
+def _find_problem_with_static_class(
     context: LintContext, subject: Subject, claim: PersistentVolumeClaim, volumes: list[PersistentVolume]
 ) -> Iterator[Problem]:
-    """Yield a problem if a claim matches no available volume of its class, and nothing provisions volumes of it."""
+    """Yield a problem if a claim matches none of the available volumes of its static class.
+
+    A class is static if nothing provisions volumes of it. Yields nothing if no volume is available.
+    """
     class_name = claim.spec.storage_class_name
     available = [v for v in volumes if v.spec.storage_class_name == class_name and _is_available(v)]
-    mismatches = [_find_mismatch(claim, volume) for volume in available]
+    mismatches = [_find_claim_volume_mismatch(claim, volume) for volume in available]
     if not mismatches or mismatches[0] is None or not all(mismatches):
         return
     if _is_static_class(context, subject, class_name):
@@ -252,11 +272,11 @@ def _find_named_volume_mismatch(
     if class_name is not None and class_name != volume.spec.storage_class_name:
         reason = f'storageClassName does not match: the volume has "{volume.spec.storage_class_name}"'
         return _Mismatch(("spec", "storageClassName"), reason)
-    return _find_mismatch(claim, volume)
+    return _find_claim_volume_mismatch(claim, volume)
 
 
-def _find_mismatch(claim: PersistentVolumeClaim, volume: PersistentVolume) -> _Mismatch | None:
-    """Find the first mismatch of a claim and a volume in size, volumeMode or accessModes, or return None."""
+def _find_claim_volume_mismatch(claim: PersistentVolumeClaim, volume: PersistentVolume) -> _Mismatch | None:
+    """Return the first mismatch of a claim and a volume in size, volumeMode or accessModes, or None."""
     request = parse_valid_quantities(claim.spec.resources.requests).get("storage")
     capacity = parse_valid_quantities(volume.spec.capacity).get("storage")
     if request is not None and capacity is not None and capacity < request:
@@ -286,9 +306,9 @@ def _is_static_class(context: LintContext, subject: Subject, name: str | None) -
 
 
 def find_claims_without_default_class(context: LintContext) -> Iterator[Problem]:
-    """Find claims without a StorageClass if the same folder has classes and none is the default.
+    """Find claims without a StorageClass if their folder has StorageClasses and none is the default.
 
-    Claims that a volume among the manifests may serve are left out. With a cluster, nothing is reported.
+    Claims that may be bound to a volume among the manifests are left out. Finds nothing if a cluster is given.
     """
     classes, volumes = context.list_linted(StorageClass), context.list_linted(PersistentVolume)
     if not classes or context.cluster is not None:

@@ -18,7 +18,7 @@ from kschedctl.api import resource_names as names
 from kschedctl.api.arrays import Row, Rows, Scores
 from kschedctl.api.kube_version import VERIFIED, ByVersion, KubeVersion
 from kschedctl.api.objects import AnyGroup
-from kschedctl.api.pod_requests import is_resize_deferred, revert_resize
+from kschedctl.api.pod_requests import is_resize_deferred, revert_pending_resize
 from kschedctl.api.quantity import INT64_MAX
 from kschedctl.api.resource_names import is_dra_extended
 from kschedctl.scheduler.framework import (
@@ -512,6 +512,6 @@ def _compute_resize_amounts(view: Fork) -> dict[int, ResizeAmounts]:
     by_info = {}
     for number in np.flatnonzero(view.pods.distinct.mask_templates(is_resize_deferred)).tolist():
         info = view.pods.infos[number]
-        reverted = PodInfo(revert_resize(info.pod), info.options)
+        reverted = PodInfo(revert_pending_resize(info.pod), info.options)
         by_info[number] = ResizeAmounts(info.requests, reverted.requests)
     return by_info
