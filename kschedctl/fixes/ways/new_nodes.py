@@ -161,7 +161,7 @@ def _find_rejections(tried: TriedNode, plugin: str) -> Sequence[Rejection]:
 
 
 def _find_amounts_of_larger_node(tried: TriedNode, node: Node) -> Amounts:
-    """Return the amounts that a larger node must offer, for each resource of which this node has too little.
+    """Return the amounts that a larger node must offer of each resource that this node has too little of.
 
     An amount covers the pod and the node's DaemonSet pods. The result is empty if the node is large enough.
     """

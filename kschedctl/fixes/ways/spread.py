@@ -112,7 +112,7 @@ def _iter_relaxation_fixes(
 def _iter_narrower_counting_fixes(
     tried: TriedNode, index: int, constraint: TopologySpreadConstraint, counts: DomainCounts
 ) -> Iterator[Fix]:
-    """Yield fixes after which the constraint counts only pods of the same revision, or only nodes that the pod can use.
+    """Yield fixes that make the constraint count only pods of the same revision, or only nodes that the pod can use.
 
     A fix is left out if the constraint already has its setting.
     """

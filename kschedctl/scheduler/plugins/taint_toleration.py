@@ -72,7 +72,7 @@ class UntoleratedTaint(Fact, frozen=True):
         return 0 < self.nodes == self.uninitialized_nodes
 
     def words(self) -> str:
-        """Describe the taint, and for uninitialized nodes who should remove it.
+        """Describe the taint and, if it marks uninitialized nodes, who should remove it.
 
         >>> UntoleratedTaint("dedicated", "batch", "NoSchedule").words()
         'taint dedicated=batch:NoSchedule is not tolerated'
@@ -118,7 +118,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         return cls(gates.enabled("TaintTolerationComparisonOperators"), gates.release)
 
     def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
-        """Yield one rejection for each reason, of the nodes that have an untolerated taint.
+        """Yield rejections, one per reason, of the nodes that have an untolerated taint.
 
         Versions before 1.34.2 name the first untolerated taint in the reason. Newer versions have a single reason.
         """
@@ -140,8 +140,8 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
     ) -> Callable[[int], UntoleratedTaint | None]:
         """Build a function that returns, for a node's row, the fact about the taint that rejects the pod there.
 
-        `untolerated_by_set` has the first untolerated taint of each distinct list of taints, or None. While all nodes
-        are uninitialized, their taint is preferred to other taints.
+        `untolerated_by_set` has the first untolerated taint of each distinct list of taints, or None. If all nodes are
+        uninitialized, the fact is about that taint rather than about other taints.
         """
         taint_sets, set_of_node = view.nodes.taint_sets
         is_uninitialized = np.array([any(t.key == UNINITIALIZED for t in taints) for taints in taint_sets], np.bool_)
@@ -177,7 +177,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
     def _count_untolerated(
         self, taint_sets: Sequence[Sequence[Taint]], tolerations: Sequence[Toleration], effects: Collection[str]
     ) -> list[int]:
-        """Return, for each of the lists of taints, how many taints have one of the effects and are not tolerated."""
+        """Return, for each list of taints, how many of its taints have one of the effects and are not tolerated."""
         counts = []
         for taints in taint_sets:
             relevant = [taint for taint in taints if taint.effect in effects]
@@ -189,7 +189,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         return PreScoreResult([t for t in info.spec.tolerations if t.effect in ("", SOFT_EFFECT)])
 
     def score(self, info: PodInfo, view: Fork, state: list[Toleration] | None, rows: Rows) -> Scores:
-        """Return the number of untolerated PreferNoSchedule taints of each node in `rows` (F,).
+        """Return the number of untolerated PreferNoSchedule taints on each node in `rows`.
 
         Raises PluginError if PreScore did not run.
         """
