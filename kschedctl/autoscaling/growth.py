@@ -44,12 +44,15 @@ class Autoscaler(Protocol):
         """Descriptions of what is uncertain about its configuration."""
 
     def grow_for_pending_pods(self, cluster: Cluster) -> NewNodes:
-        """Run one loop, which adds nodes for pending pods, and return the new nodes. Raises InputError."""
+        """Run one loop, which adds nodes for pending pods, and return the new nodes.
+
+        Raises InputError if the cluster has a malformed object.
+        """
 
     def find_obstacles(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
         """Return, by pod, descriptions of what keeps the autoscaler from adding a node. Not all pods have an entry.
 
-        Raises InputError.
+        Raises InputError if the cluster has a malformed object.
         """
 
 

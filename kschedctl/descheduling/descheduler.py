@@ -42,10 +42,11 @@ MIN_NODES = 2
 def run_descheduling_round(
     policy: DeschedulerPolicy, evictions: EvictionCounter, ended_evictions: EvictionCounter | None = None
 ) -> list[DefaultEvictor]:
-    """Run the policy's plugins, which request evictions, and return the evictor of each profile. Raises InputError.
+    """Run the policy's plugins, which request evictions, and return the evictor of each profile.
 
     Plugins that cannot be replayed are skipped. With fewer than MIN_NODES ready nodes, no plugin runs.
-    ``ended_evictions`` counts the evictions of pods that have ended, if they are evicted, too.
+    ``ended_evictions`` counts the evictions of pods that have ended, if they are evicted, too. Raises InputError if a
+    configured PriorityClass does not exist.
     """
     rounds = [build_profile_round(profile.evictor, evictions, ended_evictions) for profile in policy.profiles]
     if int(evictions.seen.ready.sum()) >= MIN_NODES:
@@ -59,10 +60,10 @@ def run_descheduling_round(
 def build_profile_round(
     evictor: DefaultEvictorArgs, evictions: EvictionCounter, ended_evictions: EvictionCounter | None = None
 ) -> DeschedulingRound:
-    """Build the round of one profile from its evictor's arguments. Raises InputError.
+    """Build the round of one profile from its evictor's arguments.
 
     With ``ended_evictions``, it has a second round for the pods that have ended. Each round then also counts the
-    other's pods as siblings.
+    other's pods as siblings. Raises InputError if a configured PriorityClass does not exist.
     """
     seen = evictions.seen
     ended_round = None

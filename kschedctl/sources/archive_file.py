@@ -251,13 +251,19 @@ def write_archive(
 
 
 def read_header(path: str) -> Header:
-    """Return the header of a snapshot file, or of standard input for ``-``. Raises InputError."""
+    """Return the header of a snapshot file, or of standard input for ``-``.
+
+    Raises InputError if it is not a readable snapshot.
+    """
     with open_archive(path) as members:
         return _decode_header(members)
 
 
 def read_archive(path: str) -> Cluster:
-    """Return the cluster in a snapshot file, or on standard input for ``-``. Raises InputError."""
+    """Return the cluster in a snapshot file, or on standard input for ``-``.
+
+    Raises InputError if it is not a readable snapshot.
+    """
     with without_garbage_collection(), open_archive(path) as members:
         header = _decode_header(members)
         return _build_cluster(header, _load_objects(header, members))

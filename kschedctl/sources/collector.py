@@ -159,10 +159,10 @@ class Collector:
         self._add_as_manifest(document, kind, version, place)
 
     def _add_as_object(self, document: dict[str, object], kind: str, version: str, place: Place) -> None:
-        """Add the object or the items of the list in a document to the cluster. Raises InputError.
+        """Add the object or the items of the list in a document to the cluster.
 
         A KubeSchedulerConfiguration is stored, an unknown object that may create pods is added in a reduced form, and
-        all other unknown objects are counted as skipped.
+        all other unknown objects are counted as skipped. Raises InputError if an object is malformed.
         """
         if kind.endswith("List") and "items" in document:
             self._add_list(document, kind, version, place)
@@ -265,7 +265,10 @@ class Collector:
             self.covered.update(kinds)
 
     def _add_list(self, document: dict[str, object], kind: str, version: str, place: Place) -> None:
-        """Add the items of a List. Items of a typed list get its kind and version. Raises InputError."""
+        """Add the items of a List. Items of a typed list get its kind and version.
+
+        Raises InputError if an item is malformed.
+        """
         items = document["items"]
         if items is None:
             items = []
@@ -283,7 +286,10 @@ class Collector:
             self.add_document({**defaults, **item} if isinstance(item, dict) else item, place.item(index))
 
     def _add_object_in_any_version(self, document: dict[str, object], kind: str, version: str, place: Place) -> None:
-        """Add an object of a kind that is read, in a known or a newer API version. Raises InputError."""
+        """Add an object of a kind that is read, in a known or a newer API version.
+
+        Raises InputError if it is malformed.
+        """
         if is_newer_version(kind, version):
             self._add_newer_version(document, kind, place)
         else:
@@ -310,7 +316,7 @@ class Collector:
         """Decode, validate and add an object of a kind that is read.
 
         Workloads without UID are ignored, and objects that do not matter for scheduling are counted as skipped. Raises
-        InputError.
+        InputError if it is malformed.
         """
         if kind in STORED_WORKLOADS:
             self._add_stored_workload(document, kind, place)

@@ -92,7 +92,8 @@ class _NodeRecord(msgspec.Struct, array_like=True):
 def iter_names_in_files(paths: Sequence[str], kind: str, recursive: bool = False) -> Iterator[ObjectName]:
     """Yield the names of objects of a kind in files and folders. Standard input and large files are skipped.
 
-    Folders in folders are read if ``recursive``. Raises OSError, ValueError, KschedctlError.
+    Folders in folders are read if ``recursive``. Raises OSError, ValueError or KschedctlError if a file cannot be read
+    or parsed.
     """
     for path in find_files([path for path in paths if path != STDIN], recursive).files:
         for document in _iter_documents(_read_file(path), path):
@@ -102,7 +103,7 @@ def iter_names_in_files(paths: Sequence[str], kind: str, recursive: bool = False
 def list_names_in_snapshot(path: str, kind: str) -> list[ObjectName]:
     """Return the names of objects of a kind in a snapshot, or [] if there are too many to be read fast.
 
-    Raises OSError, ValueError, KeyError.
+    Raises OSError, ValueError or KeyError if the file is not a readable snapshot with objects of this kind.
     """
     with zipfile.ZipFile(path) as archive:
         member = archive.getinfo(f"{kind}.msgpack")

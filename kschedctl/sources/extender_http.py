@@ -102,7 +102,10 @@ class HTTPCaller:
             response.close()
 
     def _get_connection_pool(self, settings: Extender) -> urllib3.PoolManager:
-        """Return the connection pool of an extender, which is created on first use. Raises InputError."""
+        """Return the connection pool of an extender, which is created on first use.
+
+        Raises InputError if the TLS settings are invalid.
+        """
         key = repr(settings)  # the settings are not hashable
         if key not in self._pools:
             tls: dict[str, Any] = {}
@@ -298,6 +301,6 @@ def _load_client_certificate(context: ssl.SSLContext, tls: ExtenderTLSConfig) ->
 
 
 def _read_file(path: str) -> bytes:
-    """Return the content of a file. Raises OSError."""
+    """Return the content of a file. Raises OSError if it cannot be read."""
     with open(path, "rb") as file:
         return file.read()

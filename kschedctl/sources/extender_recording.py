@@ -133,7 +133,7 @@ class Recorder:
         return status, body
 
     def write(self, path: str) -> None:
-        """Write the recorded answers to a private file. Raises InputError."""
+        """Write the recorded answers to a private file. Raises InputError if it cannot be written."""
         document = ExtenderAnswers(tuple(self.answers))
         write_file(path, [msgspec.json.format(msgspec.json.encode(document), indent=1), b"\n"], private=True)
 
@@ -162,7 +162,7 @@ class RecordedAnswers:
 
     @classmethod
     def read(cls, path: str) -> RecordedAnswers:
-        """Read recorded answers from a file. Raises InputError."""
+        """Read recorded answers from a file. Raises InputError if it cannot be read or is malformed."""
         documents = read_documents(path)
         if len(documents) != 1 or documents[0].get("kind") != "ExtenderAnswers":
             raise InputError("no ExtenderAnswers", where=path, hint="--record-extenders writes such a file")

@@ -81,7 +81,10 @@ class ListReader:
         """The unique kinds of the collected items."""
 
     def read_list(self) -> bytes:
-        """Read the list to its end, collect all items, and return the bytes after the list. Raises InputError."""
+        """Read the list to its end, collect all items, and return the bytes after the list.
+
+        Raises InputError if it is malformed.
+        """
         # Most batches are recognized by the look of their text; the others need a scan, which also finds the last item
         while self._read_batch() or self._scan_items():
             pass

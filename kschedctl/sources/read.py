@@ -112,7 +112,7 @@ def read(
 def load_configuration_file(path: str, stdin: BinaryIO | None = None) -> JsonObject:
     """Return the only document of a file, which should be a KubeSchedulerConfiguration.
 
-    The fields of the document are validated later. Raises InputError.
+    The fields of the document are validated later. Raises InputError if the file cannot be read or parsed.
     """
     documents = load_documents(path, stdin)
     if len(documents) != 1:
@@ -146,7 +146,10 @@ def _require_object(value: object, path: str, document: ParsedDocument) -> JsonO
 
 
 def _collect_builds(builds: Iterable[Build], collector: Collector) -> set[str]:
-    """Collect the objects of builds, and return the absolute paths of the files that they use. Raises InputError."""
+    """Collect the objects of builds, and return the absolute paths of the files that they use.
+
+    Raises InputError if a build fails.
+    """
     used_files = set[str]()
     for build in builds:
         for built in build.build_objects():
@@ -159,10 +162,10 @@ def _collect_builds(builds: Iterable[Build], collector: Collector) -> set[str]:
 
 
 def _collect_file(path: str, is_named: bool, collector: Collector, stdin: BinaryIO | None) -> None:
-    """Collect the documents of a file. Raises InputError.
+    """Collect the documents of a file.
 
     ``is_named`` says whether the user named the file itself. A kustomization or chart that was only found in a folder
-    is skipped with a warning.
+    is skipped with a warning. Raises InputError if it cannot be read or parsed.
     """
     build_option = BUILD_OPTIONS.get(os.path.basename(path))
     if build_option and not is_named:
@@ -176,10 +179,10 @@ def _collect_file(path: str, is_named: bool, collector: Collector, stdin: Binary
 
 
 def _collect_documents(path: str, is_named: bool, collector: Collector, stdin: BinaryIO | None) -> None:
-    """Collect the documents of a file. Raises InputError.
+    """Collect the documents of a file.
 
     Long JSON lists are read piece by piece. Documents that are not objects are an error if the user named the file
-    itself (``is_named``), and otherwise get a warning.
+    itself (``is_named``), and otherwise get a warning. Raises InputError if it cannot be read or parsed.
     """
     with open_file(path, stdin) as reader:
         previous_count = collector.documents

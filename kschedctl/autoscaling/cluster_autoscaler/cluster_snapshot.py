@@ -187,9 +187,10 @@ class ClusterSnapshot:
         self._pods_by_row[row] = tuple(positions)
 
     def find_rejection(self, position: Position, row: Row) -> FilterRejection | None:
-        """Return the rejection of a pod by an existing node, or None if the node accepts it. Raises PluginError.
+        """Return the rejection of a pod by an existing node, or None if the node accepts it.
 
-        The rejection comes from PreFilter, if it rejects the pod or excludes the node, or from the first filter.
+        The rejection comes from PreFilter, if it rejects the pod or excludes the node, or from the first filter. Raises
+        PluginError if a plugin returns an error.
         """
         pre_filter, filtered = self._run_filters(position)
         if filtered is None:
@@ -298,7 +299,7 @@ class ClusterSnapshot:
         """Run PreFilter and the filters for a pod on all existing nodes, and return both outcomes.
 
         The last outcomes are reused if the pod is equal and nothing has changed since. The filter outcome is None if
-        PreFilter rejects the pod. Raises PluginError.
+        PreFilter rejects the pod. Raises PluginError if a plugin returns an error.
         """
         view, _ = self._get_current_view()
         info_number = int(view.pods.info[position])

@@ -171,7 +171,10 @@ def read_priorities(config_map: ConfigMap) -> dict[int, list[str]]:
 
 
 def _parse_priorities(text: str) -> dict[int, list[str]]:
-    """Parse YAML to priority -> regular expressions for group names. Raises ValueError, YAMLError."""
+    """Parse YAML to priority -> regular expressions for group names.
+
+    Raises YAMLError for invalid YAML, and ValueError for any other structure.
+    """
     if not text:
         message = f"priority configuration in {PRIORITY_MAP} configmap is empty; please provide valid configuration"
         raise ValueError(message)

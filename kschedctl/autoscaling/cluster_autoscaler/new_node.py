@@ -38,7 +38,7 @@ _PART = re.compile(r", (?=\d+ )")
 def explain_new_node(cluster: Cluster, pod: Pod, node_groups: NodeGroups, now: str) -> NewNode:
     """Explain for each node group if it would grow for a pod that kube-scheduler has just rejected.
 
-    If the pod fits on an existing or upcoming node, no group is explained. Raises InputError.
+    If the pod fits on an existing or upcoming node, no group is explained. Raises InputError if ``now`` is invalid.
     """
     waiting = mark_unschedulable(pod)
     pods = cluster.pods.apply_changes({(pod.metadata.namespace, pod.metadata.name): waiting})

@@ -171,7 +171,7 @@ class ScaleUpRun:
     def scale_up_for_pods(self, pods: Sequence[Pod], begin: Begin = ignore_progress) -> None:
         """Scale up for these pods, unless there are none, they are new, or the cluster has its maximum of nodes.
 
-        The outcome is stored in ``result``. Raises InputError.
+        The outcome is stored in ``result``. Raises InputError if a quantity is malformed.
         """
         loop, max_nodes = self.loop, self.loop.options.max_nodes_total
         if not pods:
@@ -379,7 +379,10 @@ class ScaleUpRun:
         return self.loop.get_pod_requests(self.loop.get_position(pod))
 
     def _choose_growth_option(self) -> ExpanderChoice:
-        """Let the expanders choose one of ``options``, and record their events and doubts. Raises InputError."""
+        """Let the expanders choose one of ``options``, and record their events and doubts.
+
+        Raises InputError if a quantity is malformed.
+        """
         events: list[tuple[str, str, str]] = []
         config_maps = (
             config_map

@@ -208,7 +208,10 @@ def has_true_condition(claim: NodeClaim, type: str) -> bool:
 
 
 def parse_duration_or_never(text: str | None) -> int | None:
-    """Parse a duration to nanoseconds, or return None if it is "Never" or missing. Raises InputError."""
+    """Parse a duration to nanoseconds, or return None if it is "Never" or missing.
+
+    Raises InputError if the duration is malformed.
+    """
     return None if text is None or text == NEVER else parse_go_duration(text, "duration")
 
 

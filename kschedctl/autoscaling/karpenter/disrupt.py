@@ -63,7 +63,7 @@ def disrupt(
     """Replay the next disruption of nodes by Karpenter (v1.14), and report why other nodes stay.
 
     ``instance_types``, ``options`` and ``now`` have the same form as for ``provision``. ``begin`` reports progress.
-    Raises InputError.
+    Raises InputError if one of these is invalid.
     """
     catalog = read_instance_types(instance_types)
     parsed_options = read_karpenter_options(options or {})

@@ -139,7 +139,7 @@ class _CronSchedule(NamedTuple):
 
     @classmethod
     def parse(cls, schedule: str) -> _CronSchedule:
-        """Parse a cron expression or a macro such as @daily. Raises InputError."""
+        """Parse a cron expression or a macro such as @daily. Raises InputError if it is invalid."""
         fields = MACROS.get(schedule, schedule).split()
         if len(fields) != len(_FIELDS):
             raise InputError(
@@ -196,7 +196,10 @@ def _parse_cron_field(text: str, low: int, high: int, names: Sequence[str]) -> f
 
 
 def _parse_cron_value(text: str, low: int, names: Sequence[str]) -> int:
-    """Parse a number or name in a cron field. Names begin with the value ``low``. Raises InputError."""
+    """Parse a number or name in a cron field. Names begin with the value ``low``.
+
+    Raises InputError for any other text.
+    """
     if text.lower() in names:
         return names.index(text.lower()) + low
     if not text.isdigit() or len(text) > 4:

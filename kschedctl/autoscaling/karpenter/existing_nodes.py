@@ -190,10 +190,10 @@ class ExistingNode:
     def from_state(
         cls, state: StateNode, daemons: Daemons, limits: Mapping[str, int], volumes: Volumes, settling: bool
     ) -> ExistingNode:
-        """Build the node from its tracked state. Raises QuantityError.
+        """Build the node from its tracked state.
 
-        Its room excludes what missing pods of DaemonSets will request. ``limits`` are the maximum numbers of volumes
-        by CSI driver, and ``volumes`` are all volumes of the cluster.
+        Its room excludes what missing pods of DaemonSets will request. ``limits`` are the maximum numbers of volumes by
+        CSI driver, and ``volumes`` are all volumes of the cluster. Raises QuantityError if a quantity is malformed.
         """
         requirements = Requirements.from_labels(state.labels)
         requirements.add([LabelRequirement.from_operator(HOSTNAME, IN, (state.hostname,))])

@@ -61,7 +61,7 @@ class LaunchingPools:
     def find_obstacles(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
         """Return, for some of the unschedulable pods, descriptions of what each NodePool lacks to take them, by pod.
 
-        Raises InputError.
+        Raises InputError if the cluster has a malformed object.
         """
         report = provision(self._mark_waiting_pods(cluster), self._types, self._settings, now=self._now)
         return {

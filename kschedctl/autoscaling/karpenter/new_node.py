@@ -32,10 +32,10 @@ FAILED = "Failed to schedule pod, "
 def explain_new_node(
     cluster: Cluster, pod: Pod, types: Sequence[JsonObject] | None, options: Mapping[str, object], now: str
 ) -> NewNode:
-    """Explain if Karpenter would launch a node for this pod, without other waiting pods. Raises InputError.
+    """Explain if Karpenter would launch a node for this pod, without other waiting pods.
 
     If ``types`` is None, instance types are derived from the existing nodes. ``options`` are Karpenter's settings, and
-    ``now`` is an RFC 3339 time.
+    ``now`` is an RFC 3339 time. Raises InputError if an instance type or option is invalid.
     """
     documents = derive_instance_types(cluster) if types is None else types
     type_count = len(documents) if types is None else None

@@ -123,7 +123,7 @@ class NodeClasses:
         """Return the instance types adjusted to the zones, pods per node and disk of the pool's node class.
 
         Without a class, they are unchanged. With ``anywhere``, offerings in zones without a subnet are kept. Raises
-        QuantityError.
+        QuantityError if a quantity is malformed.
         """
         node_class = self.find_node_class(pool) if pool else None
         if node_class is None:

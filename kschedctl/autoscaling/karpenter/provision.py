@@ -49,11 +49,12 @@ def provision(
     now: str,
     explains: bool = True,
 ) -> Provisioning:
-    """Replay the next provisioning run of Karpenter (v1.14). Raises InputError.
+    """Replay the next provisioning run of Karpenter (v1.14).
 
     ``instance_types`` have the format of kwok's instance_types.json. ``options`` may hold preferencePolicy,
     minValuesPolicy, featureGates and maxInstanceTypes. ``now`` is an RFC 3339 time. Without ``explains``, the report
-    omits the answers and obstacles of each NodePool, which take further runs.
+    omits the answers and obstacles of each NodePool, which take further runs. Raises InputError if an argument is
+    invalid.
     """
     setting = KarpenterSetting.for_cluster(
         cluster, read_instance_types(instance_types), read_karpenter_options(options or {}), now

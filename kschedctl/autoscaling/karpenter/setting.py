@@ -331,12 +331,12 @@ class KarpenterSetting:
         strict_reservations: bool = True,
         movable: Collection[str] = (),
     ) -> SchedulerRun:
-        """Place these pods on the existing nodes and on new nodes, and return the run. Raises QuantityError.
+        """Place these pods on the existing nodes and on new nodes, and return the run.
 
         The nodes named in ``without`` are treated as removed. ``templates`` and ``pools`` replace the usable ones of
         the setting. With ``new_nodes_only``, existing nodes take no pods. ``movable`` are the keys of the pods that
         settling nodes take, too. Pods with missing volumes are placed regardless of their volumes and, at first, of
-        their topology constraints.
+        their topology constraints. Raises QuantityError if a quantity is malformed.
         """
         pools = pools or self.pools
         removed_nodes = [existing.states[existing.rows[name]] for name in without]

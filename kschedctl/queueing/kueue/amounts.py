@@ -63,9 +63,9 @@ def subtract_amounts(a: int, b: int) -> int:
 
 
 def parse_quota(resource: str, text: str | int | float) -> int:
-    """Parse a quota into the units of its resource. Raises QuantityError.
+    """Parse a quota into the units of its resource.
 
-    Amounts that do not fit into an int64 count as unlimited.
+    Amounts that do not fit into an int64 count as unlimited. Raises QuantityError if it is malformed.
     """
     quantity = parse(text)
     limit = Quantity(INT64_MAX // 1000 if resource == _CPU else INT64_MAX)
@@ -82,7 +82,7 @@ def count_units(resource: str, quantity: Quantity) -> int:
 
 
 def parse_requests(resources: Resources) -> Requests:
-    """Parse a ResourceList into amounts in the units of its resources. Raises QuantityError."""
+    """Parse a ResourceList into amounts in the units of its resources. Raises QuantityError if one is malformed."""
     return convert_to_requests({name: parse(text) for name, text in resources.items()})
 
 

@@ -70,7 +70,10 @@ class ClusterQueueSettings:
 
 
 def read_queue_settings(queue: ClusterQueue) -> ClusterQueueSettings:
-    """Read the spec of a ClusterQueue and fill in defaults. Raises QuantityError or SelectorError."""
+    """Read the spec of a ClusterQueue and fill in defaults.
+
+    Raises QuantityError or SelectorError if a quantity or selector is invalid.
+    """
     spec = queue.spec
     groups = tuple(
         ResourceGroup(frozenset(group.covered_resources), tuple(flavor.name for flavor in group.flavors))
@@ -452,10 +455,11 @@ def _copy_quota(copy: NodeT, node: QuotaNode) -> NodeT:
 def build_empty_queue_cache(
     queues: Sequence[ClusterQueue], cohorts: Iterable[Cohort], inventory: ReferencedObjects, gates: FeatureGates
 ) -> QueueCache:
-    """Build the tree of cohorts and ClusterQueues, without Workloads. Raises QuantityError or SelectorError.
+    """Build the tree of cohorts and ClusterQueues, without Workloads.
 
     Cohorts that are only named by a ClusterQueue or another cohort are created without quota. Cohorts that form a
-    circle are reported in the cache's ``problems``, as upstream does when the objects are added one by one.
+    circle are reported in the cache's ``problems``, as upstream does when the objects are added one by one. Raises
+    QuantityError or SelectorError if a quantity or selector is invalid.
     """
     cache = QueueCache(gates, inventory)
 

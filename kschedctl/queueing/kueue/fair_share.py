@@ -89,7 +89,10 @@ def _sum_capacity_by_resource(node: QuotaNode) -> dict[str, int]:
 
 
 def parse_weight(fair_sharing: FairSharing | None) -> float:
-    """Return the weight that a ClusterQueue or cohort has in fair sharing, 1 if none is set. Raises QuantityError."""
+    """Return the weight that a ClusterQueue or cohort has in fair sharing, 1 if none is set.
+
+    Raises QuantityError if it is malformed.
+    """
     if fair_sharing is None or fair_sharing.weight is None:
         return _DEFAULT_WEIGHT
     quantity = parse(fair_sharing.weight)

@@ -324,9 +324,10 @@ class FlavorAssigner:
         return all(nominated.get(pod_set.name, {}).get(resource) != flavor for pod_set in pod_sets)
 
     def _find_flavor_mismatch(self, name: str, pod_sets: Sequence[KueuePodSet], group: ResourceGroup) -> str:
-        """Return the reason why one of the pod sets may not use a flavor, or "" if all may. Raises NodeSelectorError.
+        """Return the reason why one of the pod sets may not use a flavor, or "" if all may.
 
-        The topology, the taints and the node labels of the flavor are checked. Upstream: checkFlavorForPodSets.
+        The topology, the taints and the node labels of the flavor are checked. Upstream: checkFlavorForPodSets. Raises
+        NodeSelectorError if a node selector is invalid.
         """
         flavor = self.snapshot.flavors.get(name)
         if flavor is None:

@@ -171,7 +171,7 @@ class WorkloadBuilder:
     def _build_workloads_of_pods(self, owner: Owner, job: Struct, queue: str) -> tuple[KueueWorkload, ...]:
         """Build one Workload for each replica of a Deployment or another object with a pod template.
 
-        The pods of a Deployment inherit its label with a priority class. Raises InputError.
+        The pods of a Deployment inherit its priority class label. Raises InputError if an annotation or class is invalid.
         """
         spec = job.spec  # type: ignore[attr-defined]
         template: PodTemplateSpec = spec.template
@@ -237,9 +237,10 @@ def _count_replicas(replicas: int | None) -> int:
 
 
 def _build_job_pod_set(job: Job | StoredJob, gates: FeatureGates) -> KueuePodSet:
-    """Build the only pod set of a Job, with as many pods as run in parallel. Raises InputError.
+    """Build the only pod set of a Job, with as many pods as run in parallel.
 
-    With the gate PartialAdmission an annotation may say how few pods are enough.
+    With the gate PartialAdmission an annotation may say how few pods are enough. Raises InputError if an annotation is
+    invalid.
     """
     spec = job.spec
     count = _count_replicas(spec.parallelism)
@@ -259,10 +260,11 @@ def _build_job_pod_set(job: Job | StoredJob, gates: FeatureGates) -> KueuePodSet
 def build_pod_set(
     template: PodTemplateSpec, count: int, gates: FeatureGates, *, has_indexes: bool = True
 ) -> KueuePodSet:
-    """Build the pod set ``main`` with the topology that the template's annotations request. Raises InputError.
+    """Build the pod set ``main`` with the topology that the template's annotations request.
 
     Without such annotations the topology request is empty if the pods have an index label (``has_indexes``), and None
-    if they have none. It is also None if the gate TopologyAwareScheduling is off.
+    if they have none. It is also None if the gate TopologyAwareScheduling is off. Raises InputError if an annotation is
+    invalid.
     """
     request = None
     if Gate.TOPOLOGY_AWARE_SCHEDULING in gates:
@@ -306,14 +308,20 @@ def _build_topology_request(annotations: PodAnnotations, gates: FeatureGates) ->
 
 
 def _parse_unconstrained(text: str) -> bool:
-    """Parse the annotation podset-unconstrained-topology, a boolean in Go's notation. Raises InputError."""
+    """Parse the annotation podset-unconstrained-topology, a boolean in Go's notation.
+
+    Raises InputError if it is not a boolean.
+    """
     if text not in _TRUE | _FALSE:
         raise InputError(f"annotation podset-unconstrained-topology: {text!r} is not a boolean")
     return text in _TRUE
 
 
 def _parse_slice_constraints(text: str) -> tuple[SliceConstraint, ...]:
-    """Parse the annotation with slices within slices, a JSON list of up to three layers. Raises InputError."""
+    """Parse the annotation with slices within slices, a JSON list of up to three layers.
+
+    Raises InputError if it is malformed.
+    """
     try:
         constraints = decode_json(text.encode(), tuple[SliceConstraint, ...])
     except msgspec.DecodeError as error:

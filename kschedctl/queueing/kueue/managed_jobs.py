@@ -120,7 +120,10 @@ def _is_suspended_as_whole(kind: str) -> bool:
 
 
 def _read_frameworks(configuration: JsonObject) -> frozenset[str] | None:
-    """Return the integrations that the Configuration enables, or None if it is empty. Raises InputError."""
+    """Return the integrations that the Configuration enables, or None if it is empty.
+
+    Raises InputError if they are not a list.
+    """
     if not configuration:
         return None
     frameworks = object_at(configuration, "integrations").get("frameworks")
@@ -130,9 +133,10 @@ def _read_frameworks(configuration: JsonObject) -> frozenset[str] | None:
 
 
 def _build_namespace_selector(configuration: JsonObject) -> Selector:
-    """Build the selector of the namespaces in which jobs without a queue label are managed. Raises InputError.
+    """Build the selector of the namespaces in which jobs without a queue label are managed.
 
-    By default it selects all namespaces except kube-system and Kueue's own.
+    By default it selects all namespaces except kube-system and Kueue's own. Raises InputError if the Configuration's
+    selector is invalid.
     """
     document = configuration.get("managedJobsNamespaceSelector")
     try:

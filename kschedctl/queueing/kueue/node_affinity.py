@@ -35,7 +35,7 @@ def matches_flavor(spec: PodSpec, node_labels: Mapping[str, str]) -> bool:
     """Return whether a pod's node selector and affinity allow a flavor with these node labels.
 
     Only requirements on labels of the flavor are checked. If a term of the affinity has no such requirement, the whole
-    affinity matches. Raises NodeSelectorError.
+    affinity matches. Raises NodeSelectorError if a node selector is invalid.
     """
     return compile_required_node_affinity(_restrict_to_keys(spec, node_labels)).match(node_labels, "")
 

@@ -84,7 +84,7 @@ def _build_role_pod_set(pod: Pod, count: int, builder: WorkloadBuilder) -> Kueue
 
 
 def _parse_total_count(text: str) -> int:
-    """Parse the annotation pod-group-total-count, a positive number of pods. Raises InputError."""
+    """Parse the annotation pod-group-total-count, a positive number of pods. Raises InputError if it is not."""
     if not _NUMBER.fullmatch(text) or int(text) < 1:
         raise InputError(f"annotation pod-group-total-count: {text!r} is not a number of pods")
     return int(text)

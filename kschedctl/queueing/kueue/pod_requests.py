@@ -46,7 +46,7 @@ class ResourceSettings(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def read_resource_settings(document: JsonObject) -> ResourceSettings:
-    """Read the ``resources`` of Kueue's configuration. Raises InputError."""
+    """Read the ``resources`` of Kueue's configuration. Raises InputError if they are malformed."""
     try:
         return convert_builtins(document, ResourceSettings)
     except msgspec.ValidationError as error:
@@ -102,7 +102,10 @@ def _adjust_container(container: Container, defaults: LimitRangeItem) -> Contain
 
 
 def compute_requests(spec: PodSpec) -> Requests:
-    """Compute the total requests of one pod in the units of the resources. Raises QuantityError."""
+    """Compute the total requests of one pod in the units of the resources.
+
+    Raises QuantityError if a request is malformed.
+    """
     return convert_to_requests(_compute_quantities(spec))
 
 
@@ -110,7 +113,7 @@ def compute_quota_requests(spec: PodSpec, settings: ResourceSettings) -> Request
     """Compute how much quota one pod needs.
 
     These are the pod's requests without the excluded resources, after the transformations of Kueue's configuration.
-    Negative amounts count as 0. Raises QuantityError.
+    Negative amounts count as 0. Raises QuantityError if a request is malformed.
     """
     quantities = {
         name: quantity
@@ -122,7 +125,7 @@ def compute_quota_requests(spec: PodSpec, settings: ResourceSettings) -> Request
 
 
 def _compute_quantities(spec: PodSpec) -> Quantities:
-    """Compute the total requests of one pod as quantities. Raises QuantityError."""
+    """Compute the total requests of one pod as quantities. Raises QuantityError if a request is malformed."""
     return compute_pod_requests(Pod(spec=spec))
 
 
@@ -130,7 +133,7 @@ def _apply_transformations(quantities: Quantities, transformations: Sequence[Res
     """Return the quantities after the transformations of Kueue's configuration, which generate other resources.
 
     The input of a transformation is dropped unless its strategy is Retain. If several transformations have the same
-    input, the last one counts. Raises QuantityError.
+    input, the last one counts. Raises QuantityError if a quantity is malformed.
     """
     by_input = {transformation.input: transformation for transformation in transformations}
     if not by_input.keys() & quantities.keys():

@@ -133,7 +133,7 @@ class Queues:
     def get_workload_info(self, workload: WorkloadState) -> WorkloadInfo:
         """Return a new WorkloadInfo of a Workload. Its requests are only computed again if they may have changed.
 
-        The caller may set attributes of the result. Raises QuantityError.
+        The caller may set attributes of the result. Raises QuantityError if a request is malformed.
         """
         cached = self._infos.get(workload.key)
         if cached is None or not _has_same_requests(cached.workload, workload):

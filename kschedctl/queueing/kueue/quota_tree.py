@@ -27,7 +27,7 @@ _NO_QUOTA = QuotaLimits()
 
 
 def parse_quotas(groups: Iterable[KueueResourceGroup]) -> dict[FlavorResource, QuotaLimits]:
-    """Parse the quotas of all flavors and resources in resource groups. Raises QuantityError."""
+    """Parse the quotas of all flavors and resources in resource groups. Raises QuantityError if one is malformed."""
     quotas = {}
     for group in groups:
         for flavor in group.flavors:

@@ -386,7 +386,10 @@ def _group_by_namespace(limit_ranges: Iterable[LimitRange]) -> dict[str, list[Li
 
 
 def _read_workloads(cluster: Cluster, limit_ranges: Mapping[str, list[LimitRange]]) -> dict[str, WorkloadState]:
-    """Read the Workloads of a cluster, with default requests filled in, by namespace and name. Raises InputError."""
+    """Read the Workloads of a cluster, with default requests filled in, by namespace and name.
+
+    Raises InputError if one is malformed.
+    """
     priorities = {c.metadata.name: c.value for c in cluster.workload_priority_classes}
     overheads = {c.metadata.name: c.overhead.pod_fixed for c in cluster.runtime_classes if c.overhead is not None}
     workloads = {}

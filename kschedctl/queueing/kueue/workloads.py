@@ -207,9 +207,10 @@ def read_workload(stored: KueueWorkload, adjusted: tuple[KueuePodSet, ...], prio
 
 
 def _read_admission(stored: KueueWorkload) -> QuotaAdmission | None:
-    """Read the quota that a Workload of the API holds, or None if it holds none. Raises QuantityError.
+    """Read the quota that a Workload of the API holds, or None if it holds none.
 
-    An admission that does not name the number of pods is for all pods of the pod set.
+    An admission that does not name the number of pods is for all pods of the pod set. Raises QuantityError if a
+    quantity is malformed.
     """
     admission = stored.status.admission
     if admission is None:
@@ -423,9 +424,10 @@ class WorkloadInfo:
 
 
 def build_workload_info(workload: WorkloadState, settings: ResourceSettings, gates: FeatureGates) -> WorkloadInfo:
-    """Build the WorkloadInfo of a Workload, with the total requests of its pod sets. Raises QuantityError.
+    """Build the WorkloadInfo of a Workload, with the total requests of its pod sets.
 
-    The requests are taken from its admission or, if it has none, computed from its pod templates.
+    The requests are taken from its admission or, if it has none, computed from its pod templates. Raises QuantityError
+    if a request is malformed.
     """
     if workload.admission is not None:
         pod_sets = _compute_admitted_requests(workload, workload.admission, gates)
@@ -453,7 +455,10 @@ def _count_remaining_pods(workload: WorkloadState, gates: FeatureGates) -> dict[
 def _compute_pod_set_requests(
     workload: WorkloadState, settings: ResourceSettings, gates: FeatureGates
 ) -> list[PodSetRequests]:
-    """Compute the requests of each pod set of a Workload without an admission. Raises QuantityError."""
+    """Compute the requests of each pod set of a Workload without an admission.
+
+    Raises QuantityError if a request is malformed.
+    """
     counts = _count_remaining_pods(workload, gates)
     return [
         PodSetRequests(
@@ -470,7 +475,7 @@ def _compute_admitted_requests(
 ) -> list[PodSetRequests]:
     """Compute what each pod set was given by an admission, less the quota of pods that have ended.
 
-    Raises QuantityError.
+    Raises QuantityError if a request is malformed.
     """
     counts = _count_remaining_pods(workload, gates)
     templates = {pod_set.name: pod_set.template.spec for pod_set in workload.adjusted_pod_sets}

@@ -130,7 +130,10 @@ class EditableText:
         return self._build_range_removal(start, end)
 
     def _build_flow_removal(self, mapping: yaml.MappingNode, index: int) -> TextEdit:
-        """Build the edit that removes a field, with its comma, from a mapping in braces. Raises NotEditableError."""
+        """Build the edit that removes a field, with its comma, from a mapping in braces.
+
+        Raises NotEditableError if a comment would be removed, too.
+        """
         if index + 1 < len(mapping.value):
             return self._build_removal_to_next(mapping, index)
         _, previous_value = mapping.value[index - 1]
@@ -234,7 +237,10 @@ def _parse_values(content: Content) -> dict[int, object]:
 
 
 def _apply_corrections(content: Content, corrections: Sequence[Correction]) -> dict[int, object]:
-    """Return the values of the documents after the corrections, by number. Raises InputError, LookupError."""
+    """Return the values of the documents after the corrections, by number.
+
+    Raises InputError if a document cannot be parsed, and LookupError if a field is not found.
+    """
     values = _parse_values(content)
     for correction in corrections:
         apply_edit(values[correction.document], correction.change, correction.root)

@@ -68,9 +68,10 @@ class Connection:
 
 
 def connect(access: Access) -> Connection:
-    """Prepare the connection to the chosen cluster, without sending a request to it. Raises ClusterError, UsageError.
+    """Prepare the connection to the chosen cluster, without sending a request to it.
 
-    Without a kubeconfig, a program in a pod uses the pod's service account.
+    Without a kubeconfig, a program in a pod uses the pod's service account. Raises ClusterError if no usable
+    credentials are found, and UsageError if an option is invalid.
     """
     request_seconds = REQUEST_SECONDS
     list_seconds = LIST_SECONDS
@@ -151,7 +152,10 @@ class _Account(NamedTuple):
 
 
 def _load_service_account(configuration: Configuration) -> _Account:
-    """Load the server and credentials of the pod's service account into the configuration. Raises ClusterError."""
+    """Load the server and credentials of the pod's service account into the configuration.
+
+    Raises ClusterError if they cannot be read.
+    """
     config = import_module("kubernetes.config")
     try:
         config.load_incluster_config(configuration)
@@ -162,7 +166,10 @@ def _load_service_account(configuration: Configuration) -> _Account:
 
 
 def _load_kubeconfig(configuration: Configuration, access: Access, files: list[str]) -> _Account:
-    """Load the server and credentials of the chosen context into the configuration. Raises ClusterError."""
+    """Load the server and credentials of the chosen context into the configuration.
+
+    Raises ClusterError if they cannot be read.
+    """
     if not files:
         raise _build_no_cluster_error()
     kube_config = import_module("kubernetes.config.kube_config")

@@ -67,7 +67,8 @@ class Follower:
     def iter_clusters(self) -> Iterator[Cluster]:
         """Yield the cluster as it was read, and again after each burst of changes.
 
-        It is also yielded if nothing changed for ``every`` seconds. Raises ClusterError.
+        It is also yielded if nothing changed for ``every`` seconds. Raises ClusterError if the cluster can no longer be
+        read.
         """
         yield self.reading.cluster()
         for kind, listing in self.reading.listings.items():

@@ -263,7 +263,10 @@ def _iter_catalogue_lines(body: bytes, source: str) -> Iterator[tuple[int, str]]
 
 
 def _parse_sample(line: str, where: str) -> tuple[str, tuple[tuple[str, str], ...], float]:
-    """Parse a line into the sample's name, its labels sorted by name, and its value. Raises InputError."""
+    """Parse a line into the sample's name, its labels sorted by name, and its value.
+
+    Raises InputError if it is malformed.
+    """
     from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - for metrics alone
 
     try:
@@ -280,7 +283,8 @@ def read_metrics(places: Sequence[str], access: MetricsAccess, window: int | Non
     """Read metrics from one place, or from two places of which the first is the older reading.
 
     ``window`` is the number of seconds between two readings, or to wait for a second reading from a URL. Raises
-    InputError, ClusterError, UsageError.
+    InputError if the text is malformed, ClusterError if the URL cannot be read, and UsageError if an option does not
+    fit it.
     """
     if len(places) > 2:
         raise UsageError("more than two readings", where="--metrics", hint="one, or an older and a newer one")
@@ -298,7 +302,11 @@ def read_metrics(places: Sequence[str], access: MetricsAccess, window: int | Non
 
 
 def _read_exposition(place: str, access: MetricsAccess) -> Exposition:
-    """Read the text of /metrics from a file or URL, and parse it. Raises InputError, ClusterError, UsageError."""
+    """Read the text of /metrics from a file or URL, and parse it.
+
+    Raises InputError if the text is malformed, ClusterError if the URL cannot be read, and UsageError if an option does
+    not fit it.
+    """
     if not _is_url(place):
         with open_file(place) as file:
             body = file.read(MAX_BYTES + 1)

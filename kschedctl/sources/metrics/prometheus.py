@@ -130,7 +130,11 @@ def _build_increase_query(series: str, labels: str, window: int, matchers: str) 
 
 
 def _run_query(access: MetricsAccess, url: str, query: str) -> list[_Sample]:
-    """Run an instant query and return its samples. Raises ClusterError, InputError, UsageError."""
+    """Run an instant query and return its samples.
+
+    Raises ClusterError if the query fails, InputError if the answer is malformed, and UsageError if an option is
+    invalid.
+    """
     where = strip_url(url)
     status, body = access.get(f"{url.rstrip('/')}/api/v1/query", {"query": query})
     try:

@@ -22,7 +22,7 @@ class PodsOutside:
     """The pods on nodes to which Kueue assigned no topology domain, as columns."""
 
     def __init__(self, pods: PodTable) -> None:
-        """Compute the requests of each template of pods on nodes. Raises QuantityError."""
+        """Compute the requests of each template of pods on nodes. Raises QuantityError if a request is malformed."""
         self._pods = pods
         has_node = np.array([bool(node) for node in pods.node.values], np.bool_)
         bound_templates = set(pods.template[has_node[pods.node.codes]].tolist()) if len(pods) else set()

@@ -67,9 +67,10 @@ class TopologyTree(NamedTuple):
 def build_topology_tree(
     flavor: ResourceFlavor, topology: Topology, nodes: Iterable[Node], more_resources: Iterable[str]
 ) -> TopologyTree:
-    """Build the topology tree of a flavor from its nodes that are ready and schedulable. Raises QuantityError.
+    """Build the topology tree of a flavor from its nodes that are ready and schedulable.
 
-    ``more_resources`` are resources that pods may request although no node has them.
+    ``more_resources`` are resources that pods may request although no node has them. Raises QuantityError if a quantity
+    is malformed.
     """
     keys = tuple(level.node_label for level in topology.spec.levels)
     is_lowest_node = bool(keys) and keys[-1] == HOSTNAME
