@@ -71,7 +71,7 @@ def ignore_progress(title: str, total: int) -> Callable[[int], None]:
 
 
 def iter_with_progress(begin: Begin, title: str, parts: list[T]) -> Iterator[T]:
-    """Yield the parts of a task, and report each part as done when the next part is requested."""
+    """Yield the parts of a task. Each part is reported as done when the next one is requested."""
     done = begin(title, len(parts))
     for part in parts:
         yield part

@@ -120,7 +120,7 @@ class PrometheusServer(Struct, frozen=True):
         """
         if not self.url:
             yield ArgumentError(f"{path}.url", "must be set")
-        elif not _is_valid_url(self.url):
+        elif not _can_parse_as_url(self.url):
             yield ArgumentError(f"{path}.url", f'"{self.url}" is not a URL')
         if self.auth_token is not None:
             secret = self.auth_token.secret_reference
@@ -291,10 +291,10 @@ def validate_metrics(
             yield from provider.prometheus.validate(path)
 
 
-def _is_valid_url(text: str) -> bool:
-    """Return whether the text can be parsed as a URL.
+def _can_parse_as_url(text: str) -> bool:
+    """Return whether the text can be parsed as a URL. Only malformed hosts and ports are errors.
 
-    >>> _is_valid_url("https://prometheus:9090"), _is_valid_url("http://example.com:-80")
+    >>> _can_parse_as_url("https://prometheus:9090"), _can_parse_as_url("http://example.com:-80")
     (True, False)
     """
     try:

@@ -159,7 +159,7 @@ def _iter_documents(data: bytes, file: str) -> Iterator[_Object]:
 def _iter_object_names(document: _Object, kind: str, item_kind: str) -> Iterator[ObjectName]:
     """Yield the names of objects of the kind in a document, which may be a list of objects.
 
-    ``item_kind`` is the kind that a document without a kind has, because it is an item of a list of this kind.
+    ``item_kind`` is the kind of a document without a kind, because it is an item of a list of this kind.
     """
     if document.items is not None:
         for item in document.items:
@@ -175,9 +175,9 @@ def _iter_object_names(document: _Object, kind: str, item_kind: str) -> Iterator
 
 
 def merge_kubeconfigs(paths: Sequence[str]) -> Kubeconfig:
-    """Merge the contexts, clusters and users of kubeconfig files. The first file that has a name takes precedence.
+    """Merge the contexts, clusters and users of kubeconfig files. If a name occurs twice, the first file wins.
 
-    Each entry gets a field ``folder``, which relative paths in it refer to. Missing files are skipped.
+    Each entry gets a field ``folder``, to which its relative paths refer. Missing files are skipped.
     """
     import yaml  # noqa: PLC0415 - only clusters need it
 

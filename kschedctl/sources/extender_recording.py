@@ -46,9 +46,9 @@ class PodExtras(NamedTuple):
         return cls(sent_annotations, tuple(named_volumes))
 
     def add_to_pod(self, pod: Payload) -> dict[str, object]:
-        """Return a copy of the pod with these annotations and volumes, which replace equally named ones of the pod.
+        """Return a copy of the pod with these annotations and volumes, which replace the pod's of the same name.
 
-        The pod's other annotations and volumes, such as volumes that admission added, are kept.
+        The pod keeps its other annotations and volumes, for example volumes that admission added.
         """
         annotations = {**pod["metadata"].get("annotations", {}), **self.annotations}
         metadata = {**pod["metadata"], "annotations": annotations}
@@ -192,9 +192,9 @@ def _get_question(answer: ExtenderAnswer) -> ExtenderAnswer:
 
 
 def _build_question(extender: Payload, verb: str, payload: Payload) -> ExtenderAnswer:
-    """Build the question of a call, which is an ExtenderAnswer without a result.
+    """Build the question of a call, as an ExtenderAnswer without a result.
 
-    It names the extender, the verb, the pod and the nodes, and has a hash of the payload.
+    It contains the extender, the verb, the pod, the nodes, and a hash of the payload.
     """
     metadata = payload["Pod"]["metadata"]
     full_nodes = payload.get("Nodes")

@@ -97,7 +97,7 @@ class CandidateSearch:
         return [candidate for candidate in candidates if candidate is not None]
 
     def _build_candidate(self, state: StateNode) -> NodeCandidate | None:
-        """Return the node as a candidate, or None if it is not a candidate.
+        """Return the node as a candidate, or None if it cannot be one.
 
         The reason is logged, except for nodes without a NodeClaim.
         """

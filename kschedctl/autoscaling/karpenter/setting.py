@@ -90,7 +90,7 @@ class UsablePools:
         )
 
     def with_edited_pool(self, pool: NodePool, setting: KarpenterSetting) -> UsablePools:
-        """Return usable pools that consist of the edited pool only, with the topology domains of all pools."""
+        """Return usable pools that consist of only the edited pool, with the topology domains of all pools."""
         alone = UsablePools.from_pools([pool], setting)
         pools = [pool if stored.metadata.name == pool.metadata.name else stored for stored in self.pools]
         pools_with_types = [other for other in pools if len(self.columns[other.metadata.name])]

@@ -93,10 +93,10 @@ class Flags(NamedTuple):
 
 
 def parse_autoscaler_flags(instance: AutoscalerInstance | None) -> Flags:
-    """Parse the flags of the autoscaler's instance into options and node groups. Without an instance, there are none.
+    """Parse the flags of the autoscaler's instance into options and node groups, none without an instance.
 
-    Where the defaults of its release differ from the defaults of 1.36, they are included. Invalid values are left out
-    and described as faults.
+    Defaults of its release that differ from the defaults of 1.36 are included. Invalid values are left out and
+    described as faults.
     """
     flag_values = instance.flags if instance else {}
     options: dict[str, object] = dict(_iter_old_defaults(instance))

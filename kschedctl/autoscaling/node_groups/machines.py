@@ -173,7 +173,7 @@ def _map_groups_by_machine_set(cluster: Cluster) -> dict[tuple[str, str], str]:
 def _find_machine_group(machine: Machine, group_of_set: Mapping[tuple[str, str], str]) -> str:
     """Return the id of the group to which a machine belongs, or "" if it is unknown.
 
-    ``group_of_set`` has the groups of MachineSets by namespace and name.
+    ``group_of_set`` maps the namespace and name of a MachineSet to its group.
     """
     namespace = machine.metadata.namespace
     if pool := _get_owner_name(machine.metadata, "MachinePool"):
@@ -185,9 +185,9 @@ def _find_machine_group(machine: Machine, group_of_set: Mapping[tuple[str, str],
 
 
 def _build_template_node(owner: Owner) -> JsonObject | None:
-    """Build the template node of an object from its annotations and its machine template.
+    """Build an object's template node from its annotations and its machine template.
 
-    Return None if the annotations do not tell CPU and memory. Raises ValueError if an annotation is malformed.
+    Return None if the annotations do not state CPU and memory. Raises ValueError if an annotation is malformed.
     """
     capacity = dict(_iter_annotated_capacity(owner.metadata.annotations))
     if not {"cpu", "memory"} <= capacity.keys():
@@ -203,7 +203,7 @@ def _build_template_node(owner: Owner) -> JsonObject | None:
 def _iter_annotated_capacity(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield each resource in the annotations with its amount.
 
-    OpenShift has annotations of its own. The maximum number of pods has a default. Raises ValueError if an annotation
+    OpenShift uses different annotations. The maximum number of pods has a default. Raises ValueError if an annotation
     is malformed.
     """
     for resource, keys, unit in (

@@ -114,10 +114,10 @@ class WorkloadBuilder:
     """The RFC 3339 time at which the Workloads are created."""
 
     def build_workloads(self, owner: Owner, job: Struct, queue: str) -> tuple[KueueWorkload, ...]:
-        """Build the Workload of a job, or the Workloads of its replicas in order if each of them has its own.
+        """Build the Workload of a job, or one Workload per replica if each replica has its own, in order.
 
         A CronJob is treated as the Job that it creates. ``queue`` is the LocalQueue of the job, or "". Raises
-        NotIntegratedError if the integration is not replayed, and InputError if Kueue makes no Workload of the job.
+        NotIntegratedError if the integration is not replayed, and InputError if Kueue creates no Workload for the job.
         """
         metadata: ObjectMeta | PodMeta = job.metadata  # type: ignore[attr-defined]
         if PREBUILT_WORKLOAD_LABEL in metadata.labels:
@@ -154,10 +154,10 @@ class WorkloadBuilder:
     def build_workload_spec(
         self, metadata: ObjectMeta | PodMeta, queue: str, pod_sets: Sequence[KueuePodSet], pod_class_name: str = ""
     ) -> KueueWorkloadSpec:
-        """Build the spec of a Workload. ``metadata`` is that of the job, with a label that may name a priority class.
+        """Build the spec of a Workload. The labels in ``metadata`` of the job may name a priority class.
 
-        ``pod_class_name`` is a PriorityClass that takes precedence over the classes of the pods, or "". Raises
-        InputError if a priority class does not exist.
+        ``pod_class_name`` is a PriorityClass that takes precedence over the pods' classes, or "". Raises InputError if
+        a priority class does not exist.
         """
         class_name = metadata.labels.get(PRIORITY_CLASS_LABEL, "")
         priority = find_workload_priority(class_name, pod_class_name, pod_sets, self.classes)
@@ -171,7 +171,7 @@ class WorkloadBuilder:
     def _build_workloads_of_pods(self, owner: Owner, job: Struct, queue: str) -> tuple[KueueWorkload, ...]:
         """Build one Workload for each replica of a Deployment or another object with a pod template.
 
-        The pods of a Deployment inherit its priority class label. Raises InputError if an annotation or class is invalid.
+        Pods of a Deployment inherit its priority class label. Raises InputError if an annotation or class is invalid.
         """
         spec = job.spec  # type: ignore[attr-defined]
         template: PodTemplateSpec = spec.template
@@ -190,7 +190,7 @@ class WorkloadBuilder:
     def _build_workload(
         self, owner: Owner, metadata: ObjectMeta | PodMeta, spec: KueueWorkloadSpec, name: str
     ) -> KueueWorkload:
-        """Build the Workload object of a job, which is its owner. ``name`` is the name of the owner or of a replica."""
+        """Build the Workload object for a job, which owns it. ``name`` is the name of the owner or of a replica."""
         api_version = _API_VERSIONS.get(owner.kind, "")
         named = Owner(owner.kind, owner.namespace, name)
         return KueueWorkload(
@@ -208,7 +208,7 @@ class WorkloadBuilder:
 def _build_operated_pod_sets(owner: Owner, operated: OperatedPodSets, gates: FeatureGates) -> list[KueuePodSet]:
     """Build the pod sets of a custom resource.
 
-    Raises NotIntegratedError if they are not known, and InputError if an annotation of a pod template is invalid.
+    Raises NotIntegratedError if they are unknown, and InputError if an annotation of a pod template is invalid.
     """
     if operated.problem:
         raise NotIntegratedError(operated.problem)
@@ -275,7 +275,7 @@ def build_pod_set(
 
 
 def _build_topology_request(annotations: PodAnnotations, gates: FeatureGates) -> TopologyRequest:
-    """Build a topology request from the annotations of a pod template, empty if none of them requests a topology.
+    """Build a topology request from the annotations of a pod template. It is empty if they request none.
 
     Raises InputError if an annotation is invalid.
     """
@@ -358,11 +358,11 @@ class WorkloadPriority(NamedTuple):
 def find_workload_priority(
     class_name: str, pod_class_name: str, pod_sets: Iterable[KueuePodSet], classes: PriorityClasses
 ) -> WorkloadPriority:
-    """Return the priority of the job's WorkloadPriorityClass or, without one, of the PriorityClass of its pods.
+    """Return the priority of the job's WorkloadPriorityClass or, without one, of its pods' PriorityClass.
 
-    ``class_name`` is the WorkloadPriorityClass that the job names; if it is empty, the class ``default`` may apply.
-    ``pod_class_name`` is a PriorityClass that takes precedence over the classes of the pods, or "". Raises InputError
-    if a class does not exist.
+    ``class_name`` is the WorkloadPriorityClass that the job names. If it is empty, the class ``default`` may apply.
+    ``pod_class_name`` is a PriorityClass that takes precedence over the pods' classes, or "". Raises InputError if a
+    class does not exist.
     """
     # The WorkloadPriorityClass
     if not class_name and classes.uses_default_workload_class:

@@ -20,7 +20,7 @@ Stored = TypeVar("Stored", ClusterQueue, Cohort, KueueWorkload)
 
 
 def drop_malformed_objects(cluster: Cluster) -> tuple[Cluster, list[str]]:
-    """Return the cluster without malformed ClusterQueues, Cohorts and Workloads, and a message for each one dropped."""
+    """Return the cluster without malformed ClusterQueues, Cohorts and Workloads, and a message about each."""
     problems: list[str] = []
     readable = {
         "cluster_queues": tuple(

@@ -19,7 +19,7 @@ def matches_required_affinity(spec: PodSpec, node: Node) -> bool:
 
 
 def score_preferred_affinity(spec: PodSpec, node: Node) -> int:
-    """Return the sum of the weights of the pod's preferred node affinity terms that the node matches.
+    """Add up the weights of the pod's preferred node affinity terms that the node matches.
 
     The score is 0 if the pod has no such terms or one of them is invalid.
     """
@@ -41,9 +41,9 @@ def matches_flavor(spec: PodSpec, node_labels: Mapping[str, str]) -> bool:
 
 
 def _restrict_to_keys(spec: PodSpec, keys: Mapping[str, str]) -> PodSpec:
-    """Return the pod spec with only the requirements of its node selector and affinity that concern these labels.
+    """Return the pod spec with only the node selector and affinity requirements on these labels.
 
-    The affinity is dropped if a term has no such requirement, since that term then matches.
+    If an affinity term has no such requirement, the affinity is dropped, because the term then always matches.
     """
     selector = {key: value for key, value in spec.node_selector.items() if key in keys}
     affinity = spec.affinity.node_affinity if spec.affinity else None

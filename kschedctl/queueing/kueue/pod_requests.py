@@ -56,9 +56,9 @@ def read_resource_settings(document: JsonObject) -> ResourceSettings:
 def adjust_pod_sets(
     pod_sets: Iterable[KueuePodSet], limit_ranges: Sequence[LimitRange], overheads: Mapping[str, Resources]
 ) -> tuple[KueuePodSet, ...]:
-    """Return the pod sets with what admission would add to their pods.
+    """Return the pod sets with everything that admission would add to their pods.
 
-    That is the overhead of the RuntimeClass (``overheads``), the defaults of LimitRanges, and limits in place of
+    This is the overhead of the RuntimeClass (``overheads``), the defaults of LimitRanges, and limits that replace
     missing requests.
     """
     limits = summarize_limit_ranges(limit_ranges)
@@ -72,10 +72,10 @@ def adjust_pod_sets(
 def _adjust_pod_spec(
     spec: PodSpec, limits: Mapping[str, LimitRangeItem], overheads: Mapping[str, Resources]
 ) -> PodSpec:
-    """Return a pod spec with overhead, and with default requests and limits of the pod and its containers.
+    """Return a pod spec with overhead, and with default requests and limits for the pod and its containers.
 
-    ``limits`` has one merged item of the LimitRanges for each type, Container and Pod. Defaults for the pod only apply
-    if it has resources of its own.
+    ``limits`` has one merged LimitRange item for each of the types Container and Pod. Defaults for the pod apply only
+    if the pod itself has resources.
     """
     overhead = spec.overhead or overheads.get(spec.runtime_class_name or "", {})
     defaults = limits.get(_CONTAINER, LimitRangeItem())
@@ -188,7 +188,7 @@ def summarize_limit_ranges(limit_ranges: Iterable[LimitRange]) -> dict[str, Limi
 def _merge_resources(
     a: Resources, b: Resources, choose: Callable[[str | int | float, str | int | float], str | int | float]
 ) -> Resources:
-    """Merge two ResourceLists. ``choose``, min or max, decides between the amounts of a resource in both lists."""
+    """Merge two ResourceLists. ``choose`` is min or max, and is applied to amounts of the same resource."""
     merged = dict(a)
     for name, text in b.items():
         merged[name] = choose(merged[name], text, key=parse) if name in merged else text  # type: ignore[call-arg]
@@ -262,7 +262,7 @@ def _list_resource_errors(path: str, resources: list[str], message: str) -> list
 
 
 def _parse_or_empty(resources: Resources) -> Requests:
-    """Parse a ResourceList, or return {} if a quantity is malformed, which is reported elsewhere."""
+    """Parse a ResourceList, or return {} if a quantity is malformed, because this is reported elsewhere."""
     try:
         return parse_requests(resources)
     except QuantityError:

@@ -36,8 +36,8 @@ class Content(NamedTuple):
 def read_content(reader: Reader, data: bytes = b"") -> Content:
     """Read the rest of a file as text, and decide whether it is JSON.
 
-    ``data`` are the bytes at its beginning that have been read already. Raises InputError if the file is too large or
-    not UTF-8 text.
+    ``data`` contains the file's first bytes if they have been read already. Raises InputError if the file is too large
+    or not UTF-8 text.
     """
     data = data or reader.read(SMALL).removeprefix(codecs.BOM_UTF8)
     begins_as_json = bool(_JSON.match(data))
@@ -91,7 +91,7 @@ def _validate_text(data: bytes, file: str) -> None:
 
 
 def decode_utf8(data: bytes, file: str) -> str:
-    """Decode UTF-8 text. Raises InputError that names the first invalid byte."""
+    """Decode UTF-8 text. Raises InputError, which names the first invalid byte, if this fails."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:
@@ -105,7 +105,7 @@ _CRD_SCHEMAS = re.compile(r"^( ++)(?:versions|validation):[ \t\r]*+\n(?:(?:\1[ -
 
 
 def parse_without_schemas(content: Content) -> list[ParsedDocument]:
-    """Parse the documents without the schemas of CustomResourceDefinitions, which nothing reads.
+    """Parse the documents without the schemas in CustomResourceDefinitions, because nothing reads them.
 
     Schemas are most of what operators ship, for example 115 of the 121 MB of one repository. Line numbers do not
     change. Definitions whose schemas cannot be recognized by indentation are parsed as a whole. Raises InputError if

@@ -268,7 +268,7 @@ def _to_json_number(value: float) -> int | float:
 
 
 def _parse_integer(sign: str, *, hexadecimal: str, binary: str, octal: str, decimal: str) -> int:
-    """Return the integer with these digits. Exactly one of the four strings of digits is not empty.
+    """Return the integer with these digits. Exactly one of the four texts with digits is not empty.
 
     Return 2**64 if there are more digits than any 64-bit integer has.
     """

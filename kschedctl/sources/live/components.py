@@ -181,9 +181,9 @@ def _parse_patch_version(git_version: str, minor: int) -> str:
 
 
 def read_setup(server: Server) -> SchedulerSetup:
-    """Read the setup of kube-scheduler: its version, leader, pods, flags and configuration.
+    """Read kube-scheduler's setup: its version, leader, pods, flags and configuration.
 
-    What the user may not read gets its default. A warning says if the configuration is unknown or unusable. Raises
+    Parts that the user may not read get defaults. A warning says if the configuration is unknown or unusable. Raises
     ClusterError if the server cannot be reached or fails.
     """
     version, server_version, warnings = read_version(server)
@@ -217,7 +217,8 @@ def read_setup(server: Server) -> SchedulerSetup:
 def _find_configuration(server: Server, pod_spec: _Spec | None, path: str) -> _FoundConfiguration:
     """Find the scheduler's configuration in the ConfigMaps that its pod mounts above the path of --config.
 
-    If the pod is not visible, the usual ConfigMaps of installers are searched. A pod without --config has none.
+    If the pod is not visible, the usual ConfigMaps of installers are searched. A pod without --config has no
+    configuration.
     """
     if pod_spec is not None and not path:
         return _FoundConfiguration()

@@ -121,7 +121,7 @@ class Server:
     ) -> T:
         """Send a GET request and return the decoded body.
 
-        The request ends by ``end`` or within ``seconds``, whichever is earlier. It is retried if ``decode`` raises
+        The request ends by ``end`` or within ``seconds``, whichever is earlier, and is retried if ``decode`` raises
         ValueError or RecursionError. Raises RefusedError if the server denies the request, and ClusterError if the
         request fails otherwise.
         """
@@ -168,9 +168,9 @@ class Server:
             limit.abandon()
 
     def _wait_for_retry(self, failure: _TemporaryError, number: int, end: Deadline) -> None:
-        """Wait after the failure of try ``number``, from 0, with exponential backoff.
+        """Wait with exponential backoff before the next try.
 
-        Raises ClusterError if there is no further try.
+        ``number`` is the number of the failed try, from 0. Raises ClusterError if there is no further try.
         """
         seconds = min(max(failure.seconds, 0.2 * 2**number), LONGEST_WAIT)
         is_last = number == TRIES - 1 or monotonic() + seconds >= end.at or self.closed.is_set()

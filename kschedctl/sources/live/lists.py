@@ -146,7 +146,7 @@ def read_list(server: Server, kind: str, namespace: str = "", fields: str = "") 
 
 
 def _find_newer_versions(server: Server, kind: str) -> Sequence[str]:
-    """Return the API versions of a kind that the server has and that are newer than all versions known to kschedctl.
+    """Return the API versions of a kind that the server offers and that are newer than all known versions.
 
     The versions nearest to the known ones come first. Return () for the core group, for kinds that are only read as
     history, such as events, and if the server does not list its versions.
@@ -500,10 +500,11 @@ class WatchEvent(NamedTuple):
 def watch_changes(
     server: Server, kind: str, listing: Listing, *, seconds: float, idle: float | None = None
 ) -> Iterator[WatchEvent]:
-    """Yield the events after a listing's version, including bookmarks, for ``seconds`` at most.
+    """Yield the events after a listing's version, including bookmarks, for at most ``seconds`` seconds.
 
-    Raises RefusedError (410 if the version is too old and the kind must be listed again), BrokenOffError if the
-    connection is lost or without data for ``idle`` seconds, LeftOutError, ClusterError.
+    Raises RefusedError (410) if the version is too old, so that the kind must be listed again, BrokenOffError if the
+    connection is lost or without data for ``idle`` seconds, LeftOutError if an object has unknown fields, and
+    ClusterError if the request fails otherwise.
     """
     query = {
         "watch": "1",

@@ -59,7 +59,7 @@ class Exposition:
 
 
 def compute_since_start(exposition: Exposition) -> MetricsReading:
-    """Compute the metrics since the scheduler started from one reading.
+    """Compute the metrics since the scheduler's start from one reading.
 
     The length of the period is None if the time of the start or of the reading is unknown.
     """
@@ -72,10 +72,10 @@ def compute_since_start(exposition: Exposition) -> MetricsReading:
 
 
 def compute_difference(old: Exposition, new: Exposition, seconds: float | None = None) -> MetricsReading:
-    """Compute the metrics between two readings, which are ``seconds`` apart if their times are unknown.
+    """Compute the metrics between two readings.
 
-    If the scheduler restarted in between, its metrics since then are returned, as PromQL treats decreasing counters.
-    Raises InputError if the readings are in the wrong order.
+    If their times are unknown, they are ``seconds`` apart. If the scheduler restarted in between, return its metrics
+    since the restart, as PromQL treats decreasing counters. Raises InputError if the readings are in the wrong order.
     """
     if _has_restarted(old, new):
         return _build_reading(new, new.samples, Period.BETWEEN, None, restarted=True)
@@ -85,7 +85,7 @@ def compute_difference(old: Exposition, new: Exposition, seconds: float | None =
 
 
 def _has_restarted(old: Exposition, new: Exposition) -> bool:
-    """Return whether the scheduler restarted between two readings, by its start time or else by its counters.
+    """Return whether the scheduler restarted between two readings, judging by its start time or its counters.
 
     Raises InputError if the readings are in the wrong order.
     """
@@ -174,9 +174,9 @@ def _sum_by_labels(metric: Metric, series: Series) -> dict[Labels, float]:
 def _build_histograms(
     metric: Metric, name: str, samples: Mapping[str, Series]
 ) -> tuple[dict[Labels, ClassicHistogram], int]:
-    """Build the histograms of a metric by labels, and count the buckets that were left out for an invalid bound.
+    """Build the histograms of a metric by labels, and count the buckets left out because of an invalid bound.
 
-    Buckets are added up over the other labels as PromQL's ``sum by (le, …)`` does. A missing number of observations is
+    Buckets are added up over the other labels as in PromQL's ``sum by (le, …)``. A missing number of observations is
     taken from the bucket for +Inf, and a missing sum is NaN.
     """
     buckets: dict[Labels, list[Bucket]] = defaultdict(list)

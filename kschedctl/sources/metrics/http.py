@@ -66,7 +66,7 @@ class MetricsAccess:
         return self._get_directly(url, query)
 
     def _find_proxy_connection(self, url: str) -> Connection | None:
-        """Return the connection to the API server if the URL goes through one of its service or pod proxies, else None.
+        """Return the API server's connection if the URL goes through its service or pod proxy, otherwise None.
 
         Raises the errors of ``connect``.
         """

@@ -35,7 +35,7 @@ class PodsOutside:
         """What a pod of each template requests, or None if such pods take no room."""
 
     def compute_free_capacity(self, tree: TopologyTree) -> Counts:
-        """Return the capacity of a topology less the requests of these pods. Shape: resources x leaves."""
+        """Return a topology's capacity minus the requests of these pods, as an array (resources, leaves)."""
         pods = self._pods
         if not len(pods):
             return tree.capacity

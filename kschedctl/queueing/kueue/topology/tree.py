@@ -106,9 +106,9 @@ def build_topology_tree(
 
 
 def _group_nodes_by_leaf(nodes: Iterable[Node], keys: Sequence[str]) -> dict[tuple[str, ...], list[Node]]:
-    """Return the nodes by the values of their labels ``keys``, which identify a domain of the lowest level.
+    """Group the nodes by their values of the labels ``keys``, which identify a domain of the lowest level.
 
-    If the lowest level is the hostname, nodes with the same hostname are all put into the domain of the first node.
+    If the lowest level is the hostname, all nodes with the same hostname are put into the domain of the first of them.
     """
     members: dict[tuple[str, ...], list[Node]] = {}
     leaf_of_hostname: dict[str, tuple[str, ...]] = {}
