@@ -65,7 +65,7 @@ def admit(
     if not isinstance(manifest.get("kind"), str):
         raise InputError("kind: required")
     target_namespace = namespace or str(object_at(manifest, "metadata").get("namespace") or DEFAULT_NAMESPACE)
-    first_outcome, *later_outcomes = iter_outcomes(cluster, manifest, target_namespace)
+    first_outcome, *later_outcomes = iter_admission_outcomes(cluster, manifest, target_namespace)
     other_outcomes = {
         (other.code, other.message): other
         for other in later_outcomes
@@ -79,7 +79,7 @@ def _get_outcome_key(outcome: Admission) -> tuple[int, str | None, bytes]:
     return outcome.code, outcome.message, msgspec.json.encode(outcome.object)
 
 
-def iter_outcomes(
+def iter_admission_outcomes(
     cluster: Cluster,
     manifest: JsonObject,
     namespace: str,
@@ -90,7 +90,7 @@ def iter_outcomes(
 ) -> Iterator[Admission]:
     """Yield the possible outcomes for all orders of LimitRanges and quotas, the order by name first.
 
-    ``quotas`` are by default those of the namespace. ``skipped`` names steps to skip, such as VALIDATION. With
+    ``quotas`` are by default the quotas of the namespace. ``skipped`` names steps to skip, such as VALIDATION. With
     ``annotated``, outcomes that differ only in LimitRanger's annotation are yielded as well.
     """
     ranges = tuple(map(limit_ranger.with_api_defaults, cluster.in_namespace("limit_ranges", namespace)))
@@ -110,7 +110,7 @@ def iter_outcomes(
         return _AdmissionRun(request, validating_order, skipped).run()
 
     mutating_orders: Iterable[Sequence[LimitRange]] = (ranges,)
-    if annotated or limit_ranger.have_different_defaults(ranges):
+    if annotated or limit_ranger.have_different_container_defaults(ranges):
         mutating_orders = list_orders(ranges)
     for mutating_order in mutating_orders:
         outcome = run(mutating_order, ranges, all_quotas)
@@ -150,7 +150,7 @@ class _AdmissionRun:
         self.warnings: list[str] = []
 
     def run(self) -> Admission:
-        """Run admission and return its outcome."""
+        """Run all steps of admission, and return whether the object is admitted and how it is stored."""
         try:
             self._run_steps()
         except NotAdmittedError as error:
@@ -164,7 +164,7 @@ class _AdmissionRun:
         )
 
     def _run_steps(self) -> None:
-        """Run all steps that are not skipped: decoding, mutating plugins, validation, validating plugins.
+        """Run decoding, the mutating plugins, validation and the validating plugins, except skipped steps.
 
         Raises NotAdmittedError.
         """
@@ -187,9 +187,9 @@ class _AdmissionRun:
                 plugin(request)
 
     def _decode(self) -> None:
-        """Drop unknown fields of the object with a warning, set its defaults and check its namespace.
+        """Drop the object's unknown fields with a warning, set its defaults and check its namespace.
 
-        Raises NotAdmittedError.
+        Raises NotAdmittedError if the object cannot be decoded or names another namespace than the request.
         """
         request = self.request
         self._drop_unknown_fields()
@@ -226,7 +226,7 @@ class _AdmissionRun:
             del parent[name]
 
     def _validate(self) -> None:
-        """Validate the object. Raises NotAdmittedError with all errors."""
+        """Raise NotAdmittedError with all validation errors of the object, if there are any."""
         request = self.request
         errors = [str(error) for error in _validate_object(request)]
         if errors:
@@ -255,7 +255,7 @@ class _AdmissionRun:
 
 
 def _validate_object(request: AdmissionRequest) -> Sequence[object]:
-    """Return the validation errors of the object. Objects of kinds that are not known here have none."""
+    """Return the validation errors of the object. Objects of other kinds than the known ones have none."""
     kind, obj = request.kind, request.obj
     object_copy = {**obj, "metadata": {**obj["metadata"]}}
     if kind in manifests.KINDS:
@@ -271,7 +271,7 @@ def _validate_object(request: AdmissionRequest) -> Sequence[object]:
 
 
 def _iter_fraction_warnings(request: AdmissionRequest) -> Iterator[str]:
-    """Yield a warning about each fractional amount of bytes in the requests and limits of a pod's containers."""
+    """Yield a warning about each fraction of a byte in the requests and limits of a pod's containers."""
     for name in ("initContainers", "containers"):
         for index, container in enumerate(request.spec.get(name) or ()):
             for part in ("limits", "requests"):
@@ -284,7 +284,10 @@ def _iter_fraction_warnings(request: AdmissionRequest) -> Iterator[str]:
 
 
 def _build_stored_object(request: AdmissionRequest) -> JsonObject:
-    """Build the object as it is stored: its relevant metadata and spec, and a pod's QoS class and token volume."""
+    """Build the object as the API server would store it, reduced to what is shown.
+
+    This is its relevant metadata and spec and, for a pod, its QoS class and whether it has a token volume.
+    """
     meta = request.obj["metadata"]
     names = ("name", "namespace", "generateName", "labels", "annotations", "finalizers")
     metadata: Writable = {name: meta[name] for name in names if meta.get(name)}
@@ -316,7 +319,10 @@ def _compute_qos_class(request: AdmissionRequest) -> str:
 
 
 def check_namespace(request: AdmissionRequest) -> None:
-    """Run NamespaceLifecycle: the namespace must exist and not be terminating. Raises NotAdmittedError."""
+    """Run the NamespaceLifecycle plugin.
+
+    Raises NotAdmittedError if the namespace does not exist or is being terminated.
+    """
     stored = request.namespace_object
     if stored is None:
         raise NotAdmittedError(NOT_FOUND, f'namespaces "{request.namespace}" not found')
@@ -325,16 +331,19 @@ def check_namespace(request: AdmissionRequest) -> None:
         raise request.forbidden(message)
 
 
-def _always_pull_images(request: AdmissionRequest) -> None:
-    """Run AlwaysPullImages: set the pull policy of all containers of a pod."""
+def _set_pull_policy_to_always(request: AdmissionRequest) -> None:
+    """Run the AlwaysPullImages plugin: set the pull policy of all containers of a pod to Always."""
     if not request.is_pod:
         return
     for container in (*request.containers, *request.init_containers):
         container["imagePullPolicy"] = "Always"
 
 
-def _check_hard_anti_affinity(request: AdmissionRequest) -> None:
-    """Run LimitPodHardAntiAffinityTopology: required anti-affinity may only use hostnames. Raises NotAdmittedError."""
+def _check_anti_affinity_topology(request: AdmissionRequest) -> None:
+    """Run the LimitPodHardAntiAffinityTopology plugin.
+
+    Raises NotAdmittedError if required anti-affinity of a pod has another topologyKey than the hostname.
+    """
     anti_affinity = object_at(request.spec, "affinity", "podAntiAffinity") if request.is_pod else {}
     for term in anti_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ():  # type: ignore[attr-defined]
         if term.get("topologyKey") != HOSTNAME:
@@ -350,22 +359,22 @@ _MUTATING: Sequence[tuple[str, Plugin]] = (
     ("NamespaceLifecycle", check_namespace),
     ("LimitRanger", limit_ranger.add_default_resources),
     ("ServiceAccount", service_account.set_service_account),
-    ("AlwaysPullImages", _always_pull_images),
+    ("AlwaysPullImages", _set_pull_policy_to_always),
     ("PodNodeSelector", node_selector.add_node_selector),
     ("Priority", classes.set_priority),
     ("DefaultTolerationSeconds", tolerations.add_default_tolerations),
     ("PodTolerationRestriction", tolerations.add_namespace_tolerations),
     ("ExtendedResourceToleration", tolerations.add_extended_resource_tolerations),
-    ("DefaultStorageClass", classes.set_default_class),
+    ("DefaultStorageClass", classes.set_default_storage_class),
     ("StorageObjectInUseProtection", classes.add_protection_finalizer),
     ("RuntimeClass", classes.apply_runtime_class),
 )
 _VALIDATING: Sequence[tuple[str, Plugin]] = (
-    ("LimitPodHardAntiAffinityTopology", _check_hard_anti_affinity),
-    ("LimitRanger", limit_ranger.check_bounds),
+    ("LimitPodHardAntiAffinityTopology", _check_anti_affinity_topology),
+    ("LimitRanger", limit_ranger.check_limit_range_bounds),
     (POD_SECURITY, _skip),  # _AdmissionRun runs it, as it warns
     ("PodNodeSelector", node_selector.check_node_selector),
-    ("PodTolerationRestriction", tolerations.check_whitelist),
+    ("PodTolerationRestriction", tolerations.check_toleration_whitelist),
     ("RuntimeClass", classes.check_overhead_matches_class),
     ("ResourceQuota", resource_quota.check_quotas),
 )

@@ -21,9 +21,9 @@ PREEMPTS = "PreemptLowerPriority"
 
 
 def set_priority(request: AdmissionRequest) -> None:
-    """Run Priority: set priority and preemption policy of a pod from its class, or the priority of a PodGroup.
+    """Run the Priority plugin: set the priority and preemption policy of a pod, or the priority of a PodGroup.
 
-    Raises NotAdmittedError if the class does not exist or the pod sets other values.
+    Raises NotAdmittedError if the class does not exist or the object sets other values than its class.
     """
     if request.kind == "PodGroup" and str(request.obj.get("apiVersion", "")).startswith(GROUPS):
         _set_group_priority(request)
@@ -51,7 +51,7 @@ def set_priority(request: AdmissionRequest) -> None:
 
 
 def _set_group_priority(request: AdmissionRequest) -> None:
-    """Set the priority of a PodGroup from its class, if the feature gate for it is on.
+    """Set the priority of a PodGroup from its class. Does nothing if the feature gate for it is off.
 
     Raises NotAdmittedError if the class does not exist or the group sets another priority.
     """
@@ -71,9 +71,9 @@ def _set_group_priority(request: AdmissionRequest) -> None:
 
 
 def _find_priority_class(request: AdmissionRequest) -> PriorityClass | None:
-    """Find the PriorityClass that the object names, or else the global default with the lowest value, or return None.
+    """Find the PriorityClass that the object names, or else the global default with the lowest value.
 
-    Raises NotAdmittedError if the named class does not exist.
+    Returns None if it names none and there is no default. Raises NotAdmittedError if the named class does not exist.
     """
     classes = request.cluster.priority_classes
     name = request.spec.get("priorityClassName")
@@ -90,9 +90,9 @@ REJECTED = "pod rejected: "
 
 
 def apply_runtime_class(request: AdmissionRequest) -> None:
-    """Run RuntimeClass: add overhead, node selector and tolerations of the class to the pod.
+    """Run the RuntimeClass plugin: add the overhead, node selector and tolerations of the class to the pod.
 
-    Raises NotAdmittedError if the class does not exist, or its overhead or selector conflicts with the pod's.
+    Raises NotAdmittedError if the class does not exist, or if its overhead or selector conflicts with the pod's.
     """
     runtime_class = _find_runtime_class(request)
     if runtime_class is None:
@@ -107,11 +107,14 @@ def apply_runtime_class(request: AdmissionRequest) -> None:
             raise request.forbidden(f"{REJECTED}Pod's Overhead doesn't match RuntimeClass's defined Overhead")
         spec["overhead"] = dict(overhead)
     if runtime_class.scheduling is not None:
-        _apply_scheduling(request, runtime_class.scheduling)
+        _apply_runtime_class_scheduling(request, runtime_class.scheduling)
 
 
-def _apply_scheduling(request: AdmissionRequest, scheduling: RuntimeClassScheduling) -> None:
-    """Add node selector and tolerations of a RuntimeClass. Raises NotAdmittedError for a conflicting selector."""
+def _apply_runtime_class_scheduling(request: AdmissionRequest, scheduling: RuntimeClassScheduling) -> None:
+    """Add the node selector and tolerations of a RuntimeClass to the pod.
+
+    Raises NotAdmittedError if the selector conflicts with the pod's.
+    """
     pod_selector = request.spec.get("nodeSelector") or {}
     for key, value in scheduling.node_selector.items():
         if key in pod_selector and pod_selector[key] != value:
@@ -134,9 +137,10 @@ def check_overhead_matches_class(request: AdmissionRequest) -> None:
 
 
 def _find_runtime_class(request: AdmissionRequest) -> RuntimeClass | None:
-    """Find the RuntimeClass of a pod, or return None if the pod names none or the object is not a pod.
+    """Find the RuntimeClass that a pod names.
 
-    Raises NotAdmittedError if the class does not exist.
+    Returns None if the pod names none, or if the object is not a pod. Raises NotAdmittedError if the class does not
+    exist.
     """
     name = request.spec.get("runtimeClassName") if request.is_pod else None
     if name is None:
@@ -156,8 +160,8 @@ DEFAULT_ANNOTATIONS = (
 PROTECTION_FINALIZER = "kubernetes.io/pvc-protection"
 
 
-def set_default_class(request: AdmissionRequest) -> None:
-    """Run DefaultStorageClass: set the newest default StorageClass for a claim that names none.
+def set_default_storage_class(request: AdmissionRequest) -> None:
+    """Run the DefaultStorageClass plugin: set the newest default StorageClass of a claim that names none.
 
     Of equally new classes, the first by name is used. Without a default class, the claim is unchanged.
     """
@@ -179,7 +183,7 @@ def _is_default_class(storage_class: StorageClass) -> bool:
 
 
 def add_protection_finalizer(request: AdmissionRequest) -> None:
-    """Run StorageObjectInUseProtection: add the finalizer that keeps a claim while it is in use."""
+    """Run the StorageObjectInUseProtection plugin: add the finalizer that keeps a claim while it is in use."""
     if request.kind == "PersistentVolumeClaim":
         finalizers = request.obj["metadata"].setdefault("finalizers", [])
         if PROTECTION_FINALIZER not in finalizers:

@@ -18,7 +18,7 @@ _ROLLING_UPDATE = {"maxSurge": "25%", "maxUnavailable": "25%"}
 
 
 def set_defaults(request: AdmissionRequest) -> None:
-    """Set the defaults of the object's kind. Raises QuantityError."""
+    """Set the defaults of the object in place, as the API server does for its kind. Raises QuantityError."""
     if request.is_pod:
         set_pod_spec_defaults(request.spec, is_pod=True)
         set_pod_level_requests(request)
@@ -30,7 +30,7 @@ def set_defaults(request: AdmissionRequest) -> None:
 
 
 def _set_deployment_defaults(spec: Writable) -> None:
-    """Set the defaults of a Deployment's spec and its pod template."""
+    """Set the defaults of a Deployment's spec and of its pod template in place."""
     for name, value in (("replicas", 1), ("revisionHistoryLimit", 10), ("progressDeadlineSeconds", 600)):
         spec.setdefault(name, value)
     strategy: Writable = spec.setdefault("strategy", {})
@@ -42,7 +42,7 @@ def _set_deployment_defaults(spec: Writable) -> None:
 
 
 def set_pod_spec_defaults(spec: Writable, *, is_pod: bool) -> None:
-    """Set the defaults of a pod spec. A pod gets some more defaults than a pod template."""
+    """Set the defaults of a pod spec in place. A pod gets more defaults than a pod template."""
     _set_missing(
         spec, dnsPolicy="ClusterFirst", restartPolicy="Always", schedulerName="default-scheduler", securityContext={}
     )
@@ -62,7 +62,11 @@ def set_pod_spec_defaults(spec: Writable, *, is_pod: bool) -> None:
 
 
 def _set_container_defaults(container: Writable, host_network: bool, is_pod: bool) -> None:
-    """Set the defaults of a container."""
+    """Set the defaults of a container in place.
+
+    With ``host_network``, host ports default to container ports. Some defaults are only set for a pod, not for a
+    template.
+    """
     image = str(container.get("image", ""))
     _set_missing(container, imagePullPolicy="Always" if _is_latest_image(image) else "IfNotPresent")
     _set_missing(
@@ -105,7 +109,7 @@ def _set_http_defaults(handler: object) -> None:
 
 
 def _set_volume_defaults(volume: Writable) -> None:
-    """Set the defaults of a volume. A volume without a source becomes an emptyDir."""
+    """Set the defaults of a volume in place. A volume without a source becomes an emptyDir."""
     if len(volume) == 1 and "name" in volume:
         volume["emptyDir"] = {}
     for source in _SOURCES_WITH_MODE:
@@ -120,7 +124,7 @@ def _set_volume_defaults(volume: Writable) -> None:
 
 
 def set_pod_level_requests(request: AdmissionRequest) -> None:
-    """Set missing pod-level requests to the containers' requests, or else to the pod-level limits."""
+    """Set missing pod-level requests in place: to the containers' requests, or else to the pod-level limits."""
     pod_resources: Writable = request.spec.get("resources") or {}
     limits = pod_resources.get("limits")
     if not limits:
@@ -138,7 +142,7 @@ def set_pod_level_requests(request: AdmissionRequest) -> None:
 
 
 def _canonicalize_resources(resources: object) -> None:
-    """Rewrite requests and limits in their canonical form, rounded up to thousandths."""
+    """Rewrite requests and limits in place in their canonical form, rounded up to thousandths."""
     if isinstance(resources, dict):
         for part in ("requests", "limits"):
             if isinstance(resources.get(part), dict):

@@ -21,7 +21,7 @@ MAX_MILLI = INT64_MAX // 1000
 
 
 def with_api_defaults(limit_range: LimitRange) -> LimitRange:
-    """Return the LimitRange with the API's defaults.
+    """Return the LimitRange with the defaults that the API server adds.
 
     Default limits default to the maxima, and default requests to the default limits.
     """
@@ -37,8 +37,11 @@ def _item_with_api_defaults(item: LimitRangeItem) -> LimitRangeItem:
     return replace(item, default=limits, default_request={**item.min, **limits, **item.default_request})
 
 
-def have_different_defaults(ranges: Sequence[LimitRange]) -> bool:
-    """Return whether two LimitRanges have different defaults for containers, so that their order matters."""
+def have_different_container_defaults(ranges: Sequence[LimitRange]) -> bool:
+    """Return whether any two LimitRanges have different defaults for containers.
+
+    Only then does their order matter.
+    """
     first_amounts: dict[tuple[str, str], str | int | float] = {}
     for limit_range in ranges:
         for default in _iter_container_defaults(limit_range):
@@ -67,7 +70,7 @@ def _iter_container_defaults(limit_range: LimitRange) -> Iterator[_ContainerDefa
 
 
 def add_default_resources(request: AdmissionRequest) -> None:
-    """Add the default requests and limits of all LimitRanges to the containers of a pod."""
+    """Add the default requests and limits of all LimitRanges to the containers of a pod in place."""
     if not request.is_pod:
         return
     for limit_range in request.limit_ranges:
@@ -92,7 +95,7 @@ class _AddedDefaults(NamedTuple):
 
 
 def _add_range_defaults(request: AdmissionRequest, limit_range: LimitRange) -> Iterator[_AddedDefaults]:
-    """Add the defaults of one LimitRange to the containers of a pod, and yield what was added."""
+    """Add the defaults of one LimitRange to the containers of a pod in place, and yield what was added."""
     limits: Resources = {}
     requests: Resources = {}
     for item in limit_range.spec.limits:
@@ -111,7 +114,10 @@ def _add_range_defaults(request: AdmissionRequest, limit_range: LimitRange) -> I
 
 
 def _add_missing_defaults(resources: Writable, part: str, defaults: Resources) -> list[str]:
-    """Add the missing defaults to the requests or limits, and return their names."""
+    """Add missing defaults to the requests or limits in place, and return the names of the added resources.
+
+    ``part`` is ``requests`` or ``limits``.
+    """
     existing = resources.get(part) or {}
     missing_names = [name for name in defaults if name not in existing]
     if missing_names:
@@ -119,8 +125,11 @@ def _add_missing_defaults(resources: Writable, part: str, defaults: Resources) -
     return missing_names
 
 
-def check_bounds(request: AdmissionRequest) -> None:
-    """Check the bounds of all LimitRanges. Raises NotAdmittedError with all violations of one LimitRange."""
+def check_limit_range_bounds(request: AdmissionRequest) -> None:
+    """Raise NotAdmittedError if the object breaks bounds of a LimitRange.
+
+    The error lists all breaches of the first LimitRange that has any.
+    """
     for limit_range in request.limit_ranges:
         messages = list(dict.fromkeys(_iter_breach_messages(request, limit_range)))
         if len(messages) == 1:
@@ -143,12 +152,12 @@ class Breach(NamedTuple):
 def _iter_breach_messages(request: AdmissionRequest, limit_range: LimitRange) -> Iterator[str]:
     """Yield the messages about the object's violations of a LimitRange."""
     for item in limit_range.spec.limits:
-        for breach in _iter_request_breaches(request, item):
+        for breach in _iter_object_breaches(request, item):
             yield breach.message
 
 
-def _iter_request_breaches(request: AdmissionRequest, item: LimitRangeItem) -> Iterator[Breach]:
-    """Yield the object's violations of one item."""
+def _iter_object_breaches(request: AdmissionRequest, item: LimitRangeItem) -> Iterator[Breach]:
+    """Yield the bounds of a LimitRange item that the pod or claim of the request breaks."""
     if request.is_pod and item.type == CONTAINER_TYPE:
         for container in (*request.containers, *request.init_containers):
             resources = container.get("resources") or {}
@@ -164,7 +173,7 @@ def _iter_request_breaches(request: AdmissionRequest, item: LimitRangeItem) -> I
 
 
 def iter_breaches(item: LimitRangeItem, requests: Quantities, limits: Quantities) -> Iterator[Breach]:
-    """Yield the violations of an item's bounds by the requests and limits of a container or pod."""
+    """Yield the bounds of a LimitRange item that the requests and limits of a container or pod break."""
     for name, minimum in parse_quantities(item.min).items():
         yield from _iter_minimum_breaches(
             _BoundedAmount(item.type, name, requests.get(name), limits.get(name), minimum)
@@ -202,7 +211,7 @@ _ZERO = Quantity(0)
 
 
 def _iter_minimum_breaches(amount: _BoundedAmount) -> Iterator[Breach]:
-    """Yield the violation of a minimum."""
+    """Yield a breach if the request or limit is below the minimum."""
     request, limit, bound = amount.convert_to_common_unit()
     message = f"minimum {amount.name} usage per {amount.type} is {amount.bound}"
     if amount.request is None:
@@ -214,7 +223,7 @@ def _iter_minimum_breaches(amount: _BoundedAmount) -> Iterator[Breach]:
 
 
 def _iter_maximum_breaches(amount: _BoundedAmount) -> Iterator[Breach]:
-    """Yield the violation of a maximum."""
+    """Yield a breach if the request or limit is above the maximum."""
     request, limit, bound = amount.convert_to_common_unit()
     message = f"maximum {amount.name} usage per {amount.type} is {amount.bound}"
     if amount.limit is None:
@@ -226,7 +235,7 @@ def _iter_maximum_breaches(amount: _BoundedAmount) -> Iterator[Breach]:
 
 
 def _iter_ratio_breaches(amount: _BoundedAmount) -> Iterator[Breach]:
-    """Yield the violation of the maximum ratio of limit to request."""
+    """Yield a breach if the ratio of the limit to the request is above the maximum."""
     request, limit, _ = amount.convert_to_common_unit()
     message = f"{amount.name} max limit to request ratio per {amount.type} is {amount.bound}, but"
     if not request:
@@ -244,7 +253,7 @@ def _iter_ratio_breaches(amount: _BoundedAmount) -> Iterator[Breach]:
 
 
 def iter_claim_breaches(item: LimitRangeItem, requests: Mapping[str, Quantity]) -> Iterator[Breach]:
-    """Yield the violations of an item's bounds by the requests of a claim."""
+    """Yield the bounds of a LimitRange item that the requests of a claim break."""
     for name, minimum in parse_quantities(item.min).items():
         yield from _iter_minimum_breaches(_BoundedAmount(item.type, name, requests.get(name), None, minimum))
     for name, maximum in parse_quantities(item.max).items():

@@ -11,7 +11,7 @@ SELECTOR = "scheduler.alpha.kubernetes.io/node-selector"
 
 
 def add_node_selector(request: AdmissionRequest) -> None:
-    """Add the namespace's node selector to the pod's own.
+    """Run the PodNodeSelector plugin: add the namespace's node selector to the pod's own.
 
     Raises NotAdmittedError if they conflict or the namespace's selector is invalid.
     """
@@ -28,7 +28,7 @@ def add_node_selector(request: AdmissionRequest) -> None:
 
 
 def check_node_selector(request: AdmissionRequest) -> None:
-    """Raise NotAdmittedError if pod and namespace require different values of a label."""
+    """Raise NotAdmittedError if the pod and its namespace require different values of a node label."""
     if not request.is_pod:
         return
     pod_selector = request.spec.get("nodeSelector") or {}
@@ -38,7 +38,10 @@ def check_node_selector(request: AdmissionRequest) -> None:
 
 
 def parse_namespace_selector(request: AdmissionRequest) -> dict[str, str]:
-    """Return the node selector in the namespace's annotation. Raises NotAdmittedError if it is invalid."""
+    """Parse the node selector in the namespace's annotation, {} if there is none.
+
+    Raises NotAdmittedError if it is invalid.
+    """
     selector: dict[str, str] = {}
     text = request.namespace_annotations.get(SELECTOR, "")
     if not text:

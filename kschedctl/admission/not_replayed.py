@@ -35,8 +35,8 @@ class CreatedObject(NamedTuple):
     """The labels, or None if they are unknown."""
 
 
-def iter_webhooks(cluster: Cluster, objects: Iterable[CreatedObject], *, mutating: bool) -> Iterator[str]:
-    """Yield the names of webhook configurations of which a webhook may be called for one of the objects."""
+def iter_matching_webhooks(cluster: Cluster, objects: Iterable[CreatedObject], *, mutating: bool) -> Iterator[str]:
+    """Yield the name of each webhook configuration that may call a webhook for one of the objects."""
     created = list(objects)
     configurations: Sequence[WebhookConfiguration] = getattr(cluster, FIELDS[WEBHOOK_KINDS[mutating]])
     for configuration in configurations:
@@ -45,12 +45,15 @@ def iter_webhooks(cluster: Cluster, objects: Iterable[CreatedObject], *, mutatin
             for webhook in configuration.webhooks
             if webhook.rules
         ]
-        if any(_may_match(cluster, criteria, obj) for criteria in all_criteria for obj in created):
+        if any(_may_match_object(cluster, criteria, obj) for criteria in all_criteria for obj in created):
             yield configuration.metadata.name
 
 
-def iter_policies(cluster: Cluster, objects: Iterable[CreatedObject], *, mutating: bool) -> Iterator[str]:
-    """Yield the names of policies in force that may change or deny one of the objects."""
+def iter_matching_policies(cluster: Cluster, objects: Iterable[CreatedObject], *, mutating: bool) -> Iterator[str]:
+    """Yield the name of each policy in force that may change or deny one of the objects.
+
+    Without ``mutating``, only validating policies are considered.
+    """
     created = list(objects)
     kind = POLICY_KINDS[mutating]
     for policy in getattr(cluster, FIELDS[kind]):
@@ -60,27 +63,32 @@ def iter_policies(cluster: Cluster, objects: Iterable[CreatedObject], *, mutatin
             if binding.spec.policy_name == policy.metadata.name
             and (mutating or DENY in binding.spec.validation_actions)
         ]
-        matching = [obj for obj in created if _may_match(cluster, policy.spec.match_constraints, obj)]
-        if any(_may_match(cluster, criteria, obj) for criteria in binding_criteria for obj in matching):
+        matching = [obj for obj in created if _may_match_object(cluster, policy.spec.match_constraints, obj)]
+        if any(_may_match_object(cluster, criteria, obj) for criteria in binding_criteria for obj in matching):
             yield policy.metadata.name
 
 
-def _may_match(cluster: Cluster, criteria: MatchResources, obj: CreatedObject) -> bool:
-    """Return whether the criteria match the object, where selectors match unknown labels.
+def _may_match_object(cluster: Cluster, criteria: MatchResources, obj: CreatedObject) -> bool:
+    """Return whether the criteria match the object, or may match it because its labels are unknown.
 
-    Criteria without rules match any object.
+    Criteria without rules match objects of any kind.
     """
     rules = criteria.resource_rules
     return (
-        (not rules or any(_rule_matches(rule, obj) for rule in rules))
-        and not any(_rule_matches(rule, obj) for rule in criteria.exclude_resource_rules if not rule.resource_names)
+        (not rules or any(_does_rule_match_creation(rule, obj) for rule in rules))
+        and not any(
+            _does_rule_match_creation(rule, obj) for rule in criteria.exclude_resource_rules if not rule.resource_names
+        )
         and _may_select(criteria.object_selector, obj.labels)
         and _may_select(criteria.namespace_selector, _find_namespace_labels(cluster, obj.namespace))
     )
 
 
-def _rule_matches(rule: HookRule, obj: CreatedObject) -> bool:
-    """Return whether a rule matches the creation of the object. Names are not compared, since most are generated."""
+def _does_rule_match_creation(rule: HookRule, obj: CreatedObject) -> bool:
+    """Return whether a rule matches the creation of the object.
+
+    Names are not compared, since most are generated.
+    """
     return (
         rule.scope != CLUSTER
         and _contains(rule.operations, CREATE)
@@ -101,7 +109,10 @@ def _may_select(selector: LabelSelector, labels: Mapping[str, str] | None) -> bo
 
 
 def _find_namespace_labels(cluster: Cluster, name: str) -> Mapping[str, str] | None:
-    """Return the labels of a namespace, or None if it was not read."""
+    """Return the labels of a namespace, or None if namespaces were not fully read.
+
+    A namespace that does not exist has only the label with its name.
+    """
     namespace = _find_namespace(cluster, name)
     if namespace is not None:
         return {NAME_LABEL: name, **namespace.metadata.labels}
@@ -114,7 +125,7 @@ NAMESPACE_LIFECYCLE, SERVICE_ACCOUNT_PLUGIN, DEFAULT_ACCOUNT = "NamespaceLifecyc
 
 
 def iter_undecidable_plugins(cluster: Cluster, namespace: str) -> Iterator[str]:
-    """Yield the plugins whose decision is unknown because the namespace or its service accounts were not read."""
+    """Yield the plugins that cannot decide because the namespace or its service accounts were not read."""
     namespace_object = _find_namespace(cluster, namespace)
     if namespace_object is None:
         yield NAMESPACE_LIFECYCLE  # a missing namespace is reported when manifests are read
@@ -124,7 +135,10 @@ def iter_undecidable_plugins(cluster: Cluster, namespace: str) -> Iterator[str]:
 
 
 def iter_undecidable_plugins_for_pod(cluster: Cluster, namespace: str, spec: JsonObject) -> Iterator[str]:
-    """Yield the plugins whose decision is unknown because the pod names an object that was not read."""
+    """Yield the plugins that cannot decide because the pod names an object that was not read.
+
+    A default service account whose namespace was not read counts as well.
+    """
     priority_class = str(spec.get("priorityClassName") or "")
     if cluster.gap("PriorityClass") and find_priority_class(priority_class, cluster.priority_classes) is None:
         yield "Priority"
@@ -139,7 +153,7 @@ def iter_undecidable_plugins_for_pod(cluster: Cluster, namespace: str, spec: Jso
 
 
 def is_missing_namespace(cluster: Cluster, namespace: str) -> bool:
-    """Return whether the namespace does not exist. False if namespaces were not read, of which none is known then."""
+    """Return whether the namespace certainly does not exist. Returns False if namespaces were not read."""
     were_read = bool(cluster.namespaces) and cluster.gap("Namespace") is None
     return were_read and namespace not in BUILT_IN_NAMESPACES and _find_namespace(cluster, namespace) is None
 

@@ -75,7 +75,7 @@ class CheckedPod:
         """Whether the pod has its own user namespace and the standard has exceptions for such pods."""
         return self.minor >= USER_NAMESPACES_SINCE and self.spec.get("hostUsers") is False
 
-    def get_security_setting(self, *path: str) -> _Settings:
+    def get_security_values(self, *path: str) -> _Settings:
         """Return the values at a path in the security contexts of the pod and of its containers."""
         of_containers = []
         for container in self.containers:
@@ -127,7 +127,7 @@ def _quote_all(names: Iterable[str]) -> str:
 
 
 def _describe_setters(by_pod: bool, containers: Sequence[str]) -> str:
-    """Describe the pod and containers that set a forbidden value, or return "" if there are none."""
+    """Name the pod, if it sets a forbidden value, and the containers that do. Return "" if there are none."""
     setters = []
     if by_pod:
         setters.append("pod")
@@ -140,17 +140,17 @@ def _describe_setters(by_pod: bool, containers: Sequence[str]) -> str:
 
 
 def _check_app_armor(pod: CheckedPod) -> Iterator[Violation]:
-    """Yield forbidden AppArmor profiles."""
-    pod_profile, container_profiles = pod.get_security_setting("appArmorProfile", "type")
+    """Yield a violation if fields or annotations of the pod set forbidden AppArmor profiles."""
+    pod_profile, container_profiles = pod.get_security_values("appArmorProfile", "type")
     forbidden = [(name, value) for name, value in container_profiles if value not in _PROFILES]
-    pod_is_bad = pod_profile is not None and pod_profile not in _PROFILES
+    is_pod_forbidden = pod_profile is not None and pod_profile not in _PROFILES
     found_values = {str(value) for _, value in forbidden}
-    if pod_is_bad:
+    if is_pod_forbidden:
         found_values.add(str(pod_profile))
     values = sorted(found_values)
     setters = []
     if values:
-        setters.append(_describe_setters(pod_is_bad, [name for name, _ in forbidden]))
+        setters.append(_describe_setters(is_pod_forbidden, [name for name, _ in forbidden]))
     annotations = sorted(
         f"{key}={go_quote(str(value))}"
         for key, value in pod.annotations.items()
@@ -170,7 +170,7 @@ def _is_safe_app_armor(profile: str) -> bool:
 
 
 def _check_added_capabilities(pod: CheckedPod) -> Iterator[Violation]:
-    """Yield capabilities that are not among the default ones."""
+    """Yield a violation if containers add capabilities that are not among the default ones."""
     names, capabilities = _find_added_capabilities(pod, DEFAULT_CAPABILITIES)
     if names:
         yield (
@@ -180,10 +180,10 @@ def _check_added_capabilities(pod: CheckedPod) -> Iterator[Violation]:
 
 
 def _find_added_capabilities(pod: CheckedPod, allowed: Container[str]) -> tuple[list[str], list[str]]:
-    """Return the names of containers that add capabilities which are not allowed, and these capabilities."""
+    """Return the names of containers that add capabilities not in ``allowed``, and these capabilities."""
     names = []
     found: set[str] = set()
-    for name, added in pod.get_security_setting("capabilities", "add").of_containers:
+    for name, added in pod.get_security_values("capabilities", "add").of_containers:
         forbidden = [capability for capability in _get_list(added) if capability not in allowed]
         if forbidden:
             names.append(name)
@@ -195,21 +195,21 @@ _ADDED_CAPABILITIES = "securityContext.capabilities.add"
 
 
 def _check_host_namespaces(pod: CheckedPod) -> Iterator[Violation]:
-    """Yield host namespaces that the pod shares."""
+    """Yield a violation if the pod shares namespaces of its host."""
     shared = [f"{name}=true" for name in ("hostNetwork", "hostPID", "hostIPC") if pod.spec.get(name)]
     if shared:
         yield "host namespaces", ", ".join(shared)
 
 
 def _check_host_paths(pod: CheckedPod) -> Iterator[Violation]:
-    """Yield hostPath volumes."""
+    """Yield a violation if the pod has hostPath volumes."""
     names = _get_names(volume for volume in objects_at(pod.spec, "volumes") if "hostPath" in volume)
     if names:
         yield "hostPath volumes", _format_name_list(names, "volume")
 
 
 def _check_host_ports(pod: CheckedPod) -> Iterator[Violation]:
-    """Yield host ports that containers use."""
+    """Yield a violation if containers use host ports."""
     used = {_get_name(container): _find_host_ports(container) for container in pod.containers}
     names = [name for name, ports in used.items() if ports]
     if names:
@@ -224,7 +224,7 @@ def _find_host_ports(container: JsonObject) -> set[str]:
 
 
 def _check_probe_hosts(pod: CheckedPod) -> Iterator[Violation]:
-    """Yield hosts that probes and lifecycle handlers name."""
+    """Yield a violation if probes or lifecycle handlers of containers name a host."""
     used = {_get_name(container): set(_iter_probe_hosts(container)) for container in pod.containers}
     names = sorted(name for name, hosts in used.items() if hosts)
     if names:
@@ -237,7 +237,7 @@ def _check_probe_hosts(pod: CheckedPod) -> Iterator[Violation]:
 
 
 def _iter_probe_hosts(container: JsonObject) -> Iterator[str]:
-    """Yield the hosts that a container's probes and lifecycle handlers name."""
+    """Yield each host that a probe or lifecycle handler of the container names."""
     probes = [container.get(name) for name in ("livenessProbe", "readinessProbe", "startupProbe")]
     for handler in (*probes, _get_at(container, "lifecycle", "postStart"), _get_at(container, "lifecycle", "preStop")):
         for protocol in ("httpGet", "tcpSocket"):
@@ -247,21 +247,21 @@ def _iter_probe_hosts(container: JsonObject) -> Iterator[str]:
 
 
 def _check_privileged(pod: CheckedPod) -> Iterator[Violation]:
-    """Yield privileged containers."""
-    names = [name for name, value in pod.get_security_setting("privileged").of_containers if value]
+    """Yield a violation if containers are privileged."""
+    names = [name for name, value in pod.get_security_values("privileged").of_containers if value]
     if names:
         yield "privileged", f"{_format_name_list(names)} must not set securityContext.privileged=true"
 
 
 def _check_proc_mount(pod: CheckedPod) -> Iterator[Violation]:
-    """Yield forbidden proc mounts unless the pod has its own user namespace."""
+    """Yield a violation for forbidden proc mounts, unless the pod has its own user namespace."""
     if not pod.in_user_namespace:
-        yield from _check_proc_mount_restricted(pod)
+        yield from _check_restricted_proc_mount(pod)
 
 
-def _check_proc_mount_restricted(pod: CheckedPod) -> Iterator[Violation]:
-    """Yield forbidden proc mounts."""
-    mounts = pod.get_security_setting("procMount").of_containers
+def _check_restricted_proc_mount(pod: CheckedPod) -> Iterator[Violation]:
+    """Yield a violation if containers have another proc mount than Default."""
+    mounts = pod.get_security_values("procMount").of_containers
     forbidden = [(name, str(value)) for name, value in mounts if value != "Default"]
     if forbidden:
         values = _quote_all(sorted({value for _, value in forbidden}))
@@ -272,15 +272,15 @@ def _check_proc_mount_restricted(pod: CheckedPod) -> Iterator[Violation]:
 
 
 def _check_selinux(pod: CheckedPod) -> Iterator[Violation]:
-    """Yield forbidden SELinux options."""
-    pod_options, container_options = pod.get_security_setting("seLinuxOptions")
+    """Yield a violation if the pod or its containers set an SELinux user, role or forbidden type."""
+    pod_options, container_options = pod.get_security_values("seLinuxOptions")
     allowed = set(SELINUX_TYPES)
     if pod.minor >= CONTAINER_ENGINE_SINCE:
         allowed.add(CONTAINER_ENGINE_TYPE)
     forbidden = [(name, options) for name, options in container_options if _is_forbidden_selinux(options, allowed)]
-    pod_is_bad = pod_options is not None and _is_forbidden_selinux(pod_options, allowed)
+    is_pod_forbidden = pod_options is not None and _is_forbidden_selinux(pod_options, allowed)
     all_options = [options for _, options in forbidden]
-    if pod_is_bad:
+    if is_pod_forbidden:
         all_options.append(pod_options)
     if not all_options:
         return
@@ -291,7 +291,7 @@ def _check_selinux(pod: CheckedPod) -> Iterator[Violation]:
     for name in ("user", "role"):
         if any(_get_at(options, name) for options in all_options):
             details.append(f"{name} may not be set")
-    setters = _describe_setters(pod_is_bad, [name for name, _ in forbidden])
+    setters = _describe_setters(is_pod_forbidden, [name for name, _ in forbidden])
     yield "seLinuxOptions", f"{setters} set forbidden securityContext.seLinuxOptions: {'; '.join(details)}"
 
 
@@ -301,7 +301,7 @@ def _is_forbidden_selinux(options: object, allowed: set[str]) -> bool:
 
 
 def _check_seccomp(pod: CheckedPod) -> Iterator[Violation]:
-    """Yield forbidden seccomp profiles. Before 1.19, they are read from annotations."""
+    """Yield a violation for forbidden seccomp profiles, which are in annotations before 1.19."""
     if pod.minor >= SECCOMP_FIELDS_SINCE:
         yield from _check_seccomp_fields(pod)
         return
@@ -318,17 +318,17 @@ def _is_safe_seccomp(profile: str) -> bool:
 
 
 def _check_seccomp_fields(pod: CheckedPod) -> Iterator[Violation]:
-    """Yield forbidden seccomp profiles in fields of the pod and its containers."""
-    pod_profile, container_profiles = pod.get_security_setting("seccompProfile", "type")
+    """Yield a violation if fields of the pod or its containers set forbidden seccomp profiles."""
+    pod_profile, container_profiles = pod.get_security_values("seccompProfile", "type")
     forbidden = [(name, str(value)) for name, value in container_profiles if value not in _PROFILES]
-    pod_is_bad = pod_profile is not None and pod_profile not in _PROFILES
-    setters = _describe_setters(pod_is_bad, [name for name, _ in forbidden])
+    is_pod_forbidden = pod_profile is not None and pod_profile not in _PROFILES
+    setters = _describe_setters(is_pod_forbidden, [name for name, _ in forbidden])
     if setters:
         values = {value for _, value in forbidden}
-        if pod_is_bad:
+        if is_pod_forbidden:
             values.add(str(pod_profile))
-        must_not = "must not set securityContext.seccompProfile.type to"
-        yield "seccompProfile", f"{setters} {must_not} {_quote_all(sorted(values))}"
+        requirement = "must not set securityContext.seccompProfile.type to"
+        yield "seccompProfile", f"{setters} {requirement} {_quote_all(sorted(values))}"
 
 
 def _check_sysctls(pod: CheckedPod) -> Iterator[Violation]:
@@ -341,8 +341,8 @@ def _check_sysctls(pod: CheckedPod) -> Iterator[Violation]:
 
 
 def _check_host_process(pod: CheckedPod) -> Iterator[Violation]:
-    """Yield Windows HostProcess containers."""
-    pod_value, container_values = pod.get_security_setting("windowsOptions", "hostProcess")
+    """Yield a violation if the pod or its containers are Windows HostProcess containers."""
+    pod_value, container_values = pod.get_security_values("windowsOptions", "hostProcess")
     setters = _describe_setters(bool(pod_value), [name for name, value in container_values if value])
     if setters:
         yield "hostProcess", f"{setters} must not set securityContext.windowsOptions.hostProcess=true"
@@ -352,17 +352,20 @@ def _check_host_process(pod: CheckedPod) -> Iterator[Violation]:
 
 
 def _check_privilege_escalation(pod: CheckedPod) -> Iterator[Violation]:
-    """Yield containers that do not forbid privilege escalation."""
+    """Yield a violation if containers do not forbid privilege escalation. Windows pods are exempt."""
     if pod.is_windows:
         return
     violating = [c for c in pod.containers if _get_at(c, "securityContext", "allowPrivilegeEscalation") is not False]
     if violating:
-        must = "must set securityContext.allowPrivilegeEscalation=false"
-        yield "allowPrivilegeEscalation != false", f"{_format_name_list(_get_names(violating))} {must}"
+        requirement = "must set securityContext.allowPrivilegeEscalation=false"
+        yield "allowPrivilegeEscalation != false", f"{_format_name_list(_get_names(violating))} {requirement}"
 
 
 def _check_restricted_capabilities(pod: CheckedPod) -> Iterator[Violation]:
-    """Yield containers that keep capabilities or add others than NET_BIND_SERVICE."""
+    """Yield a violation for containers that do not drop all capabilities or add forbidden ones.
+
+    Only NET_BIND_SERVICE may be added. Windows pods are exempt.
+    """
     if pod.is_windows:
         return
     details = []
@@ -381,7 +384,7 @@ def _check_restricted_capabilities(pod: CheckedPod) -> Iterator[Violation]:
 
 
 def _check_restricted_volumes(pod: CheckedPod) -> Iterator[Violation]:
-    """Yield volumes of restricted types."""
+    """Yield a violation if the pod has volumes of a type that the restricted level forbids."""
     forbidden = [
         volume for volume in objects_at(pod.spec, "volumes") if not any(kind in volume for kind in SAFE_VOLUMES)
     ]
@@ -396,7 +399,7 @@ def _check_restricted_volumes(pod: CheckedPod) -> Iterator[Violation]:
 
 
 def _get_restricted_volume_type(volume: JsonObject) -> str:
-    """Return which of the volume types forbidden by the restricted level a volume has, or ``unknown``."""
+    """Return the type of a forbidden volume, or ``unknown`` if it has none of the known types."""
     for volume_type in RESTRICTED_VOLUMES:
         if volume_type in volume:
             return volume_type
@@ -404,10 +407,13 @@ def _get_restricted_volume_type(volume: JsonObject) -> str:
 
 
 def _check_run_as_non_root(pod: CheckedPod) -> Iterator[Violation]:
-    """Yield containers that do not require a user other than root."""
+    """Yield a violation if containers do not have to run as another user than root.
+
+    Pods with their own user namespace are exempt.
+    """
     if pod.in_user_namespace:
         return
-    pod_value, container_values = pod.get_security_setting("runAsNonRoot")
+    pod_value, container_values = pod.get_security_values("runAsNonRoot")
     setters = _describe_setters(pod_value is False, [name for name, value in container_values if value is False])
     unset = [name for name in _get_names(pod.containers) if name not in dict(container_values)]
     if setters:
@@ -417,28 +423,31 @@ def _check_run_as_non_root(pod: CheckedPod) -> Iterator[Violation]:
 
 
 def _check_run_as_user(pod: CheckedPod) -> Iterator[Violation]:
-    """Yield containers whose runAsUser is root."""
+    """Yield a violation if the pod or its containers set root as runAsUser.
+
+    Pods with their own user namespace are exempt.
+    """
     if pod.in_user_namespace:
         return
-    pod_value, container_values = pod.get_security_setting("runAsUser")
+    pod_value, container_values = pod.get_security_values("runAsUser")
     setters = _describe_setters(pod_value == 0, [name for name, value in container_values if value == 0])
     if setters:
         yield "runAsUser=0", f"{setters} must not set runAsUser=0"
 
 
 def _check_restricted_seccomp(pod: CheckedPod) -> Iterator[Violation]:
-    """Yield seccomp profiles that are forbidden or missing."""
+    """Yield a violation if seccomp profiles are forbidden or missing. Windows pods are exempt."""
     if pod.is_windows:
         return
     forbidden = list(_check_seccomp_fields(pod))
-    pod_profile = pod.get_security_setting("seccompProfile", "type").of_pod
-    containers_with_profile = dict(pod.get_security_setting("seccompProfile").of_containers)
+    pod_profile = pod.get_security_values("seccompProfile", "type").of_pod
+    containers_with_profile = dict(pod.get_security_values("seccompProfile").of_containers)
     unset = [name for name in _get_names(pod.containers) if name not in containers_with_profile]
     if forbidden:
         yield from forbidden
     elif unset and pod_profile not in _PROFILES:
-        must = 'must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"'
-        yield "seccompProfile", f"pod or {_format_name_list(unset)} {must}"
+        requirement = 'must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"'
+        yield "seccompProfile", f"pod or {_format_name_list(unset)} {requirement}"
 
 
 def _get_list(value: object) -> Sequence[str]:
@@ -477,7 +486,7 @@ BASELINE: Mapping[str, Check] = {
 RESTRICTED: Mapping[str, Check] = {
     "allowPrivilegeEscalation": Check(_check_privilege_escalation, 8),
     "capabilities_restricted": Check(_check_restricted_capabilities, 22, "capabilities_baseline"),
-    "procMount_restricted": Check(_check_proc_mount_restricted, 35, "procMount"),
+    "procMount_restricted": Check(_check_restricted_proc_mount, 35, "procMount"),
     "restrictedVolumes": Check(_check_restricted_volumes, 0, "hostPathVolumes"),
     "runAsNonRoot": Check(_check_run_as_non_root),
     "runAsUser": Check(_check_run_as_user, 23),
@@ -486,7 +495,10 @@ RESTRICTED: Mapping[str, Check] = {
 
 
 def describe_violations(pod: JsonObject, level: str, version: str) -> str:
-    """Describe the pod's violations of a level in a version (``latest``, ``v1.30``). "" means that there are none."""
+    """Describe how a pod violates a level of a version, such as ``latest`` or ``v1.30``.
+
+    Returns "" if there are no violations.
+    """
     if level not in ("baseline", "restricted"):
         return ""
     minor = LATEST_MINOR if version == "latest" else min(int(version.partition(".")[2]), LATEST_MINOR)
@@ -526,7 +538,7 @@ class Standard(NamedTuple):
 
 
 def get_enforced_standard(labels: Mapping[str, str]) -> Standard:
-    """Return the standard by which a namespace's pods are denied.
+    """Return the standard that the pods of a namespace with these labels have to meet.
 
     An invalid level counts as the strictest level, an invalid version as the latest one.
     """
@@ -535,9 +547,9 @@ def get_enforced_standard(labels: Mapping[str, str]) -> Standard:
 
 
 def get_warn_standard(labels: Mapping[str, str]) -> Standard:
-    """Return the standard about which the API server warns, by default the enforced one.
+    """Return the standard whose violations cause warnings in a namespace with these labels.
 
-    An invalid level causes no warnings.
+    It is by default the enforced standard. An invalid level causes no warnings.
     """
     level = labels.get(f"{LABEL}warn")
     enforce = labels.get(ENFORCE)

@@ -87,7 +87,7 @@ class AdmissionRequest:
 
     @cached_property
     def namespace_object(self) -> Namespace | None:
-        """The namespace, or None if it is not known."""
+        """Return the namespace of the request, or None if it is not known."""
         for namespace in self.cluster.namespaces:
             if namespace.metadata.name == self.namespace:
                 return namespace
@@ -118,7 +118,10 @@ class AdmissionRequest:
         return convert_builtins(drop_nulls(self.obj), api.Pod)
 
     def sum_pod_resources(self, *, overhead: bool) -> tuple[Quantities, Quantities]:
-        """Return the pod's total requests and total limits, with or without the pod's overhead."""
+        """Return the total requests and the total limits of the pod.
+
+        They include the overhead of the pod with ``overhead``.
+        """
         pod = self.decode_pod()
         requests = compute_pod_requests(pod, _SPEC_OPTIONS._replace(overhead=overhead))
         limits = aggregate_container_limits(pod.spec.containers, pod.spec.init_containers)

@@ -60,10 +60,10 @@ def is_replayable(quota: ResourceQuota, *, in_full: bool) -> bool:
 
 
 def check_quotas(request: AdmissionRequest) -> None:
-    """Raise NotAdmittedError if a quota denies the object.
+    """Raise NotAdmittedError if a ResourceQuota denies the object.
 
-    A quota does so if containers do not set resources that it requires, if it does not tell how much of a resource is
-    used, or if the object exceeds it.
+    A quota denies the object if containers do not set resources that it requires, if its status lacks the used amount
+    of a resource, or if the object would exceed it.
     """
     usage = _compute_nonzero_usage(request)
     matching = [quota for quota in request.quotas if _matches_quota(quota, request)]
@@ -76,19 +76,19 @@ def check_quotas(request: AdmissionRequest) -> None:
             resource_list = ",".join(sorted(names))
             raise request.forbidden(f"status unknown for quota: {quota.metadata.name}, resources: {resource_list}")
     for quota in matching:
-        excess = describe_excess(quota, usage)
+        excess = describe_quota_excess(quota, usage)
         if excess:
             raise request.forbidden(excess)
 
 
-def count_admissible(request: AdmissionRequest, max_count: int) -> int:
-    """Return how many objects like this one, at most ``max_count``, the quotas admit one after the other."""
+def count_admissible_objects(request: AdmissionRequest, max_count: int) -> int:
+    """Return how many objects like this one the quotas admit one after the other, at most ``max_count``."""
     usage = _compute_nonzero_usage(request)
     matching = [quota for quota in request.quotas if _matches_quota(quota, request)]
 
     def is_exceeded_after(quota: ResourceQuota, count: int) -> bool:
         """Return whether the quota is exceeded by one more object after ``count`` of them."""
-        return bool(describe_excess(_charge_quota(quota, usage, count), usage))
+        return bool(describe_quota_excess(_charge_quota(quota, usage, count), usage))
 
     for quota in matching:  # usually there is room for all objects
         if max_count and is_exceeded_after(quota, max_count - 1):
@@ -102,10 +102,10 @@ def charge_quotas(request: AdmissionRequest, count: int) -> tuple[ResourceQuota,
     return tuple(_charge_quota(q, usage, count) if _matches_quota(q, request) else q for q in request.quotas)
 
 
-def find_needed_limits(request: AdmissionRequest, count: int) -> dict[str, dict[str, str]]:
+def find_needed_quota_limits(request: AdmissionRequest, count: int) -> dict[str, dict[str, str]]:
     """Return the limits to which each quota must be raised to admit ``count`` objects like this one.
 
-    The limits are listed by quota and resource, only for quotas that are too small.
+    The limits are listed by quota and resource. Quotas that are large enough are left out.
     """
     usage = _compute_nonzero_usage(request)
     needed_by_quota: dict[str, dict[str, str]] = {}
@@ -125,13 +125,16 @@ def find_needed_limits(request: AdmissionRequest, count: int) -> dict[str, dict[
 
 
 def find_unset_resources(request: AdmissionRequest) -> list[str]:
-    """Return the required resources with the containers that do not set them, such as ``limits.cpu for: web,log``."""
+    """List the resources that quotas require and containers do not set, as in ``limits.cpu for: web,log``."""
     names = {name for quota in request.quotas if _matches_quota(quota, request) for name in quota.status.hard}
     return list(_iter_unset_resources(filter(partial(_is_resource_of_kind, request=request), names), request))
 
 
 def _charge_quota(quota: ResourceQuota, usage: Quantities, count: int) -> ResourceQuota:
-    """Return the quota after ``count`` objects with this usage are charged."""
+    """Return the quota with the usage of ``count`` objects added to its used amounts.
+
+    ``usage`` is the usage of one object.
+    """
     used_before = parse_quantities(quota.status.used)
     used_after = {
         name: str(used_before[name].add(Quantity(amount.mantissa * count, amount.scale, amount.format)))
@@ -143,12 +146,12 @@ def _charge_quota(quota: ResourceQuota, usage: Quantities, count: int) -> Resour
 
 
 def _compute_nonzero_usage(request: AdmissionRequest) -> Quantities:
-    """Return the positive amounts that the object uses."""
-    return {name: amount for name, amount in compute_usage(request).items() if amount != ZERO}
+    """Return the amounts that the object uses, without amounts of zero."""
+    return {name: amount for name, amount in compute_quota_usage(request).items() if amount != ZERO}
 
 
-def describe_excess(quota: ResourceQuota, usage: Quantities) -> str:
-    """Return the API server's message if the usage exceeds a quota, or ""."""
+def describe_quota_excess(quota: ResourceQuota, usage: Quantities) -> str:
+    """Return the API server's message if this additional usage exceeds a quota, or "" if it does not."""
     hard, used_before = parse_quantities(quota.status.hard), parse_quantities(quota.status.used)
     exceeded_names = [
         name for name, amount in usage.items() if name in hard and used_before.get(name, ZERO).add(amount) > hard[name]
@@ -162,11 +165,11 @@ def describe_excess(quota: ResourceQuota, usage: Quantities) -> str:
     return f"exceeded quota: {quota.metadata.name}, requested: {requested}, used: {already_used}, limited: {limited}"
 
 
-def compute_usage(request: AdmissionRequest) -> Quantities:
-    """Return the amounts that the object uses, by the resource names in quotas."""
+def compute_quota_usage(request: AdmissionRequest) -> Quantities:
+    """Return the amounts that the object uses, by the names that resources have in quotas."""
     if request.is_pod:
         requests, limits = request.sum_pod_resources(overhead=True)
-        return {**compute_pod_usage(requests, limits), "pods": ONE, "count/pods": ONE}
+        return {**compute_pod_quota_usage(requests, limits), "pods": ONE, "count/pods": ONE}
     if request.kind == "PersistentVolumeClaim":
         return _compute_volume_claim_usage(request)
     if request.kind == KIND:
@@ -174,8 +177,8 @@ def compute_usage(request: AdmissionRequest) -> Quantities:
     return {f"count/{request.resource}": ONE}
 
 
-def compute_pod_usage(requests: Quantities, limits: Quantities) -> Quantities:
-    """Return the amounts that requests and limits use, by the resource names in quotas."""
+def compute_pod_quota_usage(requests: Quantities, limits: Quantities) -> Quantities:
+    """Return the amounts that a pod or container uses, by the names that resources have in quotas."""
     usage: Quantities = {}
     for name in COMPUTE_RESOURCES:
         if name in requests:
@@ -191,7 +194,7 @@ def compute_pod_usage(requests: Quantities, limits: Quantities) -> Quantities:
 
 
 def _compute_volume_claim_usage(request: AdmissionRequest) -> Quantities:
-    """Return the amounts that a PersistentVolumeClaim uses."""
+    """Return the amounts that a PersistentVolumeClaim uses, in total and of its StorageClass."""
     amount = parse_quantities((request.spec.get("resources") or {}).get("requests") or {}).get("storage")
     usage: Quantities = {CLAIM_COUNT: ONE, f"count/{CLAIM_COUNT}": ONE}
     if amount is not None:
@@ -230,20 +233,20 @@ def _iter_scopes(quota: ResourceQuota) -> Iterator[ScopeSelectorTerm]:
 
 
 def _matches_scope(term: ScopeSelectorTerm, request: AdmissionRequest) -> bool:
-    """Return whether a scope matches the object."""
+    """Return whether a scope of a quota includes the object. Most scopes include only pods."""
     if term.scope_name == "VolumeAttributesClass":
         name = request.spec.get("volumeAttributesClassName") or ""
-        return request.kind == "PersistentVolumeClaim" and _selects_class(term, name)
+        return request.kind == "PersistentVolumeClaim" and _does_scope_select_class(term, name)
     if not request.is_pod:
         return False
     if term.scope_name == "PriorityClass":
-        return _selects_class(term, request.spec.get("priorityClassName") or "")
+        return _does_scope_select_class(term, request.spec.get("priorityClassName") or "")
     predicate = _SCOPE_PREDICATES.get(term.scope_name)
     return predicate is not None and predicate(request)
 
 
-def _selects_class(term: ScopeSelectorTerm, name: str) -> bool:
-    """Return whether a scope selects a class by its name, which is "" for no class."""
+def _does_scope_select_class(term: ScopeSelectorTerm, name: str) -> bool:
+    """Return whether a scope selects the class with this name, which is "" for an object without a class."""
     match term.operator:
         case "Exists":
             return bool(name)
@@ -256,13 +259,13 @@ def _selects_class(term: ScopeSelectorTerm, name: str) -> bool:
 
 
 def _is_terminating(request: AdmissionRequest) -> bool:
-    """Return whether the pod has a deadline."""
+    """Return whether the pod has an activeDeadlineSeconds, which the quota scope Terminating selects."""
     seconds = request.spec.get("activeDeadlineSeconds")
     return isinstance(seconds, int) and seconds >= 0
 
 
 def is_best_effort(request: AdmissionRequest) -> bool:
-    """Return whether the pod sets no request or limit of cpu or memory above zero."""
+    """Return whether the pod has no request or limit of cpu or memory above zero."""
     pod_resources = request.spec.get("resources") or {}
     if pod_resources:
         all_resources = [pod_resources]
@@ -300,14 +303,17 @@ _SCOPE_PREDICATES: Mapping[str, Callable[[AdmissionRequest], bool]] = {
 
 
 def _iter_unset_resources(names: Iterable[str], request: AdmissionRequest) -> Iterator[str]:
-    """Yield the required resources with the containers that do not set them, such as ``limits.cpu for: web,log``."""
+    """Yield a clause for each required resource that containers do not set, as in ``limits.cpu for: web,log``.
+
+    ``names`` are resource names in quotas. Nothing is required of pods with pod-level resources.
+    """
     required = REQUIRED_RESOURCES.intersection(names)
     if not required or not request.is_pod or request.spec.get("resources") is not None:
         return
     containers_by_resource: dict[str, set[str]] = {}
     for container in (*request.containers, *request.init_containers):
         resources = container.get("resources") or {}
-        set_resources = compute_pod_usage(
+        set_resources = compute_pod_quota_usage(
             parse_quantities(resources.get("requests") or {}), parse_quantities(resources.get("limits") or {})
         )
         for name in required.difference(set_resources):
@@ -324,13 +330,16 @@ MAX_DEVICES = 32
 
 
 def compute_device_claim_usage(request: AdmissionRequest) -> Quantities:
-    """Return the amounts that a ResourceClaim uses, by the resource names in quotas."""
+    """Return the amounts that a ResourceClaim uses, by the names that resources have in quotas.
+
+    Requested devices are counted by class and, with the feature gate DRAExtendedResource, by extended resource.
+    """
     spec = convert_builtins(drop_nulls(request.spec), ResourceClaimSpec)
     devices: Counter[str] = Counter()
     for device_request in spec.devices.requests:
         devices.update(_count_devices(device_request))
     usage: Quantities = {COUNT: Quantity(1)}
-    resource_by_class = _get_extended_resources(request)
+    resource_by_class = _get_extended_resource_by_class(request)
     for name, count in devices.items():
         usage[f"{name}{DEVICES_OF_CLASS}"] = Quantity(count)
         if resource_by_class is None:
@@ -343,29 +352,35 @@ def compute_device_claim_usage(request: AdmissionRequest) -> Quantities:
 
 
 def is_device_claim_resource(name: str, request: AdmissionRequest) -> bool:
-    """Return whether a resource name in a quota counts ResourceClaims or their devices."""
+    """Return whether a resource name in a quota counts ResourceClaims or devices of a class."""
     if name == COUNT or name.endswith(DEVICES_OF_CLASS):
         return True
-    resource_by_class = _get_extended_resources(request) or {}
+    resource_by_class = _get_extended_resource_by_class(request) or {}
     if name.startswith(IMPLICIT_RESOURCE_PREFIX):
         return bool(resource_by_class.get(name.removeprefix(IMPLICIT_RESOURCE_PREFIX)))
     return name.startswith(QUOTA_PREFIX) and name.removeprefix(QUOTA_PREFIX) in resource_by_class.values()
 
 
 def _count_devices(device_request: DeviceRequest) -> Counter[str]:
-    """Return the maximum number of devices that a request may get, by device class."""
+    """Return the maximum number of devices that a request may get of each device class.
+
+    Only one of the alternatives of a request is allocated.
+    """
     max_by_class: Counter[str] = Counter()
     alternatives: list[ExactDeviceRequest | DeviceSubRequest] = list(device_request.first_available)
     if not alternatives and device_request.exactly:
         alternatives = [device_request.exactly]
     for alternative in alternatives:
         name = alternative.device_class_name
-        max_by_class[name] = max(max_by_class[name], _get_device_count(alternative))
+        max_by_class[name] = max(max_by_class[name], _count_devices_of_alternative(alternative))
     return max_by_class
 
 
-def _get_device_count(request: ExactDeviceRequest | DeviceSubRequest) -> int:
-    """Return the number of devices that a request asks for, by default one."""
+def _count_devices_of_alternative(request: ExactDeviceRequest | DeviceSubRequest) -> int:
+    """Return the number of devices that a request or an alternative asks for.
+
+    It is 1 by default, and MAX_DEVICES for all devices of a class. An unknown allocation mode asks for none.
+    """
     match request.allocation_mode:
         case "" | "ExactCount":
             return request.count or 1
@@ -375,8 +390,11 @@ def _get_device_count(request: ExactDeviceRequest | DeviceSubRequest) -> int:
             return 0
 
 
-def _get_extended_resources(request: AdmissionRequest) -> dict[str, str] | None:
-    """Return the extended resource of each device class, or None without the feature gate DRAExtendedResource."""
+def _get_extended_resource_by_class(request: AdmissionRequest) -> dict[str, str] | None:
+    """Return the extended resource of each device class that has one.
+
+    Returns None without the feature gate DRAExtendedResource.
+    """
     cluster = request.cluster
     if not FeatureGates(cluster.kube_version, cluster.feature_gates).enabled("DRAExtendedResource"):
         return None

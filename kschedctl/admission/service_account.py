@@ -15,9 +15,10 @@ TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
 def set_service_account(request: AdmissionRequest) -> None:
-    """Set the pod's service account and its image pull secrets.
+    """Run the ServiceAccount plugin: set the pod's service account and its image pull secrets.
 
-    Raises NotAdmittedError if the service account does not exist or does not allow the pod's secrets.
+    Raises NotAdmittedError if the service account does not exist or does not allow the pod's secrets, or if a mirror
+    pod refers to a service account or secret.
     """
     if not request.is_pod:
         return
@@ -27,24 +28,24 @@ def set_service_account(request: AdmissionRequest) -> None:
         return
     name = spec.get("serviceAccountName") or spec.get("serviceAccount") or DEFAULT_ACCOUNT
     spec["serviceAccountName"] = spec["serviceAccount"] = name
-    account = _get_account(request, name)
+    account = _require_service_account(request, name)
     if account.metadata.annotations.get(ENFORCE_SECRETS_ANNOTATION) in ("true", "True", "TRUE", "T", "t", "1"):
-        _check_secrets(request, account)
+        _check_listed_secrets(request, account)
     if not spec.get("imagePullSecrets") and account.image_pull_secrets:
         spec["imagePullSecrets"] = [{"name": secret.name} for secret in account.image_pull_secrets]
 
 
-def _get_account(request: AdmissionRequest, name: str) -> ServiceAccount:
-    """Return the service account. Raises NotAdmittedError if it does not exist."""
-    account = _find_account(request, name)
+def _require_service_account(request: AdmissionRequest, name: str) -> ServiceAccount:
+    """Return the service account of this name. Raises NotAdmittedError if it does not exist."""
+    account = _find_service_account(request, name)
     if account is not None:
         return account
     key = f"{request.namespace}/{name}"
     raise request.forbidden(f'error looking up service account {key}: serviceaccount "{name}" not found')
 
 
-def _find_account(request: AdmissionRequest, name: str) -> ServiceAccount | None:
-    """Return the service account of this name, or None."""
+def _find_service_account(request: AdmissionRequest, name: str) -> ServiceAccount | None:
+    """Return the service account of this name in the request's namespace, or None if there is none."""
     accounts: Sequence[ServiceAccount] = request.cluster.in_namespace("service_accounts", request.namespace)
     for account in accounts:
         if account.metadata.name == name:
@@ -62,11 +63,14 @@ def _check_mirror_pod(request: AdmissionRequest) -> None:
 
 
 def has_token_volume(request: AdmissionRequest) -> bool:
-    """Return whether the plugin adds a volume with the service account's token to the pod."""
+    """Return whether the ServiceAccount plugin adds a volume with the account's token to the pod.
+
+    It does not for mirror pods, if the pod or else its account forbids it, or if all containers already mount one.
+    """
     spec = request.spec
     if MIRROR_ANNOTATION in request.annotations:
         return False
-    account = _find_account(request, str(spec.get("serviceAccountName")))
+    account = _find_service_account(request, str(spec.get("serviceAccountName")))
     is_mounted = spec.get("automountServiceAccountToken")  # the pod's setting precedes the account's
     if is_mounted is None and account is not None:
         is_mounted = account.automount_service_account_token
@@ -79,8 +83,8 @@ def has_token_volume(request: AdmissionRequest) -> bool:
     return False
 
 
-def _check_secrets(request: AdmissionRequest, account: ServiceAccount) -> None:
-    """Raise NotAdmittedError if the pod refers to secrets that its service account does not list."""
+def _check_listed_secrets(request: AdmissionRequest, account: ServiceAccount) -> None:
+    """Raise NotAdmittedError if the pod refers to a secret that its service account does not list."""
     mountable = {secret.name for secret in account.secrets}
     account_title = f"service account {account.metadata.name}"
     for reference in _iter_secret_references(request):
@@ -106,7 +110,10 @@ class _SecretReference(NamedTuple):
 
 
 def _iter_secret_references(request: AdmissionRequest) -> Iterator[_SecretReference]:
-    """Yield the pod's references to secrets, other than those to image pull secrets."""
+    """Yield the pod's references to secrets in volumes and environment variables.
+
+    Image pull secrets are left out.
+    """
     for volume in request.spec.get("volumes") or ():
         name = (volume.get("secret") or {}).get("secretName")
         if name:

@@ -21,7 +21,10 @@ WHITELIST_ANNOTATION = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"
 
 
 def add_default_tolerations(request: AdmissionRequest) -> None:
-    """Run DefaultTolerationSeconds: let the pod stay for a while on nodes that are not ready or unreachable."""
+    """Run the DefaultTolerationSeconds plugin: let the pod stay for a while on failing nodes.
+
+    It adds NoExecute tolerations of nodes that are not ready or unreachable, unless the pod has its own.
+    """
     if not request.is_pod:
         return
     no_execute = [
@@ -41,14 +44,14 @@ def add_default_tolerations(request: AdmissionRequest) -> None:
 
 
 def add_namespace_tolerations(request: AdmissionRequest) -> None:
-    """Run PodTolerationRestriction: add the namespace's tolerations and check its whitelist.
+    """Run the PodTolerationRestriction plugin: add the namespace's tolerations and check its whitelist.
 
     A pod that is not BestEffort also gets a toleration of memory pressure. Raises NotAdmittedError if the whitelist
-    does not allow a toleration, or an annotation of the namespace is invalid.
+    does not allow a toleration, or if an annotation of the namespace is invalid.
     """
     if not request.is_pod:
         return
-    added = _parse_annotation(request, DEFAULTS_ANNOTATION) or []
+    added = _parse_tolerations_annotation(request, DEFAULTS_ANNOTATION) or []
     pod_tolerations = [drop_empty_fields(toleration) for toleration in request.spec.get("tolerations") or ()]
     new_tolerations = [toleration for toleration in added if drop_empty_fields(toleration) not in pod_tolerations]
     if new_tolerations:
@@ -59,14 +62,17 @@ def add_namespace_tolerations(request: AdmissionRequest) -> None:
         added = [*added, MEMORY_PRESSURE]
     if added:
         request.spec["tolerations"] = merge_tolerations(request.spec.get("tolerations") or [], added)
-    check_whitelist(request)
+    check_toleration_whitelist(request)
 
 
-def check_whitelist(request: AdmissionRequest) -> None:
-    """Raise NotAdmittedError if the namespace's whitelist does not allow one of the pod's tolerations."""
+def check_toleration_whitelist(request: AdmissionRequest) -> None:
+    """Raise NotAdmittedError if the namespace's whitelist does not allow one of the pod's tolerations.
+
+    Without a whitelist, all tolerations are allowed.
+    """
     if not request.is_pod:
         return
-    allowed = _parse_annotation(request, WHITELIST_ANNOTATION)
+    allowed = _parse_tolerations_annotation(request, WHITELIST_ANNOTATION)
     pod_tolerations = request.spec.get("tolerations") or []
     if not allowed:
         return
@@ -76,8 +82,8 @@ def check_whitelist(request: AdmissionRequest) -> None:
             raise NotAdmittedError(INTERNAL, f"{message} namespace whitelist")
 
 
-def _parse_annotation(request: AdmissionRequest, key: str) -> list[Writable] | None:
-    """Return the tolerations in an annotation of the namespace, or None if it has no such annotation.
+def _parse_tolerations_annotation(request: AdmissionRequest, key: str) -> list[Writable] | None:
+    """Parse the tolerations in an annotation of the namespace. Return None if it has no such annotation.
 
     Raises NotAdmittedError if the annotation is not valid JSON.
     """
@@ -92,7 +98,10 @@ def _parse_annotation(request: AdmissionRequest, key: str) -> list[Writable] | N
 
 
 def _render_go_json_error(text: str, error: ValueError) -> str:
-    """Return the message of Go's encoding/json for invalid JSON, as far as the message can be reproduced."""
+    """Return the error message that Go's encoding/json gives for invalid JSON.
+
+    If Go's message cannot be reproduced, Python's message is returned.
+    """
     for literal in ("null", "true", "false"):
         if text.startswith(literal[0]):
             for index, (character, expected) in enumerate(zip(text, literal, strict=False)):
@@ -104,7 +113,10 @@ def _render_go_json_error(text: str, error: ValueError) -> str:
 
 
 def add_extended_resource_tolerations(request: AdmissionRequest) -> None:
-    """Run ExtendedResourceToleration: tolerate taints with the names of extended resources that the pod requests."""
+    """Run the ExtendedResourceToleration plugin.
+
+    It adds a toleration of the taint that has the name of a requested extended resource as its key.
+    """
     if not request.is_pod:
         return
     containers = (*request.containers, *request.init_containers)
@@ -120,7 +132,10 @@ def add_extended_resource_tolerations(request: AdmissionRequest) -> None:
 
 
 def merge_tolerations(first: Sequence[Writable], second: Sequence[Writable]) -> list[Writable]:
-    """Return both lists without tolerations that another one covers. Of equal tolerations the first is kept."""
+    """Merge two lists of tolerations, without tolerations that another one covers.
+
+    Of equal tolerations, the first is kept.
+    """
     merged: list[Writable] = []
     all_tolerations = [*first, *second]
     for index, toleration in enumerate(all_tolerations):
@@ -139,7 +154,7 @@ def drop_empty_fields(toleration: Writable) -> Writable:
 
 
 def covers(wide: Writable, narrow: Writable) -> bool:
-    """Return whether one toleration tolerates every taint that the other tolerates."""
+    """Return whether the toleration ``wide`` tolerates every taint that ``narrow`` tolerates, and as long."""
     if drop_empty_fields(wide) == drop_empty_fields(narrow):
         return True
     accepts_any_value = wide.get("operator") == "Exists"

@@ -34,7 +34,7 @@ MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 
 
 def validate_unscheduled_fields(request: AdmissionRequest) -> ValidationErrors:
-    """Yield the errors in fields that scheduling never reads."""
+    """Validate the fields of a pod that the scheduler does not read."""
     spec = request.spec
     spec_path = ("spec",)
     mirror = request.annotations.get(MIRROR_ANNOTATION)
@@ -66,24 +66,24 @@ def validate_unscheduled_fields(request: AdmissionRequest) -> ValidationErrors:
 
 
 def _validate_deadline(spec: Writable, path: Path) -> ValidationErrors:
-    """Yield the error in activeDeadlineSeconds."""
+    """Validate that activeDeadlineSeconds is a positive int32."""
     deadline = spec.get("activeDeadlineSeconds")
     if isinstance(deadline, int) and not 1 <= deadline <= INT32_MAX:
         yield invalid((*path, "activeDeadlineSeconds"), deadline, f"must be between 1 and {INT32_MAX}, inclusive")
 
 
 def _validate_pod_security_context(spec: Writable, path: Path) -> ValidationErrors:
-    """Yield the errors in the pod's security context."""
+    """Validate the security context of a pod, and that it does not share two process namespaces."""
     context = spec.get("securityContext") or {}
-    yield from _validate_users(context, (*path, "securityContext"))
+    yield from _validate_user_and_group(context, (*path, "securityContext"))
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
         message = "ShareProcessNamespace and HostPID cannot both be enabled"
         yield invalid((*path, "shareProcessNamespace"), value=True, detail=message)
     yield from validate_sysctls(context, (*path, "securityContext", "sysctls"))
 
 
-def _validate_users(context: Writable, path: Path) -> ValidationErrors:
-    """Yield the errors in the user and group of a security context."""
+def _validate_user_and_group(context: Writable, path: Path) -> ValidationErrors:
+    """Validate that runAsUser and runAsGroup of a security context are non-negative int32 numbers."""
     for name in ("runAsUser", "runAsGroup"):
         user_id = context.get(name)
         if isinstance(user_id, int) and not 0 <= user_id <= INT32_MAX:
@@ -91,11 +91,11 @@ def _validate_users(context: Writable, path: Path) -> ValidationErrors:
 
 
 def _validate_container(container: Writable, path: Path, spec: Writable) -> ValidationErrors:
-    """Yield the errors in a container."""
+    """Validate the fields of a container that the scheduler does not read. ``spec`` is the pod's spec."""
     lifecycle: Writable = container.get("lifecycle") or {}
     for hook in ("postStart", "preStop"):
         if hook in lifecycle:
-            yield from _validate_handler(lifecycle[hook] or {}, (*path, "lifecycle", hook))
+            yield from _validate_handler_action(lifecycle[hook] or {}, (*path, "lifecycle", hook))
     for probe in PROBES:
         if isinstance(container.get(probe), dict):
             yield from _validate_probe(container[probe], (*path, probe))
@@ -108,14 +108,14 @@ def _validate_container(container: Writable, path: Path, spec: Writable) -> Vali
     if container["imagePullPolicy"] not in PULL_POLICIES:
         yield not_supported((*path, "imagePullPolicy"), TypedString(container["imagePullPolicy"]), PULL_POLICIES)
     context = container.get("securityContext") or {}
-    yield from _validate_users(context, (*path, "securityContext"))
+    yield from _validate_user_and_group(context, (*path, "securityContext"))
     if context.get("procMount") == "Unmasked" and spec.get("hostUsers") is not False:
         field_path = (*path, "securityContext", "procMount")
         yield invalid(field_path, TypedString("Unmasked"), "`hostUsers` must be false to use `Unmasked`")
 
 
 def _validate_variable_name(name: str, path: Path) -> ValidationErrors:
-    """Yield the errors in the name of an environment variable."""
+    """Validate the name of an environment variable: printable ASCII characters except ``=``."""
     if not name:
         yield required(path)
     elif not all(" " <= character <= "~" and character != "=" for character in name):
@@ -124,8 +124,8 @@ def _validate_variable_name(name: str, path: Path) -> ValidationErrors:
 
 
 def _validate_probe(probe: Writable, path: Path) -> ValidationErrors:
-    """Yield the errors in a probe."""
-    yield from _validate_handler(probe, path)
+    """Validate the handler and the numbers of a probe."""
+    yield from _validate_handler_action(probe, path)
     for name in NON_NEGATIVE_FIELDS:
         value = probe.get(name)
         if isinstance(value, int) and value < 0:
@@ -135,8 +135,8 @@ def _validate_probe(probe: Writable, path: Path) -> ValidationErrors:
         yield invalid((*path, "terminationGracePeriodSeconds"), grace, "must be greater than 0")
 
 
-def _validate_handler(handler: Writable, path: Path) -> ValidationErrors:
-    """Yield the errors in a handler of a probe or lifecycle hook, which must have exactly one action."""
+def _validate_handler_action(handler: Writable, path: Path) -> ValidationErrors:
+    """Validate that a handler of a probe or lifecycle hook has exactly one action, and validate the action."""
     actions = [name for name in HANDLERS if isinstance(handler.get(name), dict)]
     for name in actions[1:]:
         yield forbidden((*path, name), "may not specify more than 1 handler type")
@@ -149,11 +149,11 @@ def _validate_handler(handler: Writable, path: Path) -> ValidationErrors:
     if actions[0] in ("httpGet", "tcpSocket"):
         if actions[0] == "httpGet" and not action.get("path"):
             yield required((*path, "httpGet", "path"))
-        yield from _validate_port(action.get("port"), (*path, actions[0], "port"))
+        yield from _validate_port_number_or_name(action.get("port"), (*path, actions[0], "port"))
 
 
-def _validate_port(port: object, path: Path) -> ValidationErrors:
-    """Yield the errors in a port number or name."""
+def _validate_port_number_or_name(port: object, path: Path) -> ValidationErrors:
+    """Validate the port of a handler, which is a number or a name. A missing port counts as 0."""
     if isinstance(port, int) or port is None:
         if not 1 <= (port or 0) <= 65535:
             yield invalid(path, port or 0, "must be between 1 and 65535, inclusive")
@@ -177,7 +177,7 @@ LEADING_ZEROS = re.compile(r"\b0+(?=\d)")
 
 
 def validate_dns_config(spec: Writable, path: Path) -> ValidationErrors:
-    """Yield the errors in dnsConfig, which is required when dnsPolicy is None."""
+    """Validate the dnsConfig of a pod, which is required if dnsPolicy is None."""
     config = spec.get("dnsConfig")
     is_required = spec["dnsPolicy"] == "None"
     if is_required and config is None:
@@ -205,7 +205,7 @@ def validate_dns_config(spec: Writable, path: Path) -> ValidationErrors:
 
 
 def _is_ip_address(text: str) -> bool:
-    """Return whether the text is an IP address. The numbers of an IPv4 address may have leading zeros."""
+    """Return whether the text is an IP address. Leading zeros are allowed in IPv4 addresses."""
     try:
         ip_address(text if ":" in text else LEADING_ZEROS.sub("", text))
     except ValueError:
@@ -214,7 +214,7 @@ def _is_ip_address(text: str) -> bool:
 
 
 def validate_sysctls(context: Writable, path: Path) -> ValidationErrors:
-    """Yield the errors in the sysctls of a pod's security context."""
+    """Validate that the sysctls of a pod's security context have valid and distinct names."""
     seen: set[str] = set()
     for index, sysctl in enumerate(context.get("sysctls") or ()):
         name = str(sysctl.get("name") or "")
@@ -231,13 +231,13 @@ def validate_sysctls(context: Writable, path: Path) -> ValidationErrors:
 
 
 def validate_value_from(variable: Writable, path: Path) -> ValidationErrors:
-    """Yield the errors in an environment variable's valueFrom, which must have exactly one source."""
+    """Validate an environment variable's valueFrom, which must have exactly one source and no value beside it."""
     source = variable.get("valueFrom")
     if not isinstance(source, dict):
         return
     set_sources = [name for name in SOURCES if isinstance(source.get(name), dict)]
     for name in set_sources:
-        yield from _validate_source(name, source[name], (*path, name))
+        yield from _validate_variable_source(name, source[name], (*path, name))
     if not set_sources:
         *first_names, last_name = (f"`{name}`" for name in SOURCES)
         yield invalid(path, "", f"must specify one of: {', '.join(first_names)} or {last_name}")
@@ -247,8 +247,8 @@ def validate_value_from(variable: Writable, path: Path) -> ValidationErrors:
         yield invalid(path, "", "may not have more than one field specified at a time")
 
 
-def _validate_source(kind: str, source: Writable, path: Path) -> ValidationErrors:
-    """Yield the errors in one source of an environment variable."""
+def _validate_variable_source(kind: str, source: Writable, path: Path) -> ValidationErrors:
+    """Validate one source of an environment variable. ``kind`` is the field with the source."""
     match kind:
         case "fieldRef":
             yield from _validate_field_path(str(source.get("fieldPath") or ""), path)
@@ -267,7 +267,7 @@ def _validate_source(kind: str, source: Writable, path: Path) -> ValidationError
 
 
 def _validate_field_path(field_path: str, path: Path) -> ValidationErrors:
-    """Yield the errors in the path of a fieldRef."""
+    """Validate that the path of a fieldRef is a field of pods that is offered to containers."""
     if not field_path:
         yield required((*path, "fieldPath"))
     elif match := SUBSCRIPTED.fullmatch(field_path):

@@ -18,7 +18,7 @@ from kschedctl.errors import InputError
 
 
 def is_relevant_kind(kind: str, version: str) -> bool:
-    """Return whether scheduling depends on objects of the kind, including in other versions of its API group.
+    """Return whether scheduling depends on objects of the kind, even if this version of it is not read.
 
     Kinds of the same name from other vendors' groups do not count. ``version`` may be empty, as in items of a typed
     list.
@@ -33,8 +33,10 @@ def is_relevant_kind(kind: str, version: str) -> bool:
     return not is_custom_api(version) and api_kind.read_for is ReadFor.SCHEDULING
 
 
-def is_readable(kind: str, version: str, error: Callable[..., InputError]) -> bool:
-    """Return whether kschedctl reads objects of the kind in this version.
+def is_version_readable(kind: str, version: str, error: Callable[..., InputError]) -> bool:
+    """Return whether kschedctl reads objects of the kind in this API version.
+
+    If the version of a relevant kind is too old to be read, raises the exception that ``error`` builds.
 
     Raises the error that ``error`` builds if the version of a relevant kind is too old to be read.
     """
@@ -48,7 +50,10 @@ def is_readable(kind: str, version: str, error: Callable[..., InputError]) -> bo
 
 
 def is_newer_version(kind: str, version: str) -> bool:
-    """Return whether the version is newer than every known version of the kind, or than every equally mature one."""
+    """Return whether an API version is newer than the known versions of the kind.
+
+    It is if it is newer than all of them or than all of equal maturity, such as v1beta3 if v1beta2 is known.
+    """
     if kind not in KINDS or (version, kind) in LIFECYCLES or version in KINDS[kind].versions:
         return False
     if is_newer(version, KINDS[kind].versions):
@@ -76,11 +81,14 @@ def find_unknown_field(kind: str, document: JsonObject) -> str:
 
     An object with such a field cannot be read. ``document`` has no null values.
     """
-    return next((f"{path} is not known" for path in iter_unknown_paths(kind, document)), "")
+    return next((f"{path} is not known" for path in iter_unknown_relevant_paths(kind, document)), "")
 
 
-def iter_unknown_paths(kind: str, document: JsonObject) -> Iterator[str]:
-    """Yield the paths of fields that may affect scheduling and that the kind's struct lacks."""
+def iter_unknown_relevant_paths(kind: str, document: JsonObject) -> Iterator[str]:
+    """Yield the paths of the document's fields that may affect scheduling but that are not read.
+
+    Fields that only inform, and fields in which drivers keep their own data, are left out.
+    """
     struct = KINDS[kind].struct
     relevant = document
     if "status" not in struct.__struct_fields__:

@@ -159,7 +159,7 @@ def is_workload_manifest(document: JsonObject) -> bool:
 
 
 def is_non_install_hook(document: JsonObject) -> bool:
-    """Return whether the document is a Helm hook, such as a test, that neither install nor upgrade creates."""
+    """Return whether the document is a Helm hook that neither install nor upgrade creates, such as a test."""
     metadata = document.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
     hooks = annotations.get(HOOK) if isinstance(annotations, Mapping) else None
@@ -198,7 +198,7 @@ def format_title(workload: Struct) -> str:
 
 
 def count_pods(workload: Struct, nodes: int) -> int:
-    """Return the maximum number of pods that ``create_pods`` creates in a cluster with that many nodes."""
+    """Return the number of pods that ``create_pods`` creates at most for ``nodes`` nodes."""
     match workload:
         case DaemonSet():
             return nodes
@@ -212,7 +212,7 @@ def count_pods(workload: Struct, nodes: int) -> int:
 def create_pods(workload: Struct, nodes: Sequence[Node]) -> CreatedPods:
     """Create the pods of a workload: its replicas, or for a DaemonSet one pod for each node that it runs on.
 
-    A suspended Job or CronJob has none, and a pod is its own only pod.
+    A suspended Job or CronJob has no pods, and a Pod is its own only pod. A StatefulSet also gets its claims.
     """
     kind, namespace, name = get_identity(workload)
     meta = workload.metadata  # type: ignore[attr-defined]
@@ -226,11 +226,11 @@ def create_pods(workload: Struct, nodes: Sequence[Node]) -> CreatedPods:
         case Deployment() | ReplicaSetManifest():
             replica_set = _build_replica_set(workload) if isinstance(workload, Deployment) else workload
             spec = replica_set.spec
-            pods = _build_replicas(spec.template, spec.replicas, replica_set.metadata.name, namespace)
+            pods = _build_replica_pods(spec.template, spec.replicas, replica_set.metadata.name, namespace)
             owner = "ReplicaSet", StoredWorkload(replica_set.metadata, spec)
         case ReplicationControllerManifest():
             template = workload.spec.template or PodTemplateSpec()
-            pods = _build_replicas(template, workload.spec.replicas, name, namespace, kind)
+            pods = _build_replica_pods(template, workload.spec.replicas, name, namespace, kind)
             owner = kind, ReplicationController(workload.metadata, workload.spec)
         case StatefulSet():
             pods, claims = _build_stateful_pods(workload, namespace)
@@ -246,7 +246,10 @@ def create_pods(workload: Struct, nodes: Sequence[Node]) -> CreatedPods:
 
 
 def _build_replica_set(deployment: Deployment) -> ReplicaSetManifest:
-    """Build the ReplicaSet of a Deployment, which adds a label to the pods and to their selector."""
+    """Build the ReplicaSet that the Deployment controller creates.
+
+    The hash of the pod template is added to its name, its selector and the labels of its pods.
+    """
     spec = deployment.spec
     name = deployment.metadata.name
     hash_label = {TEMPLATE_HASH: NEW_TEMPLATE_HASH}
@@ -260,7 +263,10 @@ def _build_replica_set(deployment: Deployment) -> ReplicaSetManifest:
 
 
 def with_replicas(workload: Struct, replicas: int) -> Struct:
-    """Return the workload with this number of replicas, whatever its kind calls them."""
+    """Return the workload with this number of replicas, or the workload itself if its kind has none.
+
+    For a Job, the number is its parallelism, and it is neither suspended nor limited by completions.
+    """
     spec = workload.spec  # type: ignore[attr-defined]
     fields = {"replicas": replicas, "parallelism": replicas, "completions": None, "suspend": False}
     existing_fields = {name: value for name, value in fields.items() if name in spec.__struct_fields__}
@@ -272,17 +278,20 @@ def _default_replicas(replicas: int | None) -> int:
     return 1 if replicas is None else replicas
 
 
-def _build_replicas(
+def _build_replica_pods(
     template: PodTemplateSpec, replicas: int | None, name: str, namespace: str, kind: str = "ReplicaSet"
 ) -> tuple[Pod, ...]:
-    """Build the pods of a template, which are owned by the workload ``name`` and named after it with their index."""
+    """Build as many pods of a template as there are replicas, owned by the workload ``name`` of this kind.
+
+    The pods are named after the workload and numbered.
+    """
     return tuple(
-        _build_pod(template, f"{name}-{index}", namespace, kind=kind, owner=name)
+        _build_owned_pod(template, f"{name}-{index}", namespace, kind=kind, owner=name)
         for index in range(_default_replicas(replicas))
     )
 
 
-def _build_pod(template: PodTemplateSpec, name: str, namespace: str, *, kind: str, owner: str) -> Pod:
+def _build_owned_pod(template: PodTemplateSpec, name: str, namespace: str, *, kind: str, owner: str) -> Pod:
     """Build a pending pod from a template, owned by the workload of this kind and name."""
     version = {"Job": "batch/v1", "ReplicationController": "v1"}.get(kind, "apps/v1")
     owners = (OwnerReference(kind, owner, version, controller=True),)
@@ -296,14 +305,14 @@ def _build_pod(template: PodTemplateSpec, name: str, namespace: str, *, kind: st
 def _build_stateful_pods(
     workload: StatefulSet, namespace: str
 ) -> tuple[tuple[Pod, ...], tuple[PersistentVolumeClaim, ...]]:
-    """Build a StatefulSet's pods with their ordinals and labels, and a claim per pod and volume claim template."""
+    """Build the pods of a StatefulSet, and for each pod a claim per volume claim template."""
     spec = workload.spec
     name = workload.metadata.name
     pods: list[Pod] = []
     claims: list[PersistentVolumeClaim] = []
     for ordinal in range(spec.ordinals.start, spec.ordinals.start + _default_replicas(spec.replicas)):
         pod_name = f"{name}-{ordinal}"
-        pod = _build_pod(spec.template, pod_name, namespace, kind="StatefulSet", owner=name)
+        pod = _build_owned_pod(spec.template, pod_name, namespace, kind="StatefulSet", owner=name)
         labels = {
             **pod.metadata.labels,
             "statefulset.kubernetes.io/pod-name": pod_name,
@@ -329,10 +338,10 @@ def _count_parallel_pods(spec: JobSpec) -> int:
 
 
 def _build_job_pods(spec: JobSpec, name: str, namespace: str) -> tuple[Pod, ...]:
-    """Build the pods of a Job that run at the same time. A suspended Job has none."""
+    """Build the pods of a Job that run at the same time. A suspended Job has no pods."""
     if spec.suspend:
         return ()
-    pods = _build_replicas(spec.template, _count_parallel_pods(spec), name, namespace, "Job")
+    pods = _build_replica_pods(spec.template, _count_parallel_pods(spec), name, namespace, "Job")
     labelled_pods = []
     for index, pod in enumerate(pods):
         labels = {**pod.metadata.labels, "job-name": name, "batch.kubernetes.io/job-name": name}
@@ -369,7 +378,7 @@ _DAEMON_TOLERATIONS = tuple(
 
 
 def _iter_daemon_pods(workload: DaemonSet, namespace: str, nodes: Sequence[Node]) -> Iterator[Pod]:
-    """Yield a pod for each node that the DaemonSet's node selection matches and whose hard taints it tolerates.
+    """Yield a pod for each node that the DaemonSet selects and whose hard taints it tolerates.
 
     The node affinity of each pod names its node.
     """
@@ -381,7 +390,7 @@ def _iter_daemon_pods(workload: DaemonSet, namespace: str, nodes: Sequence[Node]
         is_selected = spec.node_name in ("", name) and required.allows(node.metadata.labels, name)
         if is_selected and find_untolerated(node.spec.taints, spec.tolerations, HARD_EFFECTS) is None:
             owner = workload.metadata.name
-            pod = _build_pod(template, f"{owner}-{name}", namespace, kind="DaemonSet", owner=owner)
+            pod = _build_owned_pod(template, f"{owner}-{name}", namespace, kind="DaemonSet", owner=owner)
             yield replace(pod, spec=replace(spec, affinity=pin_to_node(spec.affinity, name)))
 
 
@@ -395,7 +404,10 @@ def add_daemon_tolerations(spec: PodSpec) -> PodSpec:
 
 
 def pin_to_node(affinity: Affinity | None, node: str) -> Affinity:
-    """Return the affinity with the node's name as its only required node term, as the DaemonSet controller does."""
+    """Return the affinity with the node's name as its only required node affinity term.
+
+    The DaemonSet controller pins its pods in this way.
+    """
     affinity = affinity or Affinity()
     node_affinity = affinity.node_affinity or NodeAffinity()
     term = NodeSelectorTerm(match_fields=(SelectorRequirement("metadata.name", "In", (node,)),))

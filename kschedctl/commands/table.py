@@ -169,7 +169,7 @@ TABLE = (
         8,
         schemas={"whatif": "commands.whatif.report:WhatIf"},
         pages={"WhatIf": "commands.whatif.page:build_page"},
-        html_widgets={"WhatIf": "commands.whatif.page:build_widgets"},
+        html_widgets={"WhatIf": "commands.whatif.page:build_pending_pod_matrices"},
     ),
     CommandEntry(
         "config",
@@ -208,7 +208,7 @@ TABLE = (
             "WakeUps": "commands.wakes.page:build_wake_ups_page",
             "WakeUpsOfMany": "commands.wakes.page:build_many_wake_ups_page",
             "WakesOfMany": "commands.wakes.page:build_wakes_page",
-            "WakesBetween": "commands.wakes.page:build_between_page",
+            "WakesBetween": "commands.wakes.page:build_wakes_between_page",
         },
     ),
     CommandEntry(

@@ -107,9 +107,9 @@ def _iter_fix_costs(fixes: Sequence[Fix], needs_values: Sequence[str]) -> Iterat
 def _iter_waiting_siblings_cost(
     owner: Owner, rollout: RolloutResult | None, result: QueueResult | None
 ) -> Iterator[FixCost]:
-    """Yield the cost that other pods of the workload still wait after the fix, or nothing if none waits.
+    """Yield a cost that says how many other pods of the workload still wait after the fix, or nothing if none waits.
 
-    Their number is taken from the rollout or, without one, from the replayed queue.
+    The number is taken from the rollout or, without a rollout, from the replayed queue.
     """
     waiting = rollout.waiting if rollout is not None else None
     if waiting is None and result is not None:
@@ -146,9 +146,9 @@ LONGEST_SHORT_COST = 160
 
 
 def _describe_nodes_taken_first(fixes: Sequence[Fix], result: QueueResult | None) -> str:
-    """Describe how many of the new nodes go to pods ahead in the queue, as the end of the summary.
+    """Return the end of the summary that says how many of the new nodes go to pods ahead in the queue.
 
-    The text is empty unless several nodes are added and pods ahead in the queue take part of them.
+    The text is empty unless several nodes are added and pods ahead in the queue take some of them.
     """
     # Only fixes that add nodes can have another number of nodes.
     node_edits = [
@@ -189,9 +189,9 @@ def _sort_pod_moves_first(fixes: Iterable[Fix], target_key: ObjectKey) -> list[F
 def _move_pod_edits_to_template(
     trial: RemedyTrial, pod_key: ObjectKey, workload: Struct | None
 ) -> dict[ObjectKey, EditedObject]:
-    """Return the trial's edits, with the edits of the pod applied to the template in its workload's manifest instead.
+    """Return the trial's edits, but with the pod's edits applied to the template in its workload's manifest.
 
-    The edits are returned as they are if no workload is given or the pod is not edited.
+    The edits are returned unchanged if no workload is given or the pod is not edited.
     """
     edits = dict(trial.edits)
     if workload is None or isinstance(workload, Pod) or pod_key not in edits:
@@ -217,7 +217,7 @@ def _is_spec_edited(edit: EditedObject) -> bool:
 def _build_patch_for_waiting_pods(
     trial: RemedyTrial, edits: Mapping[ObjectKey, EditedObject], pod_key: ObjectKey
 ) -> OwnerPatch:
-    """Build the patch of the pod's owner that makes the trial's change of the pod.
+    """Build the patch that makes the trial's change to the pod in the pod's owner.
 
     If the pod exists, the owner's waiting pods among the `edits` get the change as well.
     """

@@ -46,7 +46,7 @@ def _explain_missing_host(base: RemedyTrial) -> Iterator[str]:
 def _explain_runtime_class_selector(base: RemedyTrial) -> Iterator[str]:
     """Yield a line for each node label that the pod's RuntimeClass requires and no node has.
 
-    The pod's own nodeSelector cannot be changed then, since admission adds the label again.
+    Changing the pod's nodeSelector would not help, since admission adds the label again.
     """
     cluster = base.scheduler.view.cluster
     runtime_class = find_runtime_class(base.pod, cluster)
@@ -66,7 +66,7 @@ def _format_shape_count(number: int) -> str:
 def explain_too_large_requests(base: RemedyTrial, *, fits_new_machine: bool = False) -> tuple[str, ...]:
     """Return a line for each resource of which the pod requests more than any empty node offers.
 
-    Such a request is called doubtful if no machine is likely to be so large, unless `fits_new_machine` says that an
+    The line calls the request doubtful if no machine is likely to be so large, unless `fits_new_machine` says that an
     autoscaler knows a machine that is large enough.
     """
     first_facts: dict[str, Insufficient] = {}
@@ -104,8 +104,8 @@ def _describe_shortage(fact: Insufficient, doubted: bool = False) -> str:
 def _explain_no_preemption(search: RemedySearch) -> Iterator[str]:
     """Yield a line that says why no higher PriorityClass helps.
 
-    There is none if the PriorityClasses were not read, the pod can already preempt, or the user excluded this kind of
-    fix.
+    Nothing is yielded if the PriorityClasses were not read, the pod can already preempt, or the user excluded this kind
+    of fix.
     """
     unread = search.trials.scheduler.cluster.gap("PriorityClass") is not None
     if unread or search.trials.can_preempt(()) or not search.wishes.considers(FixKind.USE_PRIORITY_CLASS, "author"):

@@ -41,7 +41,7 @@ def explain_new_node(
 
     The result is None if no autoscaler is known. `user_groups` holds the node groups that the user names. `types` are
     Karpenter's instance types, or None for the types of the existing nodes. `settings` are Karpenter's options. Raises
-    InputError.
+    InputError if the groups, types or settings are invalid.
     """
     answer = explain_new_node_for_pod(target_pod, now, user_groups, types, settings)
     if answer is None:
@@ -70,7 +70,7 @@ def explain_new_node_for_pod(
 
     The Cluster Autoscaler decides if there are node groups, and Karpenter if there are only NodePools. The result is
     None if there are neither. `user_groups`, `types` and `settings` are described in `explain_new_node`. Raises
-    InputError.
+    InputError if one of them is invalid.
     """
     cluster = target_pod.scheduler.cluster
     if has_any_node_groups(cluster, user_groups):
@@ -96,7 +96,8 @@ def find_autoscaler_fixes(
     """Return verified changes that would make the autoscaler add a node for the pod.
 
     Node groups are changed if there are any, and Karpenter's NodePools otherwise. The result is empty if the autoscaler
-    adds a node anyway, as `current_answer` says, or if there are neither groups nor pools. Raises InputError.
+    adds a node anyway, as `current_answer` says, or if there are neither groups nor pools. Raises InputError if the
+    groups, types or settings are invalid.
     """
     cluster = target_pod.scheduler.cluster
     if current_answer.would_launch:
@@ -137,7 +138,8 @@ def choose_autoscaler(
     """Return the cluster's autoscaler, to be run loop after loop: Karpenter if there are NodePools but no node groups.
 
     If `limited` is False, maximum sizes of node groups and limits of NodePools are ignored. `user_groups`, `types` and
-    `settings` are described in `explain_new_node`. Raises InputError, and UsageError if no autoscaler is known.
+    `settings` are described in `explain_new_node`. Raises InputError if one of them is invalid, and UsageError if no
+    autoscaler is known.
     """
     if cluster.karpenter_node_pools and not has_any_node_groups(cluster, user_groups):
         from kschedctl.autoscaling.karpenter.launching_pools import LaunchingPools  # noqa: PLC0415 - few clusters
@@ -158,7 +160,7 @@ def simulate_node_growth(
     """Simulate which nodes the autoscaler adds for all waiting pods, and explain why it adds none for the rest.
 
     The result is None if no autoscaler is known. `user_groups`, `types` and `settings` are described in
-    `explain_new_node`. Raises InputError.
+    `explain_new_node`. Raises InputError if one of them is invalid.
     """
     if not (cluster.karpenter_node_pools or has_any_node_groups(cluster, user_groups)):
         return None
@@ -229,10 +231,11 @@ class QueueAfterGrowth(NamedTuple):
 def replay_queue_with_new_nodes(
     cluster: Cluster, new: NewNodes, helped_pods: Sequence[str], autoscaler: Autoscaler
 ) -> QueueAfterGrowth:
-    """Replay the queue with the new nodes, and report which of the pods that they were added for still wait.
+    """Replay the queue with the new nodes, and report which of the helped pods still wait.
 
-    `helped_pods` are the keys of these pods. If some of them still wait, the autoscaler continues, to find out how many
-    nodes would be enough. Raises InputError.
+    `helped_pods` has the keys of the pods for which the nodes were added. If some of these pods still wait, the
+    autoscaler continues, to find out how many nodes would be enough. Raises InputError if the autoscaler's input is
+    invalid.
     """
     from kschedctl.replay.settling import settle  # noqa: PLC0415 - few clusters tell who makes their nodes
 
@@ -280,9 +283,9 @@ def simulate_growth(
 ) -> NodeGrowth:
     """Let an autoscaler add nodes for the pending pods until it adds no more, and report the new nodes and placements.
 
-    The pods are settled on the nodes after each loop. The autoscaler is stopped after `max_loops` loops, by default
-    `MAX_LOOPS`, which the report mentions as a doubt. With `explains`, the autoscaler is asked why its groups or pools
-    add no nodes for the pods that never get one. Raises InputError.
+    The pods are settled on the nodes after each loop. If the autoscaler has not finished after `max_loops` loops (by
+    default `MAX_LOOPS`), it is stopped and the report says so. With `explains`, the autoscaler is asked why its groups
+    or pools add no nodes for the pods that never get one. Raises InputError if the autoscaler's input is invalid.
     """
     from kschedctl.replay.settling import settle  # noqa: PLC0415 - few clusters tell who makes their nodes
 

@@ -128,8 +128,8 @@ def _iter_completed_templates(id: str, template: JsonObject, pod: Pod) -> Iterat
     """Yield changes that complete the template with the labels and extended resources that the pod asks for.
 
     There is one change for each required affinity term. Labels of Kubernetes' domains and labels with another value are
-    not added. Nothing is yielded for a template of another platform than that of the pod's image, or if nothing hints
-    that the group's machines have the requested devices.
+    not added. Nothing is yielded if the template's platform differs from the platform of the pod's image, or if nothing
+    hints that the group's machines have the requested devices.
     """
     labels = {key: str(value) for key, value in object_at(object_at(template, "metadata"), "labels").items()}
     platform = find_image_platform(pod)

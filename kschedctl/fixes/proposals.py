@@ -48,9 +48,10 @@ def iter_fixes_at_node(tried: TriedNode) -> Iterator[Fix]:
 
 
 def iter_fixes_anywhere(tried: TriedNode) -> Iterator[Fix]:
-    """Yield fixes that do not depend on a particular node: of PreFilter's rejection, of the pod, or a new node.
+    """Yield fixes that do not depend on a particular node.
 
-    If no cycle was replayed, only other scheduler names are proposed.
+    They clear PreFilter's rejection, change the pod's scheduler name or priority, or add a node. If no cycle was
+    replayed, only other scheduler names are proposed.
     """
     yield from iter_fixes_at_node(tried)
     yield from scheduling.iter_scheduler_name_fixes(tried)
@@ -89,7 +90,7 @@ def _build_difficulty_key(tried: TriedNode) -> tuple[int, int]:
 
 
 def iter_nodes_to_try(trial: RemedyTrial) -> Iterator[TriedNode]:
-    """Yield nodes of each group of equivalent nodes, those that need the fewest changes first.
+    """Yield nodes of each group of equivalent nodes, starting with nodes that need the fewest changes.
 
     If there are too many nodes, only those nearest to having room are taken from each group. If no cycle was replayed
     or PreFilter rejected all nodes, the trial without a particular node is yielded instead.

@@ -32,7 +32,7 @@ class RankedFix(NamedTuple):
 
 
 def rank_trials(trials: Iterable[RemedyTrial]) -> list[RankedFix]:
-    """Rank the trials, best first, with trials that make the same changes elsewhere as variants of the best of them.
+    """Rank the trials, best first. Trials that make the same changes elsewhere become variants of the best of them.
 
     Trials are variants if their fixes have the same families: kinds of fixes that pursue the same idea.
     """

@@ -330,7 +330,10 @@ def _build_new_spec(spec: PodSpec, owner: Owner, template: Pod, old: Pod) -> Pod
 
 
 def _fill_in_priority(pod: Pod, target_pod: Pod) -> Pod:
-    """Return the pod with the target's priority and preemption policy if admission set none for lack of the class."""
+    """Return the pod with the target's priority and preemption policy if admission could not set them.
+
+    Admission cannot set them if the pod's PriorityClass is unknown.
+    """
     if pod.spec.priority is not None:
         return pod
     spec = replace(pod.spec, priority=target_pod.spec.priority, preemption_policy=target_pod.spec.preemption_policy)
@@ -341,7 +344,7 @@ def _run_rollout(owner: Owner, change: WorkloadChange, scheduler: Scheduler, del
     """Run the rollout and return its result, which names the first harm, if any.
 
     `deleted` are pods that the user deletes before the rollout. The rollout is harmless if it completes without
-    evicting its own pods, and if then more pods of the workload have a node than before, or all.
+    evicting its own pods, and if afterwards all of the workload's pods, or more than before, have a node.
     """
     simulation = Simulation(scheduler)
     view = simulation.view

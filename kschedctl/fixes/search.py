@@ -122,7 +122,10 @@ class RemedySearch:
             yield TriedNode(trial, None)
 
     def _get_nodes_to_try(self, trial: RemedyTrial) -> tuple[TriedNode, ...]:
-        """Return the nodes at which to try further changes after the trial's changes, cached by these changes."""
+        """Return the nodes on which to try further changes on top of the trial's changes.
+
+        The nodes are cached for each set of changes.
+        """
         change_set = frozenset(trial.changes)
         if change_set not in self._nodes_to_try:
             self._nodes_to_try[change_set] = tuple(iter_nodes_to_try(trial))
@@ -173,7 +176,10 @@ class RemedySearch:
         return changes[0].kind != FixKind.ADD_NODE or self._has_tried_correction
 
     def _get_proposals(self, tried: TriedNode, place: TriedPlace) -> tuple[Fix, ...]:
-        """Return the changes proposed at the node that the wishes allow and that fit the trial's changes, cached."""
+        """Return the changes proposed at the node that the wishes allow and that fit the trial's changes.
+
+        The changes are cached.
+        """
         if place not in self._proposals:
             fixes = self.propose_anywhere(tried) if tried.row is None else self.propose_at_node(tried)
             earlier_changes = tried.trial.changes

@@ -20,7 +20,7 @@ SUPPOSABLE = "priority=NUMBER class=NAME cpu=500m memory=1Gi tolerate=KEY[=VALUE
 
 
 def apply_suppositions(target: TargetPod, words: str) -> TargetPod:
-    """Return the target with the changes in `words` applied to the pod and its cluster. See `SUPPOSABLE` for the words.
+    """Return the target after applying the changes in `words` to the pod and its cluster. `SUPPOSABLE` lists the words.
 
     Raises UsageError if a word is not understood, and InputError if a value is invalid.
     """
@@ -46,7 +46,7 @@ def _parse_supposition(word: str) -> tuple[str, str]:
 def _change_pod_property(target: TargetPod, name: str, value: str) -> Pod:
     """Return the pod with the property of this name set: `priority`, `class`, `tolerate`, or a resource to request.
 
-    Raises UsageError and InputError.
+    Raises UsageError if the value does not suit the property, and InputError if an amount is malformed.
     """
     match name:
         case "priority":
@@ -70,7 +70,7 @@ def _parse_priority(text: str) -> int:
 
 
 def parse_toleration(text: str) -> Toleration:
-    """Parse a toleration that is written like a taint for `kubectl taint`. Raises UsageError.
+    """Parse a toleration that is written like a taint for `kubectl taint`. Raises UsageError if the text is malformed.
 
     Without a value, any value is tolerated, and without an effect, all effects are tolerated.
 
@@ -92,7 +92,8 @@ def _add_toleration(pod: Pod, added: Toleration) -> Pod:
 def _set_first_container_request(pod: Pod, resource: str, amount: str) -> Pod:
     """Return the pod with another request in its first container, and without a limit for that resource.
 
-    Raises UsageError and InputError.
+    Raises UsageError if the resource is not counted, the amount is negative, or the pod has no container. Raises
+    InputError if the amount is malformed.
     """
     if not is_counted(resource):
         raise UsageError(f'"{resource}" is not a resource that the scheduler counts', where=WHERE, hint=SUPPOSABLE)

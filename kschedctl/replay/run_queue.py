@@ -30,8 +30,9 @@ def run_queue(cluster: Cluster, closed_loop: bool = False) -> QueueRun:
     """Schedule the pending pods in the order of the queue, with the clock stopped, and report every cycle.
 
     With ``closed_loop``, the effects of each cycle return as events before the next cycle, which may put pods back into
-    the queue, until no pod is left to try. Without it, the scheduler sees no bindings, and no victim leaves. Of equally
-    good nodes, the first by name is taken. Raises InputError, ConfigurationError.
+    the queue, until no pod is left to try. Without it, the scheduler sees no bindings, and no victim leaves. Ties
+    between nodes go to the first node by name. Raises InputError if a pod is invalid, and ConfigurationError if the
+    scheduler's configuration is invalid.
 
     >>> from kschedctl import Cluster, run_queue
     >>> pod = {"kind": "Pod", "metadata": {"name": "web", "namespace": "shop"}}

@@ -25,7 +25,7 @@ from kschedctl.api.operator_resources import build_custom_resource, may_create_p
 from kschedctl.api.pod_table import PodRows, PodTableBuilder
 from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
 from kschedctl.api.validation.unknown_fields import KARPENTER_KINDS, POD_HOLDERS, find_unknown_fields
-from kschedctl.api.versions_read import describe_accepted, is_newer_version, is_readable
+from kschedctl.api.versions_read import describe_accepted, is_newer_version, is_version_readable
 from kschedctl.cluster import (
     CLUSTER_SCOPED,
     CREATION_KINDS,
@@ -243,7 +243,7 @@ class Collector:
             raise place.error(
                 f"a {kind} is not an object of a cluster", hint="print the objects with -o json or -o yaml"
             )
-        return is_readable(kind, version, place.error)
+        return is_version_readable(kind, version, place.error)
 
     @property
     def gaps(self) -> dict[str, Gap]:

@@ -112,7 +112,7 @@ DOES_NOT = {
 )
 def test_pod_limit_func(obj: Json, kind: str, item: Json, admitted: bool) -> None:
     asked = request(json.loads(json.dumps(obj)), limits(kind, **item))
-    assert passes(asked, limit_ranger.add_default_resources, limit_ranger.check_bounds) == admitted
+    assert passes(asked, limit_ranger.add_default_resources, limit_ranger.check_limit_range_bounds) == admitted
 
 
 @pytest.mark.parametrize(

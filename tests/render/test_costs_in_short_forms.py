@@ -15,7 +15,7 @@ from msgspec.structs import replace
 import kschedctl
 from kschedctl import Cluster
 from kschedctl.commands.browse.answers import describe_remedy, list_remedies
-from kschedctl.commands.browse.session import format_commands
+from kschedctl.commands.browse.session import format_fix_commands
 from kschedctl.commands.remedies import pending_remedies, remedies
 from kschedctl.commands.remedies.report import Remedies, RemediesOfMany
 from kschedctl.render.page import Style
@@ -115,7 +115,7 @@ def test_costs_have_all_that_the_fix_does(case: str) -> None:
 def test_short_forms_have_the_costs_of_the_long_form(case: str) -> None:
     for report in reports(case):
         for number, fix in enumerate(fixes_of(report)):
-            copied, page = format_commands(fix), " ".join(describe_remedy(fix))
+            copied, page = format_fix_commands(fix), " ".join(describe_remedy(fix))
             alone = alone_in(report, fix)
             summary = alone.summary().fixes[0]
             brief = squeezed(RENDERERS["brief"](alone, Style(width=80)))

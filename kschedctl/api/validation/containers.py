@@ -70,7 +70,7 @@ def validate_host_network_ports(spec: PodSpec, path: Path, options: ValidationOp
                 yield invalid(at, port.host_port, "must match `containerPort` when `hostNetwork` is true")
 
 
-def validate_images(spec: PodSpec, path: Path) -> ValidationErrors:
+def validate_image_names(spec: PodSpec, path: Path) -> ValidationErrors:
     """Validate that images have no surrounding blanks. Templates are exempt. Upstream: validateContainerOnlyForPod."""
     for field, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
         for i, container in enumerate(containers):
@@ -87,13 +87,13 @@ def _validate_container(container: Container, spec: PodSpec, volumes: Collection
         yield required((*path, "name"))
     if not container.image:
         yield required((*path, "image"))
-    yield from _validate_ports(container.ports, (*path, "ports"))
-    yield from _validate_mounts(container.volume_mounts, volumes, (*path, "volumeMounts"))
+    yield from _validate_container_ports(container.ports, (*path, "ports"))
+    yield from _validate_volume_mounts(container.volume_mounts, volumes, (*path, "volumeMounts"))
     claims = {claim.name for claim in spec.resource_claims} - {""}
     yield from validate_container_resources(container.resources, claims, (*path, "resources"))
 
 
-def _validate_ports(ports: Sequence[Port], path: Path) -> ValidationErrors:
+def _validate_container_ports(ports: Sequence[Port], path: Path) -> ValidationErrors:
     """Validate container ports. Upstream: validateContainerPorts.
 
     The protocol of a port defaults to TCP.
@@ -134,7 +134,7 @@ def _validate_unique_host_ports(containers: Sequence[Container], path: Path) -> 
             seen.add(text)
 
 
-def _validate_mounts(mounts: Sequence[VolumeMount], volumes: Collection[str], path: Path) -> ValidationErrors:
+def _validate_volume_mounts(mounts: Sequence[VolumeMount], volumes: Collection[str], path: Path) -> ValidationErrors:
     """Validate that volume mounts name valid volumes and have distinct paths. Upstream: ValidateVolumeMounts."""
     seen = set()
     for i, mount in enumerate(mounts):

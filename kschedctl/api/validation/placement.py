@@ -52,7 +52,7 @@ def validate_node_selector(selector: NodeSelector, path: Path) -> ValidationErro
     if not selector.node_selector_terms:
         yield required(at, "must have at least one node selector term")
     for i, term in enumerate(selector.node_selector_terms):
-        yield from _validate_node_term(term, (*at, i), check_values=True)
+        yield from _validate_node_selector_term(term, (*at, i), check_values=True)
 
 
 def validate_preferred_term(term: PreferredSchedulingTerm, path: Path) -> ValidationErrors:
@@ -61,7 +61,7 @@ def validate_preferred_term(term: PreferredSchedulingTerm, path: Path) -> Valida
     As upstream, the syntax of values is not checked.
     """
     yield from validate_weight(term.weight, (*path, "weight"))
-    yield from _validate_node_term(term.preference, (*path, "preference"), check_values=False)
+    yield from _validate_node_selector_term(term.preference, (*path, "preference"), check_values=False)
 
 
 def validate_weight(value: int, path: Path) -> ValidationErrors:
@@ -70,8 +70,8 @@ def validate_weight(value: int, path: Path) -> ValidationErrors:
         yield invalid(path, value, "must be in the range 1-100")
 
 
-def _validate_node_term(term: NodeSelectorTerm, path: Path, *, check_values: bool) -> ValidationErrors:
-    """Validate a term of a node selector. Values are checked only on request."""
+def _validate_node_selector_term(term: NodeSelectorTerm, path: Path, *, check_values: bool) -> ValidationErrors:
+    """Validate a node selector term. Values of labels are only checked with ``check_values``."""
     for i, requirement in enumerate(term.match_expressions):
         yield from _validate_node_requirement(requirement, (*path, "matchExpressions", i), check_values)
     for i, requirement in enumerate(term.match_fields):
@@ -79,7 +79,7 @@ def _validate_node_term(term: NodeSelectorTerm, path: Path, *, check_values: boo
 
 
 def _validate_node_requirement(requirement: SelectorRequirement, path: Path, check_values: bool) -> ValidationErrors:
-    """Validate a requirement on a node label."""
+    """Validate a requirement on a node label. Its values are only checked with ``check_values``."""
     values = requirement.values or ()
     yield from _validate_value_count(requirement.operator, values, path)
     yield from names.validate_syntax((*path, "key"), requirement.key, names.validate_qualified_name)
@@ -133,26 +133,29 @@ def validate_pod_affinity(affinity: PodAffinity, path: Path) -> ValidationErrors
 
 
 def _validate_pod_affinity_term(term: PodAffinityTerm, path: Path) -> ValidationErrors:
-    """Validate an affinity term. Upstream: validatePodAffinityTerm, which prints ``namespace`` for namespaces."""
+    """Validate a pod affinity term.
+
+    Upstream: validatePodAffinityTerm, whose messages have ``namespace`` instead of ``namespaces``.
+    """
     yield from validate_label_selector(term.label_selector, (*path, "labelSelector"))
     yield from validate_label_selector(term.namespace_selector, (*path, "namespaceSelector"))
     for i, name in enumerate(term.namespaces):
         faults = names.validate_syntax((*path, "namespace"), name, names.validate_dns_label)
         yield from (fault._replace(at=(*path, "namespaces", i)) for fault in faults)
-    yield from validate_label_keys(term.match_label_keys, term.mismatch_label_keys, term.label_selector, path)
+    yield from validate_affinity_label_keys(term.match_label_keys, term.mismatch_label_keys, term.label_selector, path)
     if not term.topology_key:
         yield required((*path, "topologyKey"), "can not be empty")
     yield from names.validate_syntax((*path, "topologyKey"), term.topology_key, names.validate_qualified_name)
 
 
-def validate_label_keys(
+def validate_affinity_label_keys(
     match: Sequence[str], mismatch: Sequence[str], selector: LabelSelector | None, path: Path
 ) -> ValidationErrors:
-    """Validate matchLabelKeys and mismatchLabelKeys against each other and against the selector beside them.
+    """Validate matchLabelKeys and mismatchLabelKeys (``match`` and ``mismatch``) with the term's selector.
 
-    The selector of a pod that is created already ends with the requirements that the keys became, so a key is an error
-    if the selector has it twice. Upstream: ValidateMatchLabelKeysAndMismatchLabelKeys, which reports the index of the
-    key without the name of its list.
+    A key must not be in both lists. In a pod that is being created, the keys have already been added to the end of the
+    selector, so a key is an error only if the selector has it twice. Upstream:
+    ValidateMatchLabelKeysAndMismatchLabelKeys, which reports the index of the key without the name of its list.
     """
     for field, keys in (("matchLabelKeys", match), ("mismatchLabelKeys", mismatch)):
         if keys and selector is None:
@@ -190,8 +193,8 @@ def validate_spread_constraints(
             yield not_supported((*at, "whenUnsatisfiable"), TypedString(constraint.when_unsatisfiable), ACTIONS)
         yield from _validate_unique_constraint(constraint, constraints[i + 1 :], at)
         yield from validate_min_domains(constraint, at)
-        yield from _validate_policy(constraint.node_affinity_policy, (*at, "nodeAffinityPolicy"))
-        yield from _validate_policy(constraint.node_taints_policy, (*at, "nodeTaintsPolicy"))
+        yield from _validate_node_inclusion_policy(constraint.node_affinity_policy, (*at, "nodeAffinityPolicy"))
+        yield from _validate_node_inclusion_policy(constraint.node_taints_policy, (*at, "nodeTaintsPolicy"))
         yield from validate_match_label_keys(constraint, at, options)
         yield from validate_label_selector(constraint.label_selector, (*at, "labelSelector"))
 
@@ -217,14 +220,17 @@ def validate_min_domains(constraint: TopologySpreadConstraint, path: Path) -> Va
 def validate_match_label_keys(
     constraint: TopologySpreadConstraint, path: Path, options: ValidationOptions
 ) -> ValidationErrors:
-    """Validate matchLabelKeys of a spread constraint.
+    """Validate the matchLabelKeys of a topology spread constraint.
+
+    Upstream: ValidateMatchLabelKeysAndMismatchLabelKeys. Before 1.34, and without the gate
+    MatchLabelKeysInPodTopologySpreadSelectorMerge, it is ValidateMatchLabelKeysInTopologySpread.
 
     Upstream: ValidateMatchLabelKeysAndMismatchLabelKeys. Before 1.34, and without the gate
     MatchLabelKeysInPodTopologySpreadSelectorMerge, it is ValidateMatchLabelKeysInTopologySpread.
     """
     selector = constraint.label_selector
     if options.selector_merge:
-        yield from validate_label_keys(constraint.match_label_keys, (), selector, path)
+        yield from validate_affinity_label_keys(constraint.match_label_keys, (), selector, path)
         return
     at = (*path, "matchLabelKeys")
     if selector is None and constraint.match_label_keys:
@@ -245,7 +251,7 @@ def _validate_unique_constraint(
         yield duplicate((*path, "{topologyKey, whenUnsatisfiable}"), f"{{{', '.join(pair)}}}")
 
 
-def _validate_policy(policy: str | None, path: Path) -> ValidationErrors:
+def _validate_node_inclusion_policy(policy: str | None, path: Path) -> ValidationErrors:
     """Validate a node inclusion policy."""
     if policy is not None and policy not in POLICIES:
         yield not_supported(path, TypedString(policy), POLICIES)
@@ -263,7 +269,7 @@ def validate_tolerations(tolerations: Iterable[Toleration], path: Path, options:
 
 
 def _validate_toleration(toleration: Toleration, path: Path, options: ValidationOptions) -> ValidationErrors:
-    """Validate the key, operator, value, effect and seconds of a toleration."""
+    """Validate the key, operator, value, effect and tolerationSeconds of a toleration."""
     operator = TypedString(toleration.operator)
     if toleration.key:
         yield from names.validate_syntax((*path, "key"), toleration.key, names.validate_qualified_name)
@@ -277,7 +283,7 @@ def _validate_toleration(toleration: Toleration, path: Path, options: Validation
 
 
 def validate_toleration_seconds(toleration: Toleration, path: Path) -> ValidationErrors:
-    """Validate that tolerationSeconds is set only for NoExecute."""
+    """Validate that tolerationSeconds is set only for the effect NoExecute."""
     if toleration.toleration_seconds is not None and toleration.effect != "NoExecute":
         rule = "effect must be 'NoExecute' when `tolerationSeconds` is set"
         fault = invalid((*path, "effect"), TypedString(toleration.effect), rule)
@@ -285,7 +291,10 @@ def validate_toleration_seconds(toleration: Toleration, path: Path) -> Validatio
 
 
 def _validate_operator_and_value(toleration: Toleration, path: Path, options: ValidationOptions) -> ValidationErrors:
-    """Validate a toleration's operator and value. Like upstream, report most invalid values at the operator."""
+    """Validate the operator and value of a toleration.
+
+    Like upstream, most errors in the value are reported at the operator.
+    """
     at = (*path, "operator")
     value = toleration.value
     match toleration.operator:
@@ -306,7 +315,7 @@ def _validate_operator_and_value(toleration: Toleration, path: Path, options: Va
 
 
 def _validate_int64(value: str, path: Path) -> ValidationErrors:
-    """Validate that a toleration's value is an int64 for the operators Lt and Gt."""
+    """Validate that a toleration's value is an int64, which the operators Lt and Gt require."""
     yield from names.validate_syntax(path, value, names.validate_decimal_integer)
     if parse_int64(value) is None:
         digits = value.removeprefix("-").removeprefix("+")

@@ -22,7 +22,7 @@ from kschedctl.api.field_errors import (
 from kschedctl.api.priority import POLICIES
 from kschedctl.api.quantity import QuantityError
 from kschedctl.api.validation import ValidationOptions, names
-from kschedctl.api.validation.containers import validate_containers, validate_host_network_ports, validate_images
+from kschedctl.api.validation.containers import validate_containers, validate_host_network_ports, validate_image_names
 from kschedctl.api.validation.names import validate_annotation_keys, validate_object_meta
 from kschedctl.api.validation.placement import (
     validate_node_affinity,
@@ -55,13 +55,13 @@ def validate_pod(manifest: Pod, options: ValidationOptions) -> ValidationErrors:
     spec = default_spec(manifest, options)
     yield from validate_object_meta(manifest.metadata, ("metadata",), names.validate_dns_subdomain)
     yield from validate_pod_spec(spec, manifest.metadata.name, ("spec",), options)
-    yield from validate_images(spec, ("spec",))
+    yield from validate_image_names(spec, ("spec",))
     if spec.node_name and spec.scheduling_gates:
         yield forbidden(("spec", "nodeName"), "cannot be set until all schedulingGates have been cleared")
 
 
 def validate_template(template: Template, path: Path, options: ValidationOptions) -> ValidationErrors:
-    """Validate a pod template. Its pods are validated again on creation."""
+    """Validate a pod template. The pods built from it are validated again when they are created."""
     yield from names.validate_labels(template.metadata.labels, (*path, "labels"), (*path, "metadata", "labels"))
     annotations_path = (*path, "metadata", "annotations")
     for error in validate_annotation_keys(template.metadata.annotations, (*path, "annotations")):
@@ -70,7 +70,10 @@ def validate_template(template: Template, path: Path, options: ValidationOptions
 
 
 def default_spec(manifest: Template, options: ValidationOptions) -> PodSpec:
-    """Return the spec with the defaults that the API server sets before validation."""
+    """Return the spec of a pod or template with the defaults that the API server sets before validation.
+
+    Defaults that depend on an invalid quantity are left out.
+    """
     pod = api.Pod(api.PodMeta(labels=manifest.metadata.labels), manifest.spec)
     with suppress(QuantityError):  # is reported where the quantity is validated
         pod = default_pod(pod)
@@ -160,7 +163,7 @@ def _validate_resource_claims(claims: Sequence[api.PodResourceClaim], path: Path
 
 
 def _validate_claim_source(claim: api.PodResourceClaim, path: Path) -> ValidationErrors:
-    """Validate that a claim names either a ResourceClaim or a template, not both."""
+    """Validate that a claim of a pod names either a ResourceClaim or a ResourceClaimTemplate."""
     names_by_field = {field: getattr(claim, attribute) for attribute, field in _CLAIM_NAMES}
     source_names = {field: name for field, name in names_by_field.items() if name is not None}
     printed_claim = _PrintedClaim(claim.name, claim.resource_claim_name, claim.resource_claim_template_name)

@@ -62,7 +62,7 @@ def validate_container_resources(
     Upstream: ValidateContainerResourceRequirements.
     """
     yield from _validate_requirements(resources, path, of_pod=False)
-    yield from _validate_claims(resources.claims, claims, (*path, "claims"))
+    yield from _validate_container_claims(resources.claims, claims, (*path, "claims"))
 
 
 def validate_overhead(amounts: Resources, path: Path) -> ValidationErrors:
@@ -71,15 +71,15 @@ def validate_overhead(amounts: Resources, path: Path) -> ValidationErrors:
 
 
 def validate_pod_resources(spec: PodSpec, path: Path) -> ValidationErrors:
-    """Validate the resources of the pod as a whole. Upstream: validatePodResources."""
+    """Validate a pod's pod-level resources. Upstream: validatePodResources."""
     resources = spec.resources
     if resources is None:
         return
     if resources.claims:
         yield forbidden((*path, "claims"), "claims may not be set for Resources at pod-level")
     yield from _validate_requirements(resources, path, of_pod=True)
-    requests = _parse_readable_amounts(resources.requests)
-    limits = _parse_readable_amounts(resources.limits)
+    requests = _parse_valid_amounts(resources.requests)
+    limits = _parse_valid_amounts(resources.limits)
     with suppress(QuantityError):  # a container's invalid quantity is reported where it is decoded
         yield from _validate_pod_level_consistency(spec, requests, limits, path)
 
@@ -95,7 +95,7 @@ def validate_container_resource_name(name: str, path: Path) -> ValidationErrors:
 
 
 def _validate_pod_resource_name(name: str, path: Path) -> ValidationErrors:
-    """Validate a pod resource name. Upstream: validatePodResourceName."""
+    """Validate the name of a pod-level resource. Upstream: validatePodResourceName."""
     errors = tuple(_validate_any_resource_name(name, path))
     if errors:
         yield from errors
@@ -113,9 +113,12 @@ def _validate_any_resource_name(name: str, path: Path) -> ValidationErrors:
 
 
 def _validate_requirements(resources: ResourceRequirements, path: Path, *, of_pod: bool) -> ValidationErrors:
-    """Validate names and amounts of limits and requests. Upstream: ValidateResourceRequirements."""
-    limits = _parse_readable_amounts(resources.limits)
-    requests = _parse_readable_amounts(resources.requests)
+    """Validate the names and amounts of limits and requests. Upstream: ValidateResourceRequirements.
+
+    ``of_pod`` is for pod-level resources, which may have fewer names than resources of containers.
+    """
+    limits = _parse_valid_amounts(resources.limits)
+    requests = _parse_valid_amounts(resources.requests)
     for name, amount in sorted(limits.items()):
         yield from _validate_amount(name, amount, (*path, "limits", Key(name)), of_pod)
         yield from _validate_whole_pages(name, amount, (*path, "limits", Key(name)))
@@ -128,10 +131,10 @@ def _validate_requirements(resources: ResourceRequirements, path: Path, *, of_po
         yield forbidden(path, "HugePages require cpu or memory")
 
 
-def _parse_readable_amounts(resources: Resources) -> Quantities:
-    """Parse the amounts that are valid quantities, rounded up to thousandths as the API server stores them.
+def _parse_valid_amounts(resources: Resources) -> Quantities:
+    """Parse the valid quantities, rounded up to thousandths as the API server stores them.
 
-    Invalid quantities are reported where they are decoded.
+    Invalid quantities are left out: they are reported where the object is decoded.
     """
     readable = {}
     for name, text in resources.items():
@@ -187,10 +190,12 @@ def _is_multiple_of_huge_page_size(name: str, amount: Quantity) -> bool:
     return whole and amount.value() % page.value() == 0
 
 
-def _validate_claims(
+def _validate_container_claims(
     claims: Sequence[ContainerResourceClaim], claim_names: Collection[str], path: Path
 ) -> ValidationErrors:
-    """Validate that a container's claims are claims of the pod, each used once.
+    """Validate that each claim of a container is a claim of the pod and is used only once.
+
+    ``claim_names`` are the names of the pod's claims. Upstream: validateResourceClaimNames.
 
     Upstream: validateResourceClaimNames.
     """
@@ -219,7 +224,10 @@ def _validate_claims(
 def _validate_pod_level_consistency(
     spec: PodSpec, requests: Quantities, limits: Quantities, path: Path
 ) -> ValidationErrors:
-    """Validate the containers' resources against those of the pod. Upstream: validatePodResourceConsistency."""
+    """Validate that the containers' resources fit into the pod-level requests and limits.
+
+    Upstream: validatePodResourceConsistency.
+    """
     container_requests = aggregate_container_requests(Pod(PodMeta(), spec), _CONTAINERS_ONLY)
     for name, amount in sorted(container_requests.items()):
         if name in requests and amount > requests[name]:
@@ -234,8 +242,8 @@ def _validate_pod_level_consistency(
 
 
 def _validate_below_pod_limits(container: Container, limits: Quantities, path: Path) -> ValidationErrors:
-    """Validate that a container's limits do not exceed those of the pod."""
-    for name, amount in sorted(_parse_readable_amounts(container.resources.limits).items()):
+    """Validate that the limits of a container do not exceed the pod-level limits."""
+    for name, amount in sorted(_parse_valid_amounts(container.resources.limits).items()):
         if name in limits and amount > limits[name]:
             rule = f"must be less than or equal to pod limits of {limits[name]}"
             yield invalid((*path, Key(name), "limits"), str(amount), rule)

@@ -42,19 +42,24 @@ def validate_deployment_strategy(update: Strategy, path: Path) -> ValidationErro
             rule = "may not be specified when strategy `type` is 'Recreate'"
             yield forbidden((*path, "rollingUpdate"), rule)
     elif update.rolling_update is not None:
-        yield from _validate_rolling_update(
+        yield from _validate_surge_and_unavailable(
             update.rolling_update.max_surge, update.rolling_update.max_unavailable, path
         )
 
 
-def _validate_rolling_update(surge: int | str | None, unavailable: int | str | None, path: Path) -> ValidationErrors:
-    """Validate maxSurge and maxUnavailable of a rolling update, which both default to 25 %."""
+def _validate_surge_and_unavailable(
+    surge: int | str | None, unavailable: int | str | None, path: Path
+) -> ValidationErrors:
+    """Validate maxSurge and maxUnavailable of a rolling update, which both default to 25 %.
+
+    They must not both be 0.
+    """
     surge = "25%" if surge is None else surge
     unavailable = "25%" if unavailable is None else unavailable
     update_path = (*path, "rollingUpdate")
     yield from validate_int_or_percent(unavailable, (*update_path, "maxUnavailable"))
     yield from validate_int_or_percent(surge, (*update_path, "maxSurge"))
-    if _parse_number(surge) == _parse_number(unavailable) == 0:
+    if _parse_int_or_percent(surge) == _parse_int_or_percent(unavailable) == 0:
         yield invalid(
             (*update_path, "maxUnavailable"), _to_printed_number(unavailable), "may not be 0 when `maxSurge` is 0"
         )
@@ -62,7 +67,10 @@ def _validate_rolling_update(surge: int | str | None, unavailable: int | str | N
 
 
 def validate_int_or_percent(value: int | str, path: Path) -> ValidationErrors:
-    """Validate a number or percentage. Upstream: ValidatePositiveIntOrPercent."""
+    """Validate that a value is a non-negative number or a percentage.
+
+    Upstream: ValidatePositiveIntOrPercent.
+    """
     if isinstance(value, int):
         yield from validate_not_negative(value, path)
     elif not re.fullmatch(r"[0-9]+%", value):
@@ -73,12 +81,12 @@ def validate_int_or_percent(value: int | str, path: Path) -> ValidationErrors:
 
 def validate_at_most_100_percent(value: int | str, path: Path) -> ValidationErrors:
     """Validate a percentage of at most 100 %. Upstream: IsNotMoreThan100Percent."""
-    if isinstance(value, str) and value.endswith("%") and _parse_number(value) > 100:
+    if isinstance(value, str) and value.endswith("%") and _parse_int_or_percent(value) > 100:
         yield invalid(path, TypedString(value), "must not be greater than 100%")
 
 
-def _parse_number(value: int | str) -> int:
-    """Return a number or the digits of a percentage, or 0 if the text is invalid."""
+def _parse_int_or_percent(value: int | str) -> int:
+    """Return a number, or the number in a percentage, or 0 for any other text."""
     if isinstance(value, int):
         return value
     digits = value.removesuffix("%")

@@ -71,7 +71,7 @@ class UnknownField(NamedTuple):
     @property
     def proper_place(self) -> str:
         """The place in the object to which a field of this name belongs, or ""."""
-        return _find_places(self.kind).get(str(self.path[-1]), "")
+        return _map_fields_to_closest_places(self.kind).get(str(self.path[-1]), "")
 
     @property
     def advice(self) -> str:
@@ -95,7 +95,7 @@ class UnknownField(NamedTuple):
 def find_unknown_fields(document: JsonObject) -> Iterator[UnknownField]:
     """Yield the fields that the API does not know, in the order of the document.
 
-    Kinds without a known schema yield none.
+    A document of a kind without a known schema yields nothing.
 
     >>> found = find_unknown_fields({"kind": "Pod", "spec": {"containers": [{"name": "web", "imagee": "nginx"}]}})
     >>> [str(field) for field in found]
@@ -105,31 +105,34 @@ def find_unknown_fields(document: JsonObject) -> Iterator[UnknownField]:
     if kind in KARPENTER_KINDS and get_group(str(document.get("apiVersion", ""))) != KARPENTER_GROUP:
         return
     if "apiVersion" in get_fields_by_type().get(kind, ()):
-        yield from _iter_unknown(document, kind, kind, ())
+        yield from _iter_unknown_fields_of_value(document, kind, kind, ())
 
 
-def _iter_unknown(value: object, kind: str, type_name: str, path: Path) -> Iterator[UnknownField]:
-    """Yield the unknown fields in a value of an API type, or in each item of a list of such values.
+def _iter_unknown_fields_of_value(value: object, kind: str, type_name: str, path: Path) -> Iterator[UnknownField]:
+    """Yield the unknown fields in a value of an API type, or in each item of a list of values of the type.
 
     ``path`` is the path of the value in an object of the kind.
     """
     if isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _iter_unknown(item, kind, type_name, (*path, index))
+            yield from _iter_unknown_fields_of_value(item, kind, type_name, (*path, index))
     elif isinstance(value, Mapping):
         fields = get_fields_by_type()[type_name]
         for name, inner in value.items():
             field_path = (*path, str(name))
             if name in fields:
                 if fields[name]:
-                    yield from _iter_unknown(inner, kind, fields[name], field_path)
+                    yield from _iter_unknown_fields_of_value(inner, kind, fields[name], field_path)
             elif not str(name).startswith(_DIRECTIVE):
                 yield UnknownField(field_path, kind, type_name)
 
 
 @cache
-def _find_places(kind: str) -> dict[str, str]:
-    """Return the place closest to the root for each field name of a kind."""
+def _map_fields_to_closest_places(kind: str) -> dict[str, str]:
+    """Return, for each field name in a kind, the path closest to the root at which it is allowed.
+
+    A hint can then say where a misplaced field belongs.
+    """
     places: dict[str, str] = {}
     level: list[tuple[str, Path]] = [(kind, ())]
     seen = {kind, "Volume"}  # the sources of volumes have too many common field names
@@ -371,7 +374,9 @@ Indented lines continue the line above.
 
 @cache
 def get_fields_by_type() -> dict[str, dict[str, str]]:
-    """Return the fields of each type with the types of their values, or "" for a value that may hold anything.
+    """Return the fields of each API type with the types of their values.
+
+    The type is "" for a value that may hold anything.
 
     >>> get_fields_by_type()["Volume"]["emptyDir"]
     'EmptyDirVolumeSource'

@@ -70,7 +70,7 @@ def validate_selector_update(new: api.LabelSelector | None, old: Selector) -> Va
 
     Upstream: ValidateDeploymentUpdate, ValidateReplicaSetUpdate, ValidateDaemonSetSpecUpdate.
     """
-    compiled = _compile_selector(new)
+    compiled = _compile_valid_selector(new)
     if compiled is not None and set(compiled.requirements) != set(old.requirements):
         yield build_selector_error(new)
 
@@ -93,7 +93,7 @@ def validate_stateful_set_update(new: Document, old: Document) -> ValidationErro
             yield forbidden(SPEC, STATEFUL_SET_RULE)._replace(at=(*SPEC, field))
     templates = new.get("volumeClaimTemplates") or []
     old_templates = old.get("volumeClaimTemplates") or []
-    difference = find_difference(templates, old_templates, (*SPEC, "volumeClaimTemplates"))
+    difference = find_first_difference(templates, old_templates, (*SPEC, "volumeClaimTemplates"))
     if difference is not None or len(templates) != len(old_templates):
         yield forbidden(SPEC, STATEFUL_SET_RULE)._replace(at=difference or (*SPEC, "volumeClaimTemplates"))
 
@@ -101,7 +101,7 @@ def validate_stateful_set_update(new: Document, old: Document) -> ValidationErro
 def validate_job_update(new: Document, old: Document) -> ValidationErrors:
     """Validate the update of a Job's spec. Upstream: ValidateJobSpecUpdate.
 
-    The template of a suspended Job may change.
+    The pod template may only change while the Job is suspended.
     """
     immutable_fields = ["completions", "completionMode"]
     if old.get("completionMode") == "Indexed":
@@ -111,17 +111,18 @@ def validate_job_update(new: Document, old: Document) -> ValidationErrors:
             yield invalid((*SPEC, field), new[field], IMMUTABLE)
     if old.get("suspend"):
         return
-    difference = find_difference(new.get("template") or {}, old.get("template"), (*SPEC, "template"))
+    difference = find_first_difference(new.get("template") or {}, old.get("template"), (*SPEC, "template"))
     if difference is not None:
         yield invalid((*SPEC, "template"), "…", IMMUTABLE)._replace(at=difference)
 
 
-def find_difference(new: object, old: object, location: Path) -> Path | None:
-    """Return the path of the first field that differs from the stored object, or None.
+def find_first_difference(new: object, old: object, location: Path) -> Path | None:
+    """Return the path of the first field in which the manifest differs from the stored object, or None.
 
-    Empty values of the manifest are not compared, since defaulting may fill them.
+    Empty values in the manifest are not compared, since the API server may have set a default. ``location`` is the path
+    of both values in their objects.
 
-    >>> find_difference({"a": [{"b": 1}]}, {"a": [{"b": 2, "c": 3}]}, ())
+    >>> find_first_difference({"a": [{"b": 1}]}, {"a": [{"b": 2, "c": 3}]}, ())
     ('a', 0, 'b')
     """
     parts: list[tuple[str | int, object, object]]
@@ -131,12 +132,12 @@ def find_difference(new: object, old: object, location: Path) -> Path | None:
         if len(new) > len(old):
             return (*location, len(old))
         parts = [(i, new[i], old[i]) for i in range(len(new))]
-    elif new == old or (not new and old is None) or _is_same_amount(new, old, location):
+    elif new == old or (not new and old is None) or _are_equal_amounts(new, old, location):
         return None
     else:
         return location
     for step, new_part, old_part in parts:
-        difference = find_difference(new_part, old_part, (*location, step))
+        difference = find_first_difference(new_part, old_part, (*location, step))
         if difference is not None:
             return difference
     return None
@@ -147,8 +148,8 @@ def _is_unset(value: object) -> bool:
     return value is None or value in ("", [], {})
 
 
-def _is_same_amount(new: object, old: object, path: Path) -> bool:
-    """Return whether two values at a path are equal amounts of a resource."""
+def _are_equal_amounts(new: object, old: object, path: Path) -> bool:
+    """Return whether a field at this path holds a resource amount and both values are equal quantities."""
     if len(path) < 2 or path[-2] not in AMOUNTS:
         return False
     if not isinstance(new, str | int | float) or not isinstance(old, str | int | float):
@@ -159,8 +160,8 @@ def _is_same_amount(new: object, old: object, path: Path) -> bool:
         return False
 
 
-def _compile_selector(label_selector: api.LabelSelector | None) -> Selector | None:
-    """Return the compiled selector, or None if the API would reject it anyway."""
+def _compile_valid_selector(label_selector: api.LabelSelector | None) -> Selector | None:
+    """Compile a selector, or return None if the API server would reject it."""
     try:
         return selector_from_api(label_selector)
     except SelectorError:

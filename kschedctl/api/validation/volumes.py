@@ -57,7 +57,7 @@ VOLUME_MODES = ("Block", "Filesystem")
 def validate_volumes(
     volumes: Sequence[Volume], pod_name: str, path: Path, options: ValidationOptions
 ) -> tuple[list[FieldError], frozenset[str]]:
-    """Return the errors of the volumes, and the names of the valid volumes. Upstream: ValidateVolumes.
+    """Return the errors of a pod's volumes, and the names of the valid volumes. Upstream: ValidateVolumes.
 
     ``pod_name`` is "" if the pod has no name yet.
     """
@@ -67,7 +67,7 @@ def validate_volumes(
     for i, volume in enumerate(volumes):
         volume_path = (*path, i)
         volume_errors = [
-            *_validate_sources(volume, pod_name, volume_path, options),
+            *_validate_volume_source(volume, pod_name, volume_path, options),
             *_validate_volume_name(volume.name, valid_names, (*volume_path, "name")),
         ]
         errors += volume_errors
@@ -81,7 +81,7 @@ def validate_volumes(
 
 
 def _validate_volume_name(name: str, used_names: set[str], path: Path) -> ValidationErrors:
-    """Validate that a volume has a valid name which no other volume has."""
+    """Validate that a volume has a valid name that is not among the names already used."""
     if name:
         yield from names.validate_syntax(path, name, names.validate_dns_label)
     else:
@@ -90,10 +90,10 @@ def _validate_volume_name(name: str, used_names: set[str], path: Path) -> Valida
         yield duplicate(path, name)
 
 
-def _validate_sources(volume: Volume, pod_name: str, path: Path, options: ValidationOptions) -> ValidationErrors:
-    """Validate that a volume has at most one source, and validate that source. Upstream: validateVolumeSource.
+def _validate_volume_source(volume: Volume, pod_name: str, path: Path, options: ValidationOptions) -> ValidationErrors:
+    """Validate that a volume has at most one source, and validate the first source.
 
-    A volume without a source becomes an emptyDir by default.
+    A volume without a source becomes an emptyDir by default. Upstream: validateVolumeSource.
     """
     values_by_source = {source: getattr(volume, _ATTRIBUTES[source]) for source in SOURCES}
     present_sources = {source: value for source, value in values_by_source.items() if value is not None}
@@ -101,14 +101,14 @@ def _validate_sources(volume: Volume, pod_name: str, path: Path, options: Valida
         if number:
             yield forbidden((*path, _UPSTREAM_SPELLING.get(source, source)), "may not specify more than 1 volume type")
             continue
-        yield from _validate_required_fields(source, value, path)
+        yield from _validate_required_source_fields(source, value, path)
         if source == "ephemeral":
             yield from _validate_ephemeral_volume(volume, pod_name, path)
         if source == "image" and options.is_pod and not value.reference:
             yield required((*path, "image", "reference"))
 
 
-def _validate_required_fields(source: str, value: object, path: Path) -> ValidationErrors:
+def _validate_required_source_fields(source: str, value: object, path: Path) -> ValidationErrors:
     """Validate that the required fields of a volume source are set."""
     fields = msgspec.to_builtins(value)
     printed_source = "persistentDisk" if source == "gcePersistentDisk" else source
@@ -118,7 +118,7 @@ def _validate_required_fields(source: str, value: object, path: Path) -> Validat
 
 
 def _validate_ephemeral_volume(volume: Volume, pod_name: str, path: Path) -> ValidationErrors:
-    """Validate an ephemeral volume's claim template and the name of the claim created from it."""
+    """Validate the claim template of an ephemeral volume, and the name of the claim that it creates."""
     template = volume.ephemeral.volume_claim_template if volume.ephemeral else None
     template_path = (*path, "ephemeral", "volumeClaimTemplate")
     if template is None:

@@ -136,9 +136,9 @@ def run_sections(audited: AuditedCluster, names: Sequence[str] = ()) -> Audit:
 
 
 def _find_missing_options(audited: AuditedCluster, names: Sequence[str]) -> dict[str, str]:
-    """Return what is left out for want of input, each with the option that gives this input.
+    """Return the sections that are left out for lack of input, each with the option that gives this input.
 
-    These are sections, unless sections were named, and `MISSED_WAKES`, a part of section "queue".
+    If sections were named, none is left out. `MISSED_WAKES`, a part of section "queue", counts like a section.
     """
     missing = {}
     if not names:
@@ -158,7 +158,10 @@ def _combine_states(sections: Sequence[AnySection]) -> str:
 
 
 def _build_headline(sections: Sequence[AnySection]) -> str:
-    """Return the unsound sections, gravest first, and the unknown ones as text, or a summary if all are sound."""
+    """Return the sections with findings, gravest first, and the unknown sections as text.
+
+    If all sections are sound, return a summary instead.
+    """
     unsound = sorted((section for section in sections if section.state == FINDINGS), key=_get_gravity_sort_key)
     unknown = ", ".join(section.name for section in sections if section.state == UNKNOWN)
     if not unsound and not unknown:

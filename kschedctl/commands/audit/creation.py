@@ -52,7 +52,10 @@ def _build_finding(not_created: NotCreated) -> Finding:
 
 
 def _build_headline(workloads: Sequence[NotCreated]) -> str:
-    """Return the numbers of pods and workloads with failed creations as text. Some numbers of pods may be unknown."""
+    """Return the numbers of pods and workloads with failed creations as text.
+
+    The number of pods is left out or called a minimum if it is unknown for some workloads.
+    """
     if not workloads:
         return "no pod creation failures"
     missing_pods = sum(workload.missing or 0 for workload in workloads)

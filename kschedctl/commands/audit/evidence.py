@@ -147,7 +147,7 @@ def build_placed_evidence(report: PlacedSection, style: Style) -> Page:
 
 
 def _build_overcommitted_table(nodes: Sequence[OvercommittedNode], style: Style) -> Page:
-    """Build a table of overcommitted nodes with the pods that came last, highlighting those that no longer fitted."""
+    """Build a table of overcommitted nodes with the pods that came last. Pods that no longer fitted are highlighted."""
     rows: list[tuple[Cell, ...]] = []
     for node in nodes:
         node_cells = (node.node, node.resource, _format_requested_of_allocatable(node))
@@ -201,7 +201,10 @@ def _build_domains_row(workload: PlacedWorkload, domains: WorkloadDomains) -> tu
 
 
 def _format_worst_loss(workload: PlacedWorkload, domains: WorkloadDomains) -> Cell:
-    """Return how many of a workload's pods are lost with the fullest domain, and the skew of the remaining pods."""
+    """Return how many of a workload's pods are lost with the fullest domain, and the skew of the remaining pods.
+
+    If all pods are lost, or if no pod is in a domain, the text only says so.
+    """
     if not domains.losses:
         return "no pod in any domain"
     worst_loss = domains.losses[0]
@@ -223,7 +226,7 @@ def _build_constraint_row(constraint: SpreadPromise) -> tuple[Cell | Stack, ...]
 
 
 def _format_stranded_pods(loss: BrokenDomain) -> str:
-    """Return how many pods cannot be placed again if a domain is lost or down, empty if all can."""
+    """Return how many pods cannot be placed again if a domain is lost or down, or "" if all pods can."""
     if loss.stranded:
         return f"{loss.stranded:,} if {loss.domain} is lost"
     if loss.stranded_while_down:
@@ -254,7 +257,10 @@ def build_priorities_evidence(report: PrioritiesSection, style: Style) -> Page:
 
 
 def _build_tiers_table(report: PrioritiesSection, style: Style) -> Page:
-    """Build a table of the priority tiers with their requests of cpu and memory, or of all resources in wide output."""
+    """Build a table of the priority tiers with their requests of CPU and memory.
+
+    In wide output, the table has all requested resources.
+    """
     resources: tuple[str, ...] = MAIN_RESOURCES
     if style.wide:
         requested = dict.fromkeys(name for tier in report.tiers for name in tier.requests if name != "pods")
@@ -322,7 +328,7 @@ def _build_victim_row(workload: EvictedWorkload, style: Style) -> tuple[Cell | S
 def build_packing_evidence(report: PackingSection, style: Style) -> Page:
     """Build tables of the room by pool, of stranded capacity, and of the nodes that were drained on trial.
 
-    The typical pods by which capacity counts as stranded are shown if there is any, and in wide output.
+    The typical pods by which capacity counts as stranded are shown if capacity is stranded, and in wide output.
     """
     typical_pods: Page = ()
     if style.wide or report.stranded:
@@ -349,9 +355,9 @@ def _format_origin(pods: TypicalPods) -> str:
 
 
 def _build_room_table(pools: Sequence[PoolRoom], style: Style) -> Page:
-    """Build a table of the free and stranded resources of each pool.
+    """Build a table of the allocatable, free and stranded resources of each pool.
 
-    Wide output has all resources, otherwise there are only cpu, memory and resources with stranded amounts.
+    Wide output has all resources. Otherwise there are only CPU, memory and resources with stranded amounts.
     """
     rows = [
         (
@@ -376,7 +382,10 @@ def _build_room_table(pools: Sequence[PoolRoom], style: Style) -> Page:
 
 
 def _plot_use_by_pool(pools: Sequence[PoolRoom]) -> Page:
-    """Plot the share of each pool's cpu and memory, and of other stranded resources, that is requested or stranded."""
+    """Plot which share of each pool's CPU and memory is requested and which is stranded.
+
+    Other resources are included if some of their amount is stranded.
+    """
     percentages = {}
     for pool in pools:
         for room in pool.resources:
@@ -399,7 +408,7 @@ def _format_example_workloads(pods: TypicalPods) -> str:
 def _build_trial_drains(report: PackingSection, style: Style) -> Page:
     """Build lines and a table about the trial drains: how many nodes were tried and emptied, and what that saves.
 
-    If not all nodes were tried, the command that tries the others follows.
+    If not all candidates were tried, the command that tries the remaining ones follows.
     """
     page: list[Block] = []
     if report.candidates:

@@ -46,7 +46,10 @@ CLUSTER_WIDE_COMMANDS = frozenset(("sampling", "priorities", "queues"))
 
 
 def build_next_commands(source: Source, *sections: Section) -> Commands:
-    """Return the commands to run next as a dict keyed by a finding's fingerprint or a section's name."""
+    """Return the commands to run next, by a finding's fingerprint or a section's name.
+
+    Findings without a suitable command are left out.
+    """
     commands = {}
     for section in sections:
         if isinstance(section, PackingSection):
@@ -63,7 +66,7 @@ def build_next_commands(source: Source, *sections: Section) -> Commands:
 
 
 def _find_object_arguments(finding: Finding, section: Section) -> tuple[str, ...]:
-    """Return the arguments that name the object of a finding, or () if there is no object that the command takes.
+    """Return the argument that names the object of a finding, or () if no object suits the command.
 
     A starving workload is represented by its oldest pod, and a pool by the first node that can be removed.
     """

@@ -50,7 +50,7 @@ class FindingsOutput(Output):
     ] = FailOn.WARNING
 
     def build_answer(self, report: Audit | Section, commands: Commands = NO_COMMANDS) -> Answer:
-        """Return the answer with its exit code, by the findings: failed, undecided if data was not read, or successful.
+        """Return the answer with its exit code: failed by the findings, undecided if data was not read, or successful.
 
         `commands` are the commands to run next, by a finding's fingerprint or a section's name.
         """
@@ -77,7 +77,10 @@ class TimeOption:
     ] = ""
 
     def resolve_time(self, source: Source, cluster: Cluster) -> str:
-        """Return the RFC 3339 time of the cluster, empty if unknown. Raises UsageError for a malformed time."""
+        """Return the RFC 3339 time of the cluster: --now, otherwise when the cluster was read, "" if unknown.
+
+        Raises UsageError for a malformed --now.
+        """
         if self.now:
             try:
                 parse_nanoseconds(self.now)
@@ -101,7 +104,7 @@ class AuditTimeOptions(TimeOption):
     ] = ""
 
     def load_earlier_cluster(self, source: Source, cluster: Cluster) -> Cluster | None:
-        """Load the cluster named by --since, or return None without the option.
+        """Load the cluster named by --since, or return None if the option was not given.
 
         Raises UsageError if both clusters have a time and the loaded one is not earlier.
         """
@@ -211,7 +214,7 @@ class MetricsOptions:
 
 
 def _parse_positive_duration(duration: str, option: str) -> float:
-    """Return a duration in seconds. Raises UsageError if it is not positive or too long."""
+    """Parse a duration and return it in seconds. Raises UsageError if it is not positive or longer than MAX_WINDOW."""
     from kschedctl.sources.live.connection import parse_timeout  # noqa: PLC0415
 
     seconds = parse_timeout(duration, option)

@@ -63,8 +63,8 @@ HOW_TO_SEE_MORE = "--section NAME shows the evidence of a section, -o wide that 
 def build_audit_page(report: Audit, style: Style) -> Page:
     """Build the page of an audit: headline, table of the sections, then each section.
 
-    If there are many sections and the output is narrow, sound sections appear only in the table and in plots, and the
-    others are shown without their evidence.
+    If there are many sections and the output is narrow, the sections are shown without their evidence, except for
+    plots, and sections without findings appear only in the table and in plots.
     """
     page: list[Block] = [
         paragraph(Marked(report.headline, STATES[report.state])),
@@ -105,7 +105,7 @@ def _build_overview_table(report: Audit) -> Table:
 
 
 def _find_section_tone(section: Section) -> Tone:
-    """Return the tone of the gravest finding, or of the state if the section is sound or unknown."""
+    """Return the tone of the section's gravest finding, or of the section's state if there are no findings."""
     if section.state != FINDINGS:
         return STATES[section.state]
     severities = {finding.severity for finding in section.findings}
@@ -130,7 +130,7 @@ def build_section_page(section: Section, style: Style) -> Page:
 
 
 def build_section_blocks(section: Section, style: Style) -> Page:
-    """Build the evidence and findings of a section, or an empty page if there are none."""
+    """Build the caveats, evidence and findings of a section. The page is empty if there are none."""
     return (
         *build_left_out_lines(section.not_replayed, ()),
         *_build_unknowns_line(section),
@@ -140,7 +140,10 @@ def build_section_blocks(section: Section, style: Style) -> Page:
 
 
 def build_brief_section_blocks(section: Section, style: Style) -> Page:
-    """Build the findings and plots of a section without other evidence. A sound section has only plots."""
+    """Build the findings and plots of a section without other evidence.
+
+    A section without findings or unknowns only has its plots.
+    """
     plots = find_plots(_build_evidence(section, style)) if style.plots else ()
     if section.state == SOUND:
         return plots
@@ -148,7 +151,10 @@ def build_brief_section_blocks(section: Section, style: Style) -> Page:
 
 
 def _build_evidence(section: Section, style: Style) -> Page:
-    """Build the evidence of a section. The sections "pending" and "creation" have only findings."""
+    """Build the evidence of a section, depending on its type.
+
+    The sections "pending" and "creation" have only findings, so their evidence is empty.
+    """
     evidence: Page = ()
     match section:
         case QueueSection():
@@ -175,7 +181,10 @@ def _build_evidence(section: Section, style: Style) -> Page:
 
 
 def _build_unknowns_line(section: Section) -> Page:
-    """Build the line about kinds of objects that were not read."""
+    """Build the line about kinds of objects that were not read, if there are any.
+
+    The line also says if they could change the section's answer.
+    """
     if not section.unknown:
         return ()
     consequence = "; its answer could differ" if section.undecided else ""
@@ -183,9 +192,9 @@ def _build_unknowns_line(section: Section) -> Page:
 
 
 def build_findings(section: Section, style: Style, limit: int) -> Page:
-    """Build a table of the first findings with their fixes, and the commands to run next.
+    """Build a table of the first `limit` findings with their fixes, and the commands to run next.
 
-    For pending pods the table also has the pods without a finding.
+    For pending pods the table also has the pods without a finding. Wide output shows all findings.
     """
     if isinstance(section, PendingSection):
         table, shown = build_waiting_table(section, style, limit)
@@ -195,7 +204,10 @@ def build_findings(section: Section, style: Style, limit: int) -> Page:
 
 
 def _build_findings_table(findings: Sequence[Finding], style: Style, limit: int) -> tuple[Page, Sequence[Finding]]:
-    """Build a table of the first findings. Return the table and the findings in it."""
+    """Build a table of the first `limit` findings. Return the table and the findings in it.
+
+    Without findings both are empty.
+    """
     if not findings:
         return (), ()
     shown_findings, note = limit_rows_by_style(findings, style, limit)
@@ -258,7 +270,10 @@ class WaitingRow(NamedTuple):
 
 
 def build_waiting_table(section: PendingSection, style: Style, limit: int) -> tuple[Page, Sequence[Finding]]:
-    """Build a table of the causes for which pods wait, gravest first. Return the table and the findings in it."""
+    """Build a table of the causes for which pods wait, gravest first. Return the table and the findings in it.
+
+    Without waiting pods and findings both are empty. `limit` is the number of rows.
+    """
     rows = sorted(_iter_waiting_rows(section), key=WaitingRow.get_sort_key)
     if not rows:
         return (), ()
@@ -275,13 +290,14 @@ def build_waiting_table(section: PendingSection, style: Style, limit: int) -> tu
 
 def _iter_waiting_rows(section: PendingSection) -> Iterator[WaitingRow]:
     """Yield each group of waiting pods with its findings, then the findings about other pods, such as victims."""
-    by_object: dict[str, list[Finding]] = {}
+    findings_by_object: dict[str, list[Finding]] = {}
     for finding in section.findings:
-        by_object.setdefault(finding.object, []).append(finding)
+        findings_by_object.setdefault(finding.object, []).append(finding)
+
     for waiting_pods in section.waiting:
-        first_pod = f"Pod {waiting_pods.pods[0]}"
-        yield WaitingRow(waiting_pods, tuple(by_object.pop(first_pod, ())))
-    for findings in by_object.values():
+        first_pod = f"Pod {waiting_pods.pods[0]}"  # the findings about a group name its first pod
+        yield WaitingRow(waiting_pods, tuple(findings_by_object.pop(first_pod, ())))
+    for findings in findings_by_object.values():
         for finding in findings:
             yield WaitingRow(None, (finding,))
 

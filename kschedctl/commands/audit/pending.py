@@ -80,7 +80,7 @@ def find_gate_holders(pod: Pod) -> tuple[GateHolder, ...]:
 
 
 def _find_gate_holder(gate: str, namespace: str) -> GateHolder:
-    """Return a gate with its holder, looked up by name, then by domain.
+    """Return a gate with its holder, who is looked up by the gate's name, then by the gate's domain.
 
     An unknown holder is described by the domain, or left empty if the gate has no domain.
     """
@@ -242,7 +242,7 @@ def _find_pod_groups_of_pending_pods(audited: ReplayedCluster) -> set[str]:
 
 
 def _build_elsewhere_finding(entry: WaitingElsewhere, rule: AuditRule) -> Finding:
-    """Build the finding that a workload is held back elsewhere, with its age and the messages of its conditions."""
+    """Build the finding that a workload is held back before scheduling, with its age and its conditions' messages."""
     parts = [entry.headline]
     if entry.age:
         parts.append(f"pending for {spell_age(entry.age)}")
@@ -258,7 +258,10 @@ def _iter_unchecked_resources(elsewhere: Sequence[WaitingElsewhere]) -> Iterator
 
 
 def _iter_unknowns_of_stuck_pods(waiting: Sequence[WaitingPod], audited: AuditedCluster) -> Iterator[UnknownKind]:
-    """Yield unknowns without which it is uncertain how long pods that fit have not been tried."""
+    """Yield unknowns without which it is uncertain how long pods that fit have not been tried.
+
+    Nothing is yielded if no pod is stuck.
+    """
     if not any(waiting_pod.cause == "stuck" for waiting_pod in waiting):
         return
     if not audited.now:
@@ -274,7 +277,7 @@ def _find_unread_scheduler_kinds(audited: AuditedCluster) -> list[UnknownKind]:
 
 
 def _group_waiting_pods(waiting: Iterable[WaitingPod]) -> list[list[WaitingPod]]:
-    """Group pods by cause and reason, and stuck pods also by workload, oldest first.
+    """Group pods by cause and reason, and stuck pods also by workload, oldest pod first.
 
     The groups are ordered by the gravity of the cause, then by size.
     """
@@ -295,7 +298,7 @@ def _age_sort_key(waiting_pod: WaitingPod) -> tuple[bool, str]:
 
 
 def _build_waiting_pods(group: Sequence[WaitingPod], audited: AuditedCluster) -> WaitingPods:
-    """Build the report about a group of pods, with the first pod as the example."""
+    """Build the report about a group of pods with the same cause. The first pod is the example."""
     first = group[0]
     victims = {
         victim.pod: victim
@@ -316,7 +319,7 @@ def _build_waiting_pods(group: Sequence[WaitingPod], audited: AuditedCluster) ->
 
 
 def _describe_waiting_pod(waiting: WaitingPod) -> str:
-    """Return one line about why a pod waits."""
+    """Describe in one line why a pod waits: its gates, its workload's state, or the scheduler's verdict."""
     if waiting.cause == "gated" and waiting.pod.spec.scheduling_gates:
         gates = (f"{gate.gate} ({gate.holder or 'owner unknown'})" for gate in find_gate_holders(waiting.pod))
         return f"held back by {', '.join(gates)}"
@@ -326,7 +329,10 @@ def _describe_waiting_pod(waiting: WaitingPod) -> str:
 
 
 def _iter_findings(group: Sequence[WaitingPod], audited: AuditedCluster) -> Iterator[Finding]:
-    """Yield the finding about a group of waiting pods, and findings about overdue victims of preemption."""
+    """Yield the finding about a group of waiting pods, and findings about overdue victims of preemption.
+
+    Some causes have no rule, and so no finding about the group.
+    """
     first = group[0]
     rule = RULE_BY_CAUSE.get(first.cause)
     if rule is not None:
@@ -348,11 +354,11 @@ def _iter_findings(group: Sequence[WaitingPod], audited: AuditedCluster) -> Iter
 
 
 def _choose_severity(group: Sequence[WaitingPod], rule: AuditRule, audited: AuditedCluster) -> str:
-    """Return the severity of the finding about a group.
+    """Return the severity of the finding about a group of waiting pods.
 
     A pod that fits is an error only once it has waited longer than any rejected pod is left untried. Before that,
-    something may just have made room. Without the time of the cluster, or if unread data could change the replay, it is
-    a note. Unread data does not matter for a pod whose gang is deadlocked with another.
+    something may just have made room. Without the time of the cluster, or if unread data could change the replay, the
+    finding is a note. Unread data does not matter for a pod whose gang is deadlocked with another gang.
     """
     first = group[0].explanation
     if rule is UNSERVED:
@@ -377,9 +383,9 @@ def _iter_waiting_times(first: WaitingPod, audited: AuditedCluster) -> Iterator[
 
 
 def _introduce_last_message(last_words: LastWords) -> str:
-    """Return words to put before the scheduler's last message: how long or how often it rejected the pod, and when.
+    """Return the words before the scheduler's last message: how often or how long it rejected the pod, and when.
 
-    A condition has the time of the first rejection, as later ones change only its message.
+    A condition has the time of the first rejection, because later rejections change only the condition's message.
     """
     is_from_condition = last_words.source == f"condition {CONDITION}"
     if is_from_condition:
@@ -391,7 +397,10 @@ def _introduce_last_message(last_words: LastWords) -> str:
 
 
 def _find_fix(pod: WaitingPod, rule: AuditRule) -> str:
-    """Return how to end the deadlock of the pod's gang or remove the pod's gates, otherwise the rule's fix."""
+    """Return how to end the deadlock of the pod's gang or how to remove the pod's gates, otherwise the rule's fix.
+
+    Without a known way to remove the gates, the fix says whom to ask.
+    """
     pod_group = pod.explanation.pod_group
     if pod_group and pod_group.deadlocked_with:
         return suggest_deadlock_end(pod_group)
@@ -411,7 +420,7 @@ def _format_other_count(group: Sequence[WaitingPod]) -> str:
 
 
 def _build_headline(waiting: Sequence[WaitingPod], elsewhere: Sequence[WaitingElsewhere]) -> str:
-    """Return the number of pending pods by cause, and of workloads held back elsewhere, as text."""
+    """Return the numbers of pending pods by cause, and of workloads held back before scheduling, as text."""
     elsewhere_text = describe_state_counts(elsewhere)
     if not waiting:
         return f"no pod is pending; {elsewhere_text}" if elsewhere_text else "nothing is pending"

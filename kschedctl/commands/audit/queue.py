@@ -26,7 +26,7 @@ from kschedctl.commands.explain.waiting import (
 from kschedctl.commands.wakes.between import find_wakes_between
 from kschedctl.commands.wakes.changes_that_wake import build_wake_ups_report
 from kschedctl.commands.wakes.event_replay import RejectedPod, build_basis, merge_bases
-from kschedctl.commands.wakes.many import iter_rejected_groups
+from kschedctl.commands.wakes.many import iter_groups_of_rejected_pods
 from kschedctl.commands.wakes.report import PodBetween, WakesBetween, WakeUps
 from kschedctl.replay.audit_rules import ERROR, WARNING, AuditRule, build_verdict
 from kschedctl.reports.findings import Finding
@@ -92,7 +92,7 @@ class AuditedQueuePod(NamedTuple):
 
 
 def build_queue_section(audited: AuditedCluster) -> QueueSection:
-    """Build the section about pending pods by queue, and about pods that missed a wake-up since the earlier time."""
+    """Build the section about pending pods by queue, and about missed wake-ups if there is an earlier time."""
     queued = list(_iter_queued_pods(audited))
     basis = _merge_attempt_bases(queued, audited)
     between = _find_wakes_since_earlier(audited)
@@ -101,11 +101,11 @@ def build_queue_section(audited: AuditedCluster) -> QueueSection:
     if between is not None:
         stuck_pods = list(_iter_stuck_pods_with_wakes(between, audited))
         reported_pods = tuple(_with_short_headline(pod, waiting) for pod, waiting in stuck_pods)
-        findings += (_build_finding(pod, waiting, between, audited) for pod, waiting in stuck_pods)
+        findings += (_build_stuck_pod_finding(pod, waiting, between, audited) for pod, waiting in stuck_pods)
     return QueueSection(
         title="Queue and wake-ups",
         headline=_build_headline(queued, between, reported_pods),
-        queued=tuple(_build_pods_in_queue(group, audited) for group in _group_by_queue(queued)),
+        queued=tuple(_build_pods_in_queue(group, audited) for group in _group_pods_by_queue(queued)),
         before=between.before if between else "",
         changes=between.changes if between else 0,
         unheard=between.unheard if between else 0,
@@ -116,13 +116,16 @@ def build_queue_section(audited: AuditedCluster) -> QueueSection:
 
 
 def _iter_queued_pods(audited: AuditedCluster) -> Iterator[AuditedQueuePod]:
-    """Yield every pending pod with its queue. Pods that are rejected alike follow each other."""
+    """Yield every pending pod with its queue. Pods that are rejected alike follow each other.
+
+    Pods that no profile serves come last, with the queue "none".
+    """
     waiting_by_key = {waiting_pod.pod.key: waiting_pod for waiting_pod in audited.compute_once(find_waiting_pods)}
     served_pods = [waiting_pod.pod for waiting_pod in waiting_by_key.values() if _is_served(waiting_pod)]
-    for rejected, pods in iter_rejected_groups(audited.scheduler, served_pods):
+    for rejected, pods in iter_groups_of_rejected_pods(audited.scheduler, served_pods):
         for pod in pods:
             waiting_pod = waiting_by_key[pod.key]
-            yield AuditedQueuePod(waiting_pod, _find_queue(waiting_pod, rejected), rejected)
+            yield AuditedQueuePod(waiting_pod, _infer_queue(waiting_pod, rejected), rejected)
     for waiting_pod in waiting_by_key.values():
         if not _is_served(waiting_pod):
             yield AuditedQueuePod(waiting_pod, "none")
@@ -133,10 +136,10 @@ def _is_served(waiting: WaitingPod) -> bool:
     return waiting.explanation.verdict != "NotResponsible"
 
 
-def _find_queue(waiting: WaitingPod, rejected: RejectedPod) -> str:
-    """Return the queue of a pod (a key of `QUEUES`), given its replayed attempt.
+def _infer_queue(waiting: WaitingPod, rejected: RejectedPod) -> str:
+    """Return the queue of a pod (a key of `QUEUES`), given the replay of an attempt to schedule it.
 
-    The queue is unknown for a pod that fits now and was tried before, since only the scheduler remembers it.
+    The queue is "unknown" for a pod that fits now and was tried before, since only the scheduler remembers its queue.
     """
     if rejected.attempt.gating_plugin:
         return "gated"
@@ -149,8 +152,11 @@ def _find_queue(waiting: WaitingPod, rejected: RejectedPod) -> str:
     return "unknown" if was_rejected(waiting.pod) else "activeQ"
 
 
-def _group_by_queue(queued: Iterable[AuditedQueuePod]) -> list[list[AuditedQueuePod]]:
-    """Group pods by queue and rejecting plugins, longest-waiting first. The groups are in the order of `QUEUES`."""
+def _group_pods_by_queue(queued: Iterable[AuditedQueuePod]) -> list[list[AuditedQueuePod]]:
+    """Group pods by queue and rejecting plugins.
+
+    The groups are in the order of `QUEUES`, larger groups first. Within a group, the longest-waiting pod comes first.
+    """
     groups: dict[tuple[str, tuple[str, ...]], list[AuditedQueuePod]] = {}
     for queued_pod in queued:
         groups.setdefault((queued_pod.queue, queued_pod.rejected_by), []).append(queued_pod)
@@ -180,14 +186,15 @@ def _build_pods_in_queue(group: Sequence[AuditedQueuePod], audited: AuditedClust
 
 
 def _find_back_off_end(group: Sequence[AuditedQueuePod], audited: AuditedCluster) -> str:
-    """Return the latest time at which the last pod of the group leaves back-off, empty if unknown.
+    """Return the latest time at which the last pod of the group leaves back-off.
 
     A back-off doubles with each attempt up to the configured maximum, so a pod leaves at the latest this maximum after
-    its last attempt.
+    its last attempt. The time is empty if no pod is in back-off, or if the last attempt of one of them is unknown.
     """
-    backing_off = [queued_pod for queued_pod in group if queued_pod.queue == "backoffQ"]
     last_attempts = []
-    for queued_pod in backing_off:
+    for queued_pod in group:
+        if queued_pod.queue != "backoffQ":
+            continue
         message = queued_pod.waiting.last_message
         if message is None or audited.seconds_since(message.at) is None:
             return ""
@@ -226,7 +233,7 @@ def _iter_unknowns(basis: Basis, between: WakesBetween | None, audited: AuditedC
 def _find_wakes_since_earlier(audited: AuditedCluster) -> WakesBetween | None:
     """Return the wake-ups of stuck pods since the earlier time, or None if there is no earlier time.
 
-    Other pods are left out, since thousands of pods may have changed.
+    Pods that are not stuck are left out, since thousands of pods may have changed.
     """
     if audited.earlier is None:
         return None
@@ -242,7 +249,10 @@ def _describe_time(cluster: Cluster) -> str:
 def _iter_stuck_pods_with_wakes(
     between: WakesBetween, audited: AuditedCluster
 ) -> Iterator[tuple[PodBetween, WaitingPod]]:
-    """Yield the pods that were rejected at the earlier time and fit now, but were neither tried nor placed."""
+    """Yield the stuck pods that missed a wake-up or were woken in vain, each with its state now.
+
+    A stuck pod was rejected at the earlier time and fits now, but was neither tried nor placed.
+    """
     stuck = _find_stuck_pods(audited)
     for pod in between.pods:
         if pod.pod in stuck and (pod.missed or pod.woken_by):
@@ -260,7 +270,9 @@ def _with_short_headline(pod: PodBetween, waiting: WaitingPod) -> PodBetween:
     return replace(pod, headline=f"{message}; it fits on {waiting.node} now", fits=(waiting.node,))
 
 
-def _build_finding(pod: PodBetween, waiting: WaitingPod, between: WakesBetween, audited: AuditedCluster) -> Finding:
+def _build_stuck_pod_finding(
+    pod: PodBetween, waiting: WaitingPod, between: WakesBetween, audited: AuditedCluster
+) -> Finding:
     """Build the finding about a pod that fits now and was not woken, or was woken and still waits.
 
     Being woken in vain is an error only if the scheduler has overlooked the pod for too long, otherwise a warning.
@@ -288,7 +300,7 @@ def _build_finding(pod: PodBetween, waiting: WaitingPod, between: WakesBetween, 
 def _build_headline(
     queued: Sequence[AuditedQueuePod], between: WakesBetween | None, reported_pods: Sequence[PodBetween]
 ) -> str:
-    """Return the numbers of pods by queue as text, with those of missed wake-ups if there is an earlier time."""
+    """Return the numbers of pods by queue as text. If there is an earlier time, also count the missed wake-ups."""
     if not queued:
         return "nothing is pending"
     counts = Counter(queued_pod.queue for queued_pod in queued)

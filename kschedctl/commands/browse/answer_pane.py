@@ -26,7 +26,7 @@ from kschedctl.commands.browse.answers import (
     TextArea,
     describe_node,
     lay_out_answer,
-    list_map_lines,
+    list_node_map_lines,
     list_nodes,
     list_remedies,
 )
@@ -67,7 +67,7 @@ class TabLine(Widget):
         return f"[{text}]" if tab == self.current_tab else f" {text} "
 
     def on_click(self, event: Click) -> None:
-        """Post a message with the tab that was clicked."""
+        """Post a message with the clicked tab, unless the click was beside the tabs."""
         right = 0
         for number, tab in enumerate(TABS, 1):
             right += len(self._build_label(number, tab))
@@ -155,7 +155,10 @@ class AnswerPane(Vertical):
         self._show_remedies()
 
     def show_answer(self, laid_out: LaidOutAnswer) -> None:
-        """Show an explanation. Its fixes follow later, by `show_remedies`."""
+        """Show an explanation, laid out again if the pane's size has changed meanwhile.
+
+        The tabs are reset if the explanation is about another pod. The fixes follow later, by `show_remedies`.
+        """
         if self.answered is None or self.answered.report.pod != laid_out.answered.report.pod:
             self._reset_tabs()
         self.answered, self.remedies = laid_out.answered, None
@@ -197,23 +200,23 @@ class AnswerPane(Vertical):
         return self.node_order
 
     def on_resize(self) -> None:
-        """Lay out the explanation again if the pane has changed its size."""
+        """Lay out the explanation again if the size of the pane has changed."""
         if self.answered is not None and self._room != self.room:
             self._room = self.room
             shown = lay_out_answer(self.answered, self.room)
             self._update_texts(shown.verdict, shown.texts)
-            self._show_node_fact(self.node_list.chosen)
+            self._describe_chosen_node(self.node_list.chosen)
 
     def _show_nodes(self) -> None:
-        """Refresh the node list and the node map."""
+        """Refresh the node list, the node map and the description of the node under the cursor."""
         answered, text, order = self.answered, self.node_filter, self.node_order
         self.node_list.show(lambda width: list_nodes(answered.report, width, text, order) if answered else ())
         map_list = self.query_one("#map-list", LineList)
-        map_list.show(lambda width: list_map_lines(answered.report, width) if answered else ())
-        self._show_node_fact(self.node_list.chosen)
+        map_list.show(lambda width: list_node_map_lines(answered.report, width) if answered else ())
+        self._describe_chosen_node(self.node_list.chosen)
 
     def _show_remedies(self) -> None:
-        """Refresh the list of fixes."""
+        """Refresh the list of fixes, or show that they are still being searched for."""
         answered = self.answered
         remedies = self.remedies
         remedy_list = self.query_one("#remedy-list", LineList)
@@ -224,7 +227,7 @@ class AnswerPane(Vertical):
 
     @property
     def chosen_remedy(self) -> Remedy | None:
-        """The chosen fix, or None if the tab of fixes is not open."""
+        """The fix under the cursor, or None if there is none or if the tab of fixes is not open."""
         chosen = self.query_one("#remedy-list", LineList).chosen
         if not self.remedies or not chosen or self.current_tab != REMEDIES:
             return None
@@ -234,10 +237,10 @@ class AnswerPane(Vertical):
     @on(LineList.Moved, "#node-list")
     def on_node_chosen(self, event: LineList.Moved) -> None:
         """Show the details of the node under the cursor."""
-        self._show_node_fact(event.subject)
+        self._describe_chosen_node(event.subject)
 
-    def _show_node_fact(self, subject: Openable | None) -> None:
-        """Show below the list why the node is rejected, or that the pod fits."""
+    def _describe_chosen_node(self, subject: Openable | None) -> None:
+        """Show below the node list why the node under the cursor is rejected, or that the pod fits there."""
         fact = ""
         if self.answered is not None and subject is not None:
             fact = describe_node(self.answered.report, subject.name, self.room.width, FACT_LINES)

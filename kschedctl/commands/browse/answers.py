@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from rich.text import Text
 
-from kschedctl.commands.browse.contents import build_changed_answer
+from kschedctl.commands.browse.contents import compare_explanations
 from kschedctl.commands.browse.lines import (
     NODE,
     REASON,
@@ -97,7 +97,8 @@ class LaidOutAnswer(NamedTuple):
 def lay_out_answer(answered: AnsweredQuestion, area: TextArea) -> LaidOutAnswer:
     """Lay out an explanation for a text area. This runs outside the UI thread, since long tables take a moment."""
     verdict = render_verdict(answered, area.width, area.lines)
-    pages = build_tab_pages(answered, Style(width=area.width, color=True), in_full=verdict.plain.endswith("…"))
+    is_cut_off = verdict.plain.endswith("…")
+    pages = build_tab_pages(answered, Style(width=area.width, color=True), in_full=is_cut_off)
     return LaidOutAnswer(
         answered, area, verdict, {tab: render_styled_text(page, area.width) for tab, page in pages.items()}
     )
@@ -139,7 +140,7 @@ def build_tab_pages(answered: AnsweredQuestion, style: Style, in_full: bool) -> 
     why: list[Block] = []
     scores: list[Block] = []
     if answered.before is not None:
-        why += build_changes_section(build_changed_answer(answered.before, report))
+        why += build_changes_section(compare_explanations(answered.before, report))
     verdict_blocks = tuple(build_answer(report, style))  # shown above the tabs
     remaining_page = tuple(block for block in build_explanation_page(report, style) if block not in verdict_blocks)
     for title, blocks in iter_sections(remaining_page):
@@ -158,7 +159,7 @@ def build_tab_pages(answered: AnsweredQuestion, style: Style, in_full: bool) -> 
 def list_nodes(
     report: Explanation, width: int, search_text: str = "", order: str = BY_ANSWER
 ) -> ListLines | list[ListLine]:
-    """List the nodes with their answers, sorted by `order`. With `search_text`, list only rows that contain it.
+    """List the nodes with their answers, sorted by `order`. With `search_text`, list only rows that contain the text.
 
     The column of total scores is left out if no node was scored. A message says why there are no rows.
     """
@@ -177,7 +178,7 @@ def list_nodes(
 
 
 def _sort_nodes(nodes: Sequence[NodeReport], order: str) -> Sequence[NodeReport]:
-    """Sort the nodes by name or pool. The order by answer is that of the report."""
+    """Sort the nodes by name or by pool and zone. BY_ANSWER leaves them in the report's order."""
     if order == BY_NAME:
         return sorted(nodes, key=lambda node: node.name)
     if order == BY_POOL:
@@ -195,7 +196,11 @@ class NodeRow(NamedTuple):
 
 
 def _iter_node_rows(nodes: Iterable[NodeReport], with_plugins: bool) -> Iterator[NodeRow]:
-    """Yield the cells for each evaluated node. `with_plugins` puts the plugin before the reason of a rejection."""
+    """Yield a row for each evaluated node, with its total score and its answer.
+
+    The answer is that the pod fits, or the first reason for the rejection. `with_plugins` puts the rejecting plugin
+    before the reason.
+    """
     for node in nodes:
         total = "" if node.total is None else f"{node.total:,}"
         if node.feasible:
@@ -308,8 +313,11 @@ REASONS = "abcdefg"
 """The characters of rejected nodes, one for each reason, so that no colors are needed."""
 
 
-def list_map_lines(report: Explanation, width: int) -> list[ListLine]:
-    """Lay out the node map as lines."""
+def list_node_map_lines(report: Explanation, width: int) -> list[ListLine]:
+    """Lay out the node map as lines: a legend, then the nodes of each place.
+
+    A message says if no node was evaluated.
+    """
     node_map = build_node_map(report)
     if not node_map.places:
         return [ListLine(NO_NODES, "dim")]
@@ -320,7 +328,7 @@ def list_map_lines(report: Explanation, width: int) -> list[ListLine]:
         for line in _list_legend_entry(entry, mark, width)
     ]
     best = [ListLine(f"{BEST} kube-scheduler would choose", "dim")] if node_map.best else []
-    return [*lines, *best, ListLine(""), *_list_places(node_map, marks, width)]
+    return [*lines, *best, ListLine(""), *_list_map_places(node_map, marks, width)]
 
 
 def _assign_marks(node_map: NodeMap) -> list[str]:
@@ -335,8 +343,11 @@ def _list_legend_entry(entry: LegendEntry, mark: str, width: int) -> list[ListLi
     return [ListLine(line, "", subject) for line in wrap_text(f"{mark} {entry.nodes:,} {entry.text}", width, "  ", 2)]
 
 
-def _list_places(node_map: NodeMap, marks: list[str], width: int) -> list[ListLine]:
-    """Lay out the pools and zones with one character per node, beside the title if there is room for all of them."""
+def _list_map_places(node_map: NodeMap, marks: list[str], width: int) -> list[ListLine]:
+    """Lay out each pool and zone with one character per node.
+
+    The characters are beside the titles if all of them fit there, otherwise below the titles.
+    """
     best = set(node_map.best)
     rows = []
     for title, nodes in node_map.places:

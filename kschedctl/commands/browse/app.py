@@ -39,7 +39,7 @@ from kschedctl.commands.browse.listing import (
     lay_out_namespaces,
 )
 from kschedctl.commands.browse.screens import KEYS, DetailsScreen, HelpScreen, LinesScreen, TextScreen
-from kschedctl.commands.browse.session import BrowseSession, format_commands
+from kschedctl.commands.browse.session import BrowseSession, format_fix_commands
 from kschedctl.commands.browse.status_lines import (
     AS_IF,
     GO_TO_PLACE,
@@ -186,10 +186,13 @@ class Browser(TidyApp):
             self.has_listed = True
             self._update_header()
             self.pod_list.show(layout, Openable(POD, self.chosen_key))
-            self._note_fate()
+            self._note_fate_of_chosen_pod()
 
-    def _note_fate(self) -> None:
-        """Note what happened to the chosen pod if it is no longer pending, and choose another pod."""
+    def _note_fate_of_chosen_pod(self) -> None:
+        """Note what happened to the chosen pod if it is no longer pending.
+
+        If the list no longer contains the pod, choose the pod under the cursor instead, except during a search.
+        """
         fate = self.session.describe_fate(self.chosen_key) if self.chosen_key else ""
         if fate:
             self.note(f"{self.chosen_key} {fate}")
@@ -230,7 +233,7 @@ class Browser(TidyApp):
         if key != self.chosen_key:
             self.chosen_key, self.assumptions = key, ""
             if key:
-                self.explain_chosen("")
+                self.explain_chosen_pod("")
             else:
                 self.answer_pane.show_message("")
 
@@ -271,8 +274,11 @@ class Browser(TidyApp):
 
     # -- the answer ----------------------------------------------------------------------------------------------------
 
-    def explain_chosen(self, assumptions: str) -> None:
-        """Explain the chosen pod under assumptions in the background, then search for fixes."""
+    def explain_chosen_pod(self, assumptions: str) -> None:
+        """Explain the chosen pod under assumptions in the background, then search for fixes.
+
+        Errors are shown as a note, and so is that the answer takes long.
+        """
         key, session, room = self.chosen_key, self.session, self.answer_pane.room
 
         def answer() -> None:
@@ -310,11 +316,13 @@ class Browser(TidyApp):
 
     def _find_remedies(self, session: BrowseSession, key: str, assumptions: str) -> None:
         """Search for the pod's fixes, and show them."""
-        remedies = session.find_remedies(session.build_target(key, assumptions), self.questions.answer_urgent)
+        remedies = session.find_remedies(
+            session.build_target(key, assumptions), self.questions.answer_more_urgent_questions
+        )
         self.show_later(self._show_remedies, session, key, assumptions, remedies)
 
     def _show_answer(self, key: str, assumptions: str, shown: LaidOutAnswer) -> None:
-        """Show an explanation if its pod is still chosen."""
+        """Show an explanation if its pod is still chosen, and close the input line for assumptions."""
         self.untidy = True
         if key == self.chosen_key:
             self.assumptions = assumptions
@@ -323,11 +331,15 @@ class Browser(TidyApp):
                 self.close_ask_line()
 
     def _show_error(self, key: str, assumptions: str, message: str) -> None:
-        """Note why the pod could not be explained, such as invalid assumptions or a deleted pod."""
+        """Note why the pod could not be explained, such as invalid assumptions or a deleted pod.
+
+        If earlier assumptions are no longer valid because the cluster changed, explain the pod without assumptions.
+        Nothing happens if another pod was chosen meanwhile.
+        """
         if key == self.chosen_key:
             if assumptions and self.ask_line.purpose != AS_IF:  # the assumptions were valid before the cluster changed
                 self.assumptions = ""
-                self.explain_chosen("")
+                self.explain_chosen_pod("")
             elif not assumptions:
                 self.answer_pane.show_message(key)
             self.note(message)
@@ -348,7 +360,10 @@ class Browser(TidyApp):
         self.answer_pane.open_tab(name)
 
     def action_ask(self, purpose: str) -> None:
-        """Open the input line for a search or for assumptions."""
+        """Open the input line for a search, a place to go to, or assumptions.
+
+        A search while the list of nodes has the focus filters the nodes. Assumptions need a chosen pod.
+        """
         if purpose == AS_IF and not self.chosen_key:
             return
         if purpose == SEARCH and self.answer_pane.current_tab == NODES and self.answer_pane.node_list.has_focus:
@@ -358,7 +373,7 @@ class Browser(TidyApp):
 
     @on(Input.Changed, "#ask")
     def on_typed(self, event: Input.Changed) -> None:
-        """Update the search while text is being typed."""
+        """Update the search or the node filter while text is being typed."""
         if self.ask_line.purpose == SEARCH and event.value != self.search_text:
             self.change_listing(text=event.value)
         elif self.ask_line.purpose == SEARCH_NODES:
@@ -366,10 +381,10 @@ class Browser(TidyApp):
 
     @on(Input.Submitted, "#ask")
     def on_submitted(self, event: Input.Submitted) -> None:
-        """Explain the pod under the typed assumptions, or end the typing of a search."""
+        """Explain the pod under the typed assumptions, go to the typed place, or end the typing of a search."""
         if self.ask_line.purpose == AS_IF:
             self.note("")
-            self.explain_chosen(" ".join(event.value.split()))
+            self.explain_chosen_pod(" ".join(event.value.split()))
         elif self.ask_line.purpose == GO_TO_PLACE:
             self.close_ask_line()
             self._go_to(*event.value.split())
@@ -377,9 +392,9 @@ class Browser(TidyApp):
             self.close_ask_line()
 
     def _go_to(self, place: str = "", name: str = "") -> None:
-        """Go where k9s goes for the same words: a list or a tab, a namespace, or the pods and nodes of a name.
+        """Go to a place as in k9s: a list, a tab, a namespace, the help, or the pods or nodes that match `name`.
 
-        Without a place, nothing happens. A word that is no place is a name to search for.
+        A word that is no place is searched for. An empty place does nothing.
         """
         place = GO_TO_ALIASES.get(place, place)
         if place == "q":
@@ -400,7 +415,7 @@ class Browser(TidyApp):
             self.change_listing(text=name or place)
 
     def action_describe(self) -> None:
-        """Open what is chosen in the focused list, like Enter, or the answer about the chosen pod."""
+        """Open what is chosen in the focused list, like Enter. Otherwise open the tab "why" of the chosen pod."""
         focused = self.focused
         if isinstance(focused, LineList) and focused.chosen is not None:
             focused.action_open()
@@ -422,14 +437,14 @@ class Browser(TidyApp):
         elif not self.pod_list.has_focus:
             self.pod_list.focus()
         elif self.assumptions:
-            self.explain_chosen("")
+            self.explain_chosen_pod("")
         elif self.search_text:
             self.change_listing(text="")
         else:
             self.change_listing(namespace="")
 
     def _cancel_ask_line(self) -> None:
-        """Close the input line, and discard the search that is being typed."""
+        """Close the input line, and discard the search or node filter that is being typed."""
         if self.ask_line.purpose == SEARCH:
             self.change_listing(text="")
         elif self.ask_line.purpose == SEARCH_NODES:
@@ -455,14 +470,15 @@ class Browser(TidyApp):
             self.open_details(build_workload_subject(owner))
 
     def action_copy(self) -> None:
-        """Copy the commands of the chosen fix, or the command that asks the same question, to the clipboard.
+        """Copy the commands of the chosen fix, or the command that shows the same answer, to the clipboard.
 
-        The commands are also printed at the end, because terminals do not confirm that they copied something.
+        The commands are also printed when the browser ends, because terminals do not confirm that they copied
+        something. If there is nothing to copy, a note says why.
         """
         remedy, tab = self.answer_pane.chosen_remedy, self.answer_pane.current_tab
         text = ""
         if remedy:
-            text = format_commands(remedy)
+            text = format_fix_commands(remedy)
         elif self.chosen_key:
             command = "remedies" if tab == REMEDIES and not self.assumptions else "explain"
             text = self.session.build_question_command(command, self.chosen_key, self.assumptions)
@@ -489,7 +505,7 @@ class Browser(TidyApp):
         session = self.session
 
         def answer() -> None:
-            layout = lay_out_details(session, subject, self.questions.answer_urgent)
+            layout = lay_out_details(session, subject, self.questions.answer_more_urgent_questions)
             self.show_later(self._show_details, screen, layout)
 
         if not screen.lines.lines:
@@ -504,14 +520,15 @@ class Browser(TidyApp):
     # -- live ----------------------------------------------------------------------------------------------------------
 
     def replace_session(self, session: BrowseSession) -> None:
-        """Show a new state of the live cluster, and keep what the user looks at."""
+        """Show a new state of the live cluster in the list, the chosen pod's explanation and the open screens."""
         self.session = session
         self.live_state = f"live {datetime.now():%H:%M:%S}"
         self.refresh_list()
         if self.chosen_key and not session.describe_fate(self.chosen_key):
-            self.explain_chosen(self.assumptions)
-        for screen in (stacked for stacked in self.screen_stack if isinstance(stacked, DetailsScreen)):
-            screen.refresh_lines(screen)
+            self.explain_chosen_pod(self.assumptions)
+        for screen in self.screen_stack:
+            if isinstance(screen, DetailsScreen):
+                screen.refresh_lines(screen)
 
     def on_connection_lost(self, message: str) -> None:
         """Show that the browser no longer follows the live cluster."""
@@ -520,7 +537,7 @@ class Browser(TidyApp):
         self.note(f"not live any more, r reads it again: {message}")
 
     def action_reconnect(self) -> None:
-        """Follow the live cluster again after the connection was lost."""
+        """Follow the live cluster again if the connection was lost."""
         if self.live is not None and self.live_state.startswith("not live"):
             self.live_state = "connecting …"
             self._update_header()

@@ -59,30 +59,32 @@ class QuestionQueue:
         with self._changed:
             return bool(self._waiting or self._working)
 
-    def answer_urgent(self) -> None:
-        """Answer more urgent questions first. Long-running questions call this from time to time.
+    def answer_more_urgent_questions(self) -> None:
+        """Answer the waiting questions that are more urgent than the calling question.
 
-        Raises OutdatedError if the calling question is outdated.
+        Long-running questions call this method from time to time. Raises OutdatedError if a new ANSWER replaces the
+        calling question.
         """
         with self._changed:
-            current = self._working[-1]
+            current = self._working[-1]  # a question can be interrupted by more urgent questions
             if Urgency.ANSWER in self._waiting and current >= Urgency.ANSWER:
                 raise OutdatedError
-        while (urgent := self._take_most_urgent(before=current)) is not None:
-            self._answer(*urgent)
+        while (task := self._take_most_urgent_question(before=current)) is not None:
+            self._answer(*task)
 
     def _run(self) -> None:
         """Answer questions as they arrive, forever."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting)
-            if (task := self._take_most_urgent()) is not None:
+            if (task := self._take_most_urgent_question()) is not None:
                 self._answer(*task)
 
-    def _take_most_urgent(self, before: Urgency | None = None) -> tuple[Urgency, Question] | None:
+    def _take_most_urgent_question(self, before: Urgency | None = None) -> tuple[Urgency, Question] | None:
         """Remove and return the most urgent question with its urgency, or return None if there is none.
 
-        With `before`, only questions more urgent than `before` are considered.
+        With `before`, only questions more urgent than `before` are considered. The caller must answer the question,
+        which counts as being answered from now on.
         """
         with self._changed:
             urgencies = [urgency for urgency in self._waiting if before is None or urgency < before]
@@ -93,7 +95,10 @@ class QuestionQueue:
             return urgency, self._waiting.pop(urgency)
 
     def _answer(self, kind: Urgency, question: Question) -> None:
-        """Run a question, and pass unexpected exceptions to the callback."""
+        """Run a question taken from the queue.
+
+        Pass unexpected exceptions to the callback `failed`. A question that finds itself outdated just ends.
+        """
         try:
             question()
         except OutdatedError:
@@ -136,7 +141,10 @@ class SessionFollower:
         Thread(target=self._follow, args=(sessions,), daemon=True, name="browse-following").start()
 
     def _follow(self, sessions: Callable[[], Iterator[BrowseSession]]) -> None:
-        """Prepare and deliver each session, and pause after it."""
+        """Prepare and deliver each session, and pause after it, until an error ends this.
+
+        A lost connection is reported to `on_lost`, an unexpected exception to `on_bug`.
+        """
         try:
             for session in sessions():
                 started = monotonic()

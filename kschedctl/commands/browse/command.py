@@ -64,7 +64,7 @@ def _iter_sessions(source: Source, scope: Scope) -> Iterator[BrowseSession]:
 
 
 def _build_session(cluster: Cluster, source: Source, scope: Scope) -> BrowseSession:
-    """Build the session for one state of the cluster."""
+    """Build the session for one state of the cluster, with the scheduler name, namespace and time of the options."""
     from kschedctl.commands.browse.session import BrowseSession  # noqa: PLC0415 - what it shows takes time to import
 
     selected = assume_scheduler_name(cluster, scope.scheduler_name)

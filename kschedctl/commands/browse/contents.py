@@ -29,7 +29,7 @@ FITS = ""
 """The answer for a pod that fits."""
 
 
-def build_node_contents_report(
+def build_node_report(
     scheduler: Scheduler, name: str, pending: Sequence[Pod], checkpoint: Callable[[], object] = lambda: None
 ) -> NodeContents | None:
     """Report on a node and the pending pods that would fit on it. Return None if the node does not exist.
@@ -41,7 +41,9 @@ def build_node_contents_report(
     if row is None:
         return None
     node = view.nodes.objects[row]
-    answers = _try_pending_pods(scheduler, row, pending, checkpoint)
+    outcomes = _find_pod_obstacles(scheduler, row, pending, checkpoint)
+    fitting = [pod.key for pod, outcome in zip(pending, outcomes, strict=True) if outcome == FITS]
+    reasons = [outcome for outcome in outcomes if outcome != FITS]
     pods = [_build_pod_of_node(scheduler, position) for position in np.flatnonzero(view.node == row).tolist()]
     return NodeContents(
         node=name,
@@ -56,8 +58,8 @@ def build_node_contents_report(
             if view.allocatable[row, column] or view.requested[row, column]
         ),
         pods=tuple(sorted(pods, key=lambda pod: (-pod.priority, pod.pod))),
-        fit=tuple(pod.key for pod, why in zip(pending, answers, strict=True) if why == FITS),
-        refused=dict(Counter(filter(None, answers)).most_common()),
+        fit=tuple(fitting),
+        refused=dict(Counter(reasons).most_common()),
     )
 
 
@@ -67,7 +69,7 @@ def _format_taint(taint: Taint) -> str:
 
 
 def _build_pod_of_node(scheduler: Scheduler, position: int) -> PodOfNode:
-    """Build the entry for a pod on the node."""
+    """Build the entry for a pod on the node. `position` is the pod's index in the view's pods."""
     view = scheduler.view
     pod = view.pods.objects[position]
     info = int(view.pods.info[position])
@@ -80,22 +82,28 @@ def _build_pod_of_node(scheduler: Scheduler, position: int) -> PodOfNode:
     )
 
 
-def _try_pending_pods(
+def _find_pod_obstacles(
     scheduler: Scheduler, row: int, pending: Sequence[Pod], checkpoint: Callable[[], object]
 ) -> list[str]:
-    """Return why each pending pod does not fit on the node, or FITS. Equal pods are tried once."""
+    """Return, for each pending pod, why it does not fit on the node, or FITS.
+
+    Equal pods are tried once. `row` is the node's row in the view. `checkpoint` is called before each try.
+    """
     pods = scheduler.view.pods
     infos = [int(pods.info[pods.index[pod.key]]) for pod in pending]
     answer_by_info: dict[int, str] = {}
     for info, pod in zip(infos, pending, strict=True):
         if info not in answer_by_info:
             checkpoint()
-            answer_by_info[info] = _try_pending_pod(scheduler, row, pod)
+            answer_by_info[info] = _find_obstacle(scheduler, row, pod)
     return [answer_by_info[info] for info in infos]
 
 
-def _try_pending_pod(scheduler: Scheduler, row: int, pod: Pod) -> str:
-    """Return why a pending pod does not fit on the node, or FITS."""
+def _find_obstacle(scheduler: Scheduler, row: int, pod: Pod) -> str:
+    """Return why a pending pod does not fit on the node in `row`, or FITS.
+
+    No pods are preempted, and extenders are not asked.
+    """
     stored = scheduler.view.stored(pod)
     framework = scheduler.framework(stored.spec.scheduler_name)
     if framework is None:
@@ -121,10 +129,12 @@ def build_workload_pods_report(scheduler: Scheduler, owner: Owner, causes: Mappi
     zone_by_node = {node.metadata.name: _get_zone(node) for node in scheduler.cluster.nodes}
     pods = [_build_pod_of_workload(pod, zone_by_node, causes) for pod in find_pods(scheduler.cluster, owner)]
     pods.sort(key=lambda pod: (bool(pod.node), pod.pod))
+
     bound_pods = [pod for pod in pods if pod.node]
     pod_counts = Counter(pod.zone for pod in bound_pods)
     used_nodes = {(pod.zone, pod.node) for pod in bound_pods}
     node_counts = Counter(zone for zone, _ in used_nodes)
+
     zones = sorted({*zone_by_node.values(), *pod_counts})
     return WorkloadPods(
         workload=str(owner),
@@ -151,8 +161,11 @@ def _build_pod_of_workload(pod: Pod, zone_by_node: Mapping[str, str], causes: Ma
     )
 
 
-def build_changed_answer(before: Explanation, after: Explanation) -> ChangedAnswer:
-    """Compare the explanations without and with assumptions. Only reasons with another number of nodes are reported."""
+def compare_explanations(before: Explanation, after: Explanation) -> ChangedAnswer:
+    """Compare the explanations without and with assumptions.
+
+    Reasons are reported only if the number of nodes that they reject has changed.
+    """
     nodes_before = _count_nodes_by_reason(before)
     nodes_after = _count_nodes_by_reason(after)
     reasons = (

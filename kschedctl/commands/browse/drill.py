@@ -80,7 +80,7 @@ def _build_table_lines(
 
 
 def _list_resources(contents: NodeContents, width: int) -> list[ListLine]:
-    """List how much of each resource is free and allocatable. Without resources, there is no section."""
+    """List how much of each resource is free and allocatable. Return nothing if the node has no resources."""
     if not contents.resources:
         return []
     rows = [("resource", "free", "of")]
@@ -90,12 +90,15 @@ def _list_resources(contents: NodeContents, width: int) -> list[ListLine]:
         rows.append((resource.resource, format_rounded(resource.resource, free), allocatable))
     last_width = max(len(allocatable) for _, _, allocatable in rows)
     aligned_rows = [(name, free, allocatable.rjust(last_width)) for name, free, allocatable in rows]
-    no_subjects = [None] * len(contents.resources)
+    no_subjects = [None] * len(contents.resources)  # the lines open nothing
     return _build_section("Room", _build_table_lines(aligned_rows, width, no_subjects, right_column=1))
 
 
 def _list_fitting_pods(contents: NodeContents, width: int) -> list[ListLine]:
-    """List the pending pods that would fit on the node, and why the others would not."""
+    """List the pending pods that would fit on the node, each by itself, and count the other pods by reason.
+
+    Only the first MAX_FITTING pods are listed.
+    """
     rejected = sum(contents.refused.values())
     pending = count(len(contents.fit) + rejected, "pending pod")
     lines = [ListLine(f" {shorten(pod, width - 1)}", "", Openable(POD, pod)) for pod in contents.fit[:MAX_FITTING]]
@@ -111,7 +114,10 @@ def _list_fitting_pods(contents: NodeContents, width: int) -> list[ListLine]:
 
 
 def _list_pods_of_node(contents: NodeContents, owners: dict[str, Owner | None], width: int) -> list[ListLine]:
-    """List the pods on the node with their priorities and requests."""
+    """List the pods on the node with their priorities and requests.
+
+    The line of a pod whose owner is in `owners` opens the owner's screen.
+    """
     rows = [("pod", "priority", "requests")]
     subjects = []
     for pod in contents.pods:
@@ -129,17 +135,17 @@ def _list_pods_of_node(contents: NodeContents, owners: dict[str, Owner | None], 
 
 def lay_out_workload(workload_pods: WorkloadPods) -> Layout:
     """Lay out the screen of a workload: pods by zone, pending pods and placed pods."""
-    waiting = [pod for pod in workload_pods.pods if not pod.node and pod.phase not in ("Succeeded", "Failed")]
-    placed = [pod for pod in workload_pods.pods if pod not in waiting]
+    pending = [pod for pod in workload_pods.pods if not pod.node and pod.phase not in ("Succeeded", "Failed")]
+    placed = [pod for pod in workload_pods.pods if pod not in pending]
 
     def lines(width: int) -> list[ListLine]:
         """Lay out the title and the sections of the workload's screen."""
-        title = f"{workload_pods.workload} · {count(len(workload_pods.pods), 'pod')}, {len(waiting):,} pending"
+        title = f"{workload_pods.workload} · {count(len(workload_pods.pods), 'pod')}, {len(pending):,} pending"
         head = [ListLine(line, HEADING) for line in wrap_text(title, width, "  ")]
         return [
             *head,
             *_list_zones(workload_pods, width),
-            *_list_pending_pods(waiting, width),
+            *_list_pending_pods(pending, width),
             *_list_placed_pods(placed, width),
         ]
 
@@ -147,7 +153,10 @@ def lay_out_workload(workload_pods: WorkloadPods) -> Layout:
 
 
 def _list_zones(workload_pods: WorkloadPods, width: int) -> list[ListLine]:
-    """List how many of the workload's pods and their nodes are in each zone, with bars. There may be no zones."""
+    """List how many of the workload's pods and their nodes are in each zone, with bars.
+
+    Return nothing if there are no zones.
+    """
     if not workload_pods.zones:
         return []
     max_pods = max(zone.pods for zone in workload_pods.zones)
@@ -174,7 +183,10 @@ def _list_placed_pods(pods: Sequence[PodOfWorkload], width: int) -> list[ListLin
 
 
 def lay_out_details(session: BrowseSession, subject: Openable, checkpoint: Callable[[], object]) -> Layout:
-    """Lay out the screen of a node or workload."""
+    """Lay out the screen of a node or workload, or a message that the node is gone.
+
+    `checkpoint` is called before each pending pod is tried on a node.
+    """
     if subject.kind == NODE:
         contents = session.build_node_contents(subject.name, checkpoint)
         if contents is None:

@@ -96,16 +96,21 @@ class TableLines(ListLines):
 def shorten(text: str, width: int) -> str:
     """Shorten a text to a number of columns. Both ends stay, because names of pods differ at the end.
 
+    Only the beginning stays if the text is not ASCII or if there are fewer than 12 columns.
+
     >>> shorten("shop/checkout-7d9f6c5b8-x2x4q", 20)
     'shop/checkout…-x2x4q'
     """
     text = printable(text)
-    if (text.isascii() and len(text) <= width) or (cell_len(text[:MAX_TEXT]) <= width and len(text) < MAX_TEXT):
+    if text.isascii() and len(text) <= width:
+        return text
+    beginning = text[:MAX_TEXT]
+    if len(text) < MAX_TEXT and cell_len(beginning) <= width:
         return text
     if not text.isascii() or width < 12:
-        return f"{set_cell_size(text[:MAX_TEXT], max(width - 1, 0)).rstrip()}…"
-    end = width // 3
-    return f"{text[: width - end - 1]}…{text[-end:]}"
+        return f"{set_cell_size(beginning, max(width - 1, 0)).rstrip()}…"
+    end_length = width // 3
+    return f"{text[: width - end_length - 1]}…{text[-end_length:]}"
 
 
 Layout = Callable[[int], ListLines | Sequence[ListLine]]
@@ -113,10 +118,17 @@ Layout = Callable[[int], ListLines | Sequence[ListLine]]
 
 
 def wrap_text(text: str, width: int, indent: str = "", max_lines: int = 0) -> list[str]:
-    """Wrap a text to a width. All lines but the first are indented, and lines beyond `max_lines` are cut off."""
-    lines = wrap(printable(text[:MAX_TEXT]), max(width, 8), subsequent_indent=indent) or [""]
+    """Wrap a text to a width. All lines but the first are indented by `indent`.
+
+    If there are more than `max_lines` lines, the last of these ends with `…`. 0 means any number of lines.
+
+    Very long texts are cut off, and the width is at least 8.
+    """
+    width = max(width, 8)
+    lines = wrap(printable(text[:MAX_TEXT]), width, subsequent_indent=indent) or [""]
     if max_lines and len(lines) > max_lines:
-        lines = [*lines[: max_lines - 1], f"{lines[max_lines - 1][: max(width - 1, 7)]}…"]
+        last_line = f"{lines[max_lines - 1][: width - 1]}…"
+        lines = [*lines[: max_lines - 1], last_line]
     return lines
 
 
@@ -197,19 +209,23 @@ class LineList(ScrollView, can_focus=True):
     def _lay_out(self, choose: Openable | None = None) -> None:
         """Lay out the lines for the current width, and restore the cursor.
 
-        The cursor stays on its subject, otherwise it moves to `choose`, otherwise to the nearest subject.
+        The cursor stays on its subject, otherwise it moves to `choose`, otherwise to the nearest subject. Post Moved if
+        the subject under the cursor has changed.
         """
         before, old_cursor = self.chosen, self.cursor
         layout = self._layout(self._text_width)
         self.lines = layout if isinstance(layout, ListLines) else ListLines(layout)
+        self.virtual_size = Size(self._text_width, len(self.lines))
+
+        # A subject may have several rows in succession. It starts at the first of them.
         subjects = self.lines.subjects
-        previous_and_current = zip([None, *subjects], subjects, strict=False)
+        previous_subjects = [None, *subjects[:-1]]
         self.starts = [
             row
-            for row, (previous, current) in enumerate(previous_and_current)
-            if current is not None and current != previous
+            for row, (subject, previous) in enumerate(zip(subjects, previous_subjects, strict=False))
+            if subject is not None and subject != previous
         ]
-        self.virtual_size = Size(self._text_width, len(self.lines))
+
         index_by_subject = {subjects[start]: index for index, start in enumerate(self.starts)}
         nearest = min(max(old_cursor, 0), len(self.starts) - 1)
         self.cursor = index_by_subject.get(before, index_by_subject.get(choose, nearest))
@@ -222,9 +238,11 @@ class LineList(ScrollView, can_focus=True):
         """Scroll so that the chosen subject is visible. For the first subject, also show the heading above it."""
         if self.cursor >= 0:
             first, last = self._get_row_range(self.cursor)
-            first = 0 if self.cursor == 0 and last < self.size.height else first
+            if self.cursor == 0 and last < self.size.height:
+                first = 0  # the row of the heading
             top, height = self.scroll_offset.y, max(self.size.height, 1)
-            if first < top or last - first >= height:
+            is_higher_than_screen = last - first >= height
+            if first < top or is_higher_than_screen:
                 self.scroll_to(y=first, animate=False, force=True)
             elif last >= top + height:
                 self.scroll_to(y=last - height + 1, animate=False, force=True)
@@ -239,21 +257,26 @@ class LineList(ScrollView, can_focus=True):
         return first, last
 
     def render_line(self, y: int) -> Strip:
-        """Render one row of the screen, and highlight the chosen subject."""
+        """Render row `y` of the screen. The rows of the chosen subject are marked and highlighted."""
         row = self.scroll_offset.y + y
-        base = self.rich_style
+        base_look = self.rich_style
         if row >= len(self.lines):
-            return Strip.blank(self.size.width, base)
+            return Strip.blank(self.size.width, base_look)
         line = self.lines[row]
-        look, mark = base + Look.parse(line.style), " "
+        mark = " "
+        look = base_look + Look.parse(line.style)
         if line.subject is not None and line.subject == self.chosen:
-            look += Look(reverse=True) if self.has_focus else Look(bold=True)
             mark = "›"
+            look += Look(reverse=True) if self.has_focus else Look(bold=True)
         strip = Strip([Segment(f"{mark}{line.text}", look)])
-        return strip.adjust_cell_length(self.size.width, look if look.reverse else base)
+        padding_look = look if look.reverse else base_look
+        return strip.adjust_cell_length(self.size.width, padding_look)
 
     def move_to(self, index: int) -> None:
-        """Move the cursor to the subject at an index, or to the nearest subject."""
+        """Move the cursor to the subject at an index, or to the nearest subject, and scroll to it.
+
+        Post Moved if the cursor moves. Without subjects nothing happens.
+        """
         if self.starts:
             index = min(max(index, 0), len(self.starts) - 1)
             if index != self.cursor:
@@ -274,14 +297,15 @@ class LineList(ScrollView, can_focus=True):
         self.scroll_to(y=0 if to >= 0 else len(self.lines), animate=False)
 
     def action_page(self, count: int) -> None:
-        """Move the cursor by a number of pages, or scroll if there are no more subjects."""
+        """Move the cursor by a number of pages, and scroll if no other subject is that far away."""
         rows = count * max(self.size.height - 1, 1)
         index = self.cursor
         if self.starts:
             target_row = self.starts[self.cursor] + rows
             index = bisect_right(self.starts, target_row) - 1  # the last subject that begins there or above
+        has_no_target = index in (-1, self.cursor)
         is_at_end = self.cursor == len(self.starts) - 1 and count > 0
-        if index in (-1, self.cursor) or is_at_end:
+        if has_no_target or is_at_end:
             self.scroll_relative(y=rows, animate=False)
         self.move_to(max(index, 0))
 

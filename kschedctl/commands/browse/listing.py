@@ -58,9 +58,9 @@ class PodListing(NamedTuple):
 
 
 def lay_out_listing(session: BrowseSession, pod_listing: PodListing) -> Layout:
-    """Lay out the pending pods. In a search, also lay out the matching nodes and workloads.
+    """Lay out the pending pods that `pod_listing` selects, in its order.
 
-    A message says that there are none.
+    In a search, also lay out the matching nodes and workloads. If nothing was found, a message says so.
     """
     hits = session.search(pod_listing.text) if pod_listing.text else None
     namespace_prefix = f"{pod_listing.namespace}/" if pod_listing.namespace else ""
@@ -74,9 +74,9 @@ def lay_out_listing(session: BrowseSession, pod_listing: PodListing) -> Layout:
     def lines(width: int) -> list[ListLine]:
         """Lay out the pods, then the nodes and workloads found, or a message that there are none."""
         if pod_listing.order == BY_CAUSE:
-            listed = _list_by_cause(session.pods_by_cause, pods, width)
+            listed = _list_pods_by_cause(session.pods_by_cause, pods, width)
         else:
-            listed = _list_sorted(pods, pod_listing.order, width)
+            listed = _list_sorted_pods(pods, pod_listing.order, width)
         if hits is not None:
             nodes = [Openable(NODE, name) for name in hits.nodes]
             workloads = [build_workload_subject(owner) for owner in hits.workloads]
@@ -99,7 +99,7 @@ def describe_session(session: BrowseSession) -> str:
 
 
 def lay_out_namespaces(session: BrowseSession) -> Layout:
-    """Lay out the namespaces of pending pods, with the number of pods in each."""
+    """Lay out a line for all namespaces and one for each namespace of pending pods, with the number of pods."""
     pod_counts: Counter[str] = Counter()
     for group in session.pods_by_cause.groups:
         for pod in group.pods:
@@ -121,8 +121,8 @@ def lay_out_namespaces(session: BrowseSession) -> Layout:
     return lines
 
 
-def _list_sorted(pods: Mapping[str, PendingPod], order: str, width: int) -> list[ListLine]:
-    """List the pods by name or by age, oldest first. Pods of unknown age come last."""
+def _list_sorted_pods(pods: Mapping[str, PendingPod], order: str, width: int) -> list[ListLine]:
+    """List the pods by age, oldest first, or by name. Pods of unknown age come last."""
     if order == BY_AGE:
         title = "Oldest first"
         keys = sorted(pods, key=lambda pod: (pods[pod].created or "~", pod))  # "~" sorts after every timestamp
@@ -138,8 +138,8 @@ def _format_pod_with_age(member: PendingPod, width: int) -> str:
     return f" {member.age:>5} {shorten(member.pod, width - 7)}"
 
 
-def _list_by_cause(pending: PendingPods, shown: Mapping[str, PendingPod], width: int) -> list[ListLine]:
-    """List the pods in `shown` below their causes."""
+def _list_pods_by_cause(pending: PendingPods, shown: Mapping[str, PendingPod], width: int) -> list[ListLine]:
+    """List the pods in `shown` below their causes. Causes without such a pod are left out."""
     lines: list[ListLine] = []
     for group in pending.groups:
         pods = [pod for pod in group.pods if pod in shown]
@@ -151,7 +151,10 @@ def _list_by_cause(pending: PendingPods, shown: Mapping[str, PendingPod], width:
 
 
 def _build_section(title: str, subjects: Sequence[Openable], more: int, width: int) -> list[ListLine]:
-    """Return a title, the subjects below it, and how many more there are."""
+    """Build the lines of a title, the subjects below the title, and the number of further subjects, `more`.
+
+    Without subjects, there is no section.
+    """
     if not subjects:
         return []
     remainder = [ListLine(f" … {more:,} more", FAINT)] if more else []

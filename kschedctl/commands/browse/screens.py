@@ -82,11 +82,8 @@ class HelpScreen(TextScreen):
 
     def _wrap_texts(self, width: int) -> list[ListLine]:
         """Wrap the help, with continuation lines aligned to the descriptions of the keys."""
-        lines = []
-        for text in self.texts:
-            indent = " " * KEY_WIDTH if " " in text[:KEY_WIDTH] else ""
-            lines += [ListLine(line) for line in wrap_text(text, width, indent)]
-        return lines
+        indent = " " * KEY_WIDTH
+        return [ListLine(line) for text in self.texts for line in wrap_text(text, width, indent)]
 
 
 KEYS: list[BindingType] = [

@@ -13,7 +13,7 @@ from kschedctl.cli import references as found_pods
 from kschedctl.cli.next_commands import build_command
 from kschedctl.cli.options import Scope, Source
 from kschedctl.cluster import Cluster
-from kschedctl.commands.browse.contents import build_node_contents_report, build_workload_pods_report
+from kschedctl.commands.browse.contents import build_node_report, build_workload_pods_report
 from kschedctl.commands.browse.report import NodeContents, WorkloadPods
 from kschedctl.commands.explain.cycle_report import drop_unwritten_message
 from kschedctl.commands.explain.one_pod import explain_target
@@ -84,9 +84,10 @@ class BrowseSession:
         return {pod: group.cause or group.verdict for group in self.pods_by_cause.groups for pod in group.pods}
 
     def build_target(self, key: str, assumptions: str = "") -> TargetPod:
-        """Build the target for a pod under assumptions.
+        """Build the target for a pod, by `namespace/name`, under assumptions.
 
-        Raises UsageError if the pod is gone or the assumptions are invalid, and InputError.
+        Raises UsageError if the pod is gone or the assumptions are invalid, and InputError if an assumed value is
+        invalid.
         """
         pod = self._find_pod(key)
         if pod is None:
@@ -98,7 +99,10 @@ class BrowseSession:
         return drop_unwritten_message(explain_target(target))
 
     def find_remedies(self, target: TargetPod, checkpoint: Checkpoint = lambda: None) -> Remedies:
-        """Search for the pod's fixes, which may take seconds."""
+        """Search for the target pod's fixes, which may take seconds.
+
+        `checkpoint` is called for each set of changes that is tried.
+        """
 
         def progress(replays: int) -> None:
             checkpoint()
@@ -107,7 +111,7 @@ class BrowseSession:
 
     def build_node_contents(self, name: str, checkpoint: Checkpoint = lambda: None) -> NodeContents | None:
         """Build the report on a node, or return None if the node no longer exists."""
-        return build_node_contents_report(self.scheduler, name, self.pending_pods, checkpoint)
+        return build_node_report(self.scheduler, name, self.pending_pods, checkpoint)
 
     def build_workload_pods(self, owner: Owner) -> WorkloadPods:
         """Build the report on a workload's pods."""
@@ -166,10 +170,10 @@ class BrowseSession:
         return "".join(build_command(self.source, command, key, as_if, self.scope.to_arguments()))
 
 
-def format_commands(remedy: Remedy) -> str:
-    """Format a fix's commands for pasting, with its costs as comments above.
+def format_fix_commands(remedy: Remedy) -> str:
+    """Format a fix's commands for pasting, with the fix's costs as comments above.
 
-    Return an empty string if no command applies the fix.
+    Comments within the commands are dropped. Return an empty string if no command applies the fix.
     """
     lines = [line for command in remedy.commands for line in command.splitlines()]
     commands = [line for line in lines if not line.lstrip().startswith("#")]

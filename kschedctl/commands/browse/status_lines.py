@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
 from typing import ClassVar, NamedTuple
 
 from rich.text import Text
@@ -75,29 +74,36 @@ class KeyLine(Widget):
         self.screen.bindings_updated_signal.subscribe(self, self._update_keys)
 
     def _update_keys(self, screen: Screen[object]) -> None:
-        """Show the keys of the active bindings. If several keys have the same action, show the first."""
+        """Show the keys of the active bindings, unless another screen or another application has the focus.
+
+        If several keys have the same action, show the first.
+        """
         if self.app.app_focus and self.is_attached and screen is self.screen:
-            first: dict[str, ShownKey] = {}  # by action
+            key_by_action: dict[str, ShownKey] = {}
             for _, binding, _, _ in screen.active_bindings.values():
                 if binding.show:
                     key = ShownKey(binding.key, self.app.get_key_display(binding), binding.description)
-                    first.setdefault(binding.action, key)
-            self.keys = tuple(first.values())
+                    key_by_action.setdefault(binding.action, key)
+            self.keys = tuple(key_by_action.values())
 
     def render(self) -> Text:
         """Render the keys with their descriptions."""
-        face, does = map(self.get_component_rich_style, ("key-line--face", "key-line--does"))
+        key_style = self.get_component_rich_style("key-line--face")
+        description_style = self.get_component_rich_style("key-line--does")
         line = Text(no_wrap=True)
         for key in self.keys:
-            line.append(f" {key.symbol} ", face).append(f"{key.description} ", does)
+            line.append(f" {key.symbol} ", key_style)
+            line.append(f"{key.description} ", description_style)
         return line
 
     def on_click(self, event: Click) -> None:
-        """Simulate pressing the clicked key."""
-        ends = accumulate(Text(f" {key.symbol} {key.description} ").cell_len for key in self.keys)
-        clicked = next((key for key, end in zip(self.keys, ends, strict=True) if event.x < end), None)
-        if clicked:
-            self.app.simulate_key(clicked.key)
+        """Simulate pressing the clicked key. Nothing happens if the click was beside the keys."""
+        end_column = 0
+        for key in self.keys:
+            end_column += Text(f" {key.symbol} {key.description} ").cell_len
+            if event.x < end_column:
+                self.app.simulate_key(key.key)
+                return
 
 
 SEARCH, SEARCH_NODES, AS_IF, GO_TO_PLACE = "search", "search nodes", "as if", "go to"
@@ -127,7 +133,7 @@ class AskLine(Horizontal):
         self.display = False
 
     def open(self, new_purpose: str, value: str) -> None:
-        """Open the line for one of the purposes in HINTS with an initial value."""
+        """Show and focus the line for one of the purposes in HINTS, with `value` as the text to edit."""
         self.purpose = new_purpose
         self.display = True
         self.query_one("#ask-label", Static).update(f"{new_purpose}: ")
@@ -138,7 +144,7 @@ class AskLine(Horizontal):
         self.app.refresh_bindings()
 
     def close(self) -> str:
-        """Hide the line, and return the purpose that it had."""
+        """Hide the line, and return the purpose for which it was open."""
         old_purpose = self.purpose
         self.purpose = ""
         self.display = False

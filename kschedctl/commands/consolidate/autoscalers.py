@@ -36,7 +36,7 @@ class AutoscalerVerdicts:
     """The pod or constraint behind the verdict on each node, in our words."""
 
     def describe_node(self, node: str) -> str:
-        """Return the verdict on one node as text, empty without an autoscaler."""
+        """Return the autoscaler's verdict on a node and the cause, or "" if there is no autoscaler."""
         if not self.name:
             return ""
         if node in self.removed:
@@ -46,17 +46,20 @@ class AutoscalerVerdicts:
         return f"{verdict}; {cause}" if cause else verdict
 
     def summarize(self, removable: Collection[str]) -> str:
-        """Return how many nodes the autoscaler removes, and its most frequent verdict on other removable nodes."""
+        """Return how many nodes the autoscaler removes, and its most frequent verdict on other removable nodes.
+
+        Return "" if there is no autoscaler.
+        """
         if not self.name:
             return ""
         removed_text = counted(len(self.removed), "node") if self.removed else "no nodes"
         summary = f"{self.name} removes {removed_text} in its next round"
         if not self.certain:
             summary += " (not certain)"
-        verdicts = Counter(self.verdicts.get(node, NOT_MANAGED) for node in removable if node not in self.removed)
-        if not verdicts:
+        verdict_counts = Counter(self.verdicts.get(node, NOT_MANAGED) for node in removable if node not in self.removed)
+        if not verdict_counts:
             return summary
-        ((verdict, number),) = verdicts.most_common(1)
+        ((verdict, number),) = verdict_counts.most_common(1)
         if not verdict:
             return summary
         return f"{summary}; its most frequent verdict on the others ({number:,}): {verdict}"
@@ -66,7 +69,8 @@ NO_AUTOSCALER = AutoscalerVerdicts()
 
 
 def extract_karpenter_verdicts(report: Disruption) -> AutoscalerVerdicts:
-    """Return Karpenter's verdicts. Its round ends with the first method that finds nodes to remove."""
+    """Return Karpenter's verdicts. The nodes of the first method with commands count as removed."""
+    # Karpenter's round ends with the first method that finds something.
     commands = next((method.commands for method in report.methods.values() if method.commands), ())
     removed = frozenset(name for command in commands for name in command.candidates)
     verdicts: dict[str, str] = {}
@@ -78,7 +82,7 @@ def extract_karpenter_verdicts(report: Disruption) -> AutoscalerVerdicts:
 
 
 def extract_cluster_autoscaler_verdicts(report: ScaleDown) -> AutoscalerVerdicts:
-    """Return the Cluster Autoscaler's verdicts."""
+    """Return the Cluster Autoscaler's verdicts, with the pod that blocks the removal of a node."""
     removed = frozenset((*report.deleted_now.empty, *report.deleted_now.drain))
     verdicts: dict[str, str] = {}
     causes: dict[str, str] = {}
@@ -97,7 +101,7 @@ def extract_cluster_autoscaler_verdicts(report: ScaleDown) -> AutoscalerVerdicts
 def find_prices(nodes: Sequence[Node], instance_types: Sequence[JsonObject]) -> dict[str, float]:
     """Return the hourly price of each node whose instance type, zone and capacity type are in the catalogue.
 
-    Raises InputError.
+    Nodes without a price are left out. Raises InputError if the catalogue is invalid.
     """
     types_by_name = {instance_type.name: instance_type for instance_type in read_instance_types(instance_types).types}
     prices: dict[str, float] = {}

@@ -75,7 +75,7 @@ class ConsolidationOptions:
     ] = 180
 
     def parse_headroom(self) -> float:
-        """Return the headroom in percent. Raises UsageError."""
+        """Return the headroom in percent, 0 if it was not given. Raises UsageError if it is not a percentage."""
         text = self.headroom.removesuffix("%")
         if not self.headroom:
             return 0.0
@@ -88,7 +88,10 @@ class ConsolidationOptions:
         return ConsolidationWishes(self.keep_zone_loss, self.parse_headroom(), pool=self.pool, seconds=self.seconds)
 
     def read_manifests(self) -> list[JsonObject]:
-        """Read the manifests whose pods must fit. Raises UsageError and InputError."""
+        """Read the workload manifests whose pods must still fit, none if no file was named.
+
+        Raises UsageError if the file has no workload, and InputError if it cannot be read.
+        """
         if not self.headroom_for:
             return []
         documents = [manifest.document for manifest in read([self.headroom_for]).manifests]
@@ -162,9 +165,10 @@ def _run_consolidation(
 def _run_given_autoscaler(
     compare: NamedAutoscaler | None, source: Source, cluster: Cluster, karpenter: KarpenterInput, groups: NodeGroupInput
 ) -> Disruption | ScaleDown | None:
-    """Run the autoscaler that is named or has its settings given, and return its report, or None without one.
+    """Run the autoscaler to compare with, and return its report, or None if there is none.
 
-    Raises UsageError.
+    This is the autoscaler named by --compare, otherwise Karpenter if its instance types and NodePools are known,
+    otherwise the Cluster Autoscaler if its node groups are known. Raises UsageError.
     """
     if compare is not None:
         return _run_autoscaler(compare, source, cluster, karpenter, groups)

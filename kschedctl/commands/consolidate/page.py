@@ -42,7 +42,7 @@ def build_page(report: NodeConsolidation, style: Style) -> Page:
 
 
 def _build_removable_table(report: NodeConsolidation, style: Style) -> Page:
-    """Build a table of the removable nodes in order."""
+    """Build a table of the removable nodes, in the order in which they could be removed."""
     title = "Could be removed, in this order"
     return build_struct_table(
         report.removable, style, {"node": _mark_replayed}, numbered="step", title=title, full=False

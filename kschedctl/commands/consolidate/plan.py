@@ -73,7 +73,7 @@ def find_removable_nodes(
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
 ) -> NodeConsolidation:
-    """Find the nodes that could be removed.
+    """Find the nodes that could be removed, one after the other, under the conditions in `wishes`.
 
     `prices` are hourly prices by node, `verdicts` are an autoscaler's verdicts on the nodes. Raises UsageError, and
     ClusterError if workers are lost.
@@ -167,9 +167,9 @@ class ConsolidationRun:
         return [row for row in (*empty_nodes, *self.candidates.order) if is_in_pool[row]]
 
     def run(self, pool: DrainWorkers | None, progress: Progress) -> None:
-        """Drain one candidate after the other until time is up or the user interrupts.
+        """Drain one candidate after the other, and record the results, until time is up or the user interrupts.
 
-        Raises UsageError for an unknown pool.
+        Without a `pool` of workers, this process drains the nodes. Raises UsageError for an unknown pool of nodes.
         """
         order = self.order
         deadline = time.monotonic() + self.wishes.seconds
@@ -193,9 +193,10 @@ class ConsolidationRun:
     def _iter_parallel_drains(
         self, order: Sequence[Row], pool: WorkerPool[DrainTask, DrainResult]
     ) -> Iterator[tuple[Row, NodeTrial]]:
-        """Yield the drains of the candidates, which workers do in parallel.
+        """Yield the drains of the candidates in order. Workers try several candidates in parallel.
 
-        Batches grow as long as no node is removed. The nodes of a batch after one that is removed are tried again.
+        Batches grow as long as no node is removed. After a removal, the rest of the batch is tried again, because it
+        was tried with the removed node.
         """
         start = 0
         size = pool.size
@@ -206,16 +207,19 @@ class ConsolidationRun:
             for row, (trial, unknown) in zip(batch, results, strict=True):
                 self.unknown.append(unknown)
                 start += 1
-                is_removed = not trial.why
-                if is_removed:
-                    self.apply_moves(self._build_moves(row, trial))
+                if trial.why:
+                    yield row, trial
+                    continue
+                self.apply_moves(self._build_moves(row, trial))
                 yield row, trial
-                if is_removed:
-                    size = pool.size
-                    break
+                size = pool.size
+                break  # the next batch begins after this node
 
     def try_node(self, row: Row) -> NodeTrial:
-        """Drain one more node, and keep it drained if it can be emptied and all conditions hold."""
+        """Drain one more node, and keep it drained if it can be emptied and enough room remains.
+
+        Otherwise the returned trial says why, and the drain is undone.
+        """
         trial = self.drains.drain_node(row)
         if trial.why:
             return trial
@@ -229,7 +233,10 @@ class ConsolidationRun:
         return trial
 
     def apply_moves(self, moves: Ints) -> None:
-        """Remove nodes that workers drained, and place their pods as the workers did."""
+        """Remove nodes that workers drained, and place their pods as the workers did.
+
+        `moves` has the shape (M, 3), as `NO_MOVES`.
+        """
         removed_rows = dict.fromkeys(moves[:, 0].tolist())  # in order, without duplicates
         for row in removed_rows:
             node_moves = moves[moves[:, 0] == row, 1:].tolist()
@@ -245,7 +252,7 @@ class ConsolidationRun:
         return np.array(moves or [(int(row), -1, -1)], np.int32)
 
     def _record_result(self, row: Row, trial: NodeTrial) -> None:
-        """Add the node to the removable or to the staying nodes."""
+        """Add the node to the removable nodes or, if the trial has a reason, to the staying nodes."""
         name = self.view.nodes.names[row]
         pool = self.pools.names[self.pools.code[row]]
         if trial.why:
@@ -255,16 +262,16 @@ class ConsolidationRun:
         self.removable.append(RemovableNode(name, pool, len(trial.moved), offers, moves=trial.moved))
 
     def keep_for_zone_losses(self, workers: Workers) -> None:
-        """Keep as many nodes, from the last one removed, as the loss of a zone requires, and set `zones`.
+        """Keep the last removed nodes as far as the loss of any zone would otherwise leave more pods without a node.
 
-        Raises UsageError if nodes name no zone.
+        Sets `zones`. Raises UsageError if nodes name no zone.
         """
         base = build_resulting_cluster(Simulation(self.scheduler, self.candidates.view))
         self.zones = self._simulate_zone_losses(base, len(self.removable), workers)
         if _are_losses_acceptable(self.zones):
             return
 
-        # Find by bisection how many of the nodes can be removed.
+        # Find by bisection how many of the nodes can be removed. Removing none is acceptable, removing all is not.
         acceptable_count, excessive_count = 0, len(self.removable)
         while excessive_count - acceptable_count > 1:
             middle = (acceptable_count + excessive_count) // 2
@@ -273,13 +280,14 @@ class ConsolidationRun:
             else:
                 excessive_count = middle
         self.zones = self._simulate_zone_losses(base, acceptable_count, workers)
+
         kept = self.removable[acceptable_count:]
         self.staying += [StayingNode(node.node, node.pool, KEEPS_ZONE_LOSS) for node in kept]
         self.remaining[[self.view.nodes.index[node.node] for node in kept]] = True
         del self.removable[acceptable_count:]
 
     def _simulate_zone_losses(self, base: Cluster, removed_count: int, workers: Workers) -> list[ZoneLoss]:
-        """Simulate the loss of each zone with the first `removed_count` removable nodes gone."""
+        """Simulate the loss of each zone after the first `removed_count` removable nodes were removed from `base`."""
         removed = self.removable[:removed_count]
         moves = [move for node in removed for move in node.moves]
         cluster_without_nodes = remove_nodes(base, [node.node for node in removed], moves)
@@ -318,17 +326,21 @@ class ConsolidationRun:
         return is_kept
 
     def _count_left_out(self) -> dict[str, int]:
-        """Count the nodes that were no candidates, by reason, which continues the phrase "3 nodes …"."""
+        """Count the nodes that were not candidates, by reason.
+
+        The reasons continue the phrase "3 nodes …". Reasons without nodes are left out.
+        """
         view = self.candidates.view
         is_in_pool = self.pools.select_nodes_in(self.wishes.pool)
         is_candidate = np.zeros(len(is_in_pool), np.bool_)
         is_candidate[self.order] = True
         is_cordoned = view.nodes.unschedulable & is_in_pool
         is_control_plane = ~self.pools.workers & ~view.nodes.unschedulable & is_in_pool
+        is_nominated = self.pools.workers & is_in_pool & ~is_candidate  # the only reason that is left for workers
         counts = {
             "cordoned already": int(is_cordoned.sum()),
             "of the control plane": int(is_control_plane.sum()),
-            "nominated for a pod that preempts": int((self.pools.workers & is_in_pool & ~is_candidate).sum()),
+            "nominated for a pod that preempts": int(is_nominated.sum()),
             "of another pool": int((~is_in_pool).sum()),
         }
         return {reason: number for reason, number in counts.items() if number}
@@ -355,19 +367,20 @@ class SharedConsolidation:
 
 
 def run_drain_task(shared: SharedConsolidation, task: DrainTask) -> DrainResult:
-    """Drain a node after those that were removed, and undo the drain. Return the result and the unread kinds.
+    """Drain a node in a worker, and undo the drain. Return the result and the unread kinds that it depends on.
 
-    The worker first catches up with the moves of removed nodes.
+    The worker first repeats the moves of nodes removed since its last task.
     """
     with STATE_LOCK:
         run = shared.run
         run.apply_moves(task.moves[len(run.moves) :])
-        remaining = run.remaining
+        remaining_before = run.remaining
         trial = run.try_node(task.row)
-        if not trial.why:
+        if not trial.why:  # try_node has kept the node drained
             run.drains.undo()
-        run.remaining = remaining
-        return DrainResult(trial, run.drains.unknown if shared.cluster.gaps else ())
+        run.remaining = remaining_before
+        unknown = run.drains.unknown if shared.cluster.gaps else ()
+        return DrainResult(trial, unknown)
 
 
 def _are_losses_acceptable(losses: Sequence[ZoneLoss]) -> bool:

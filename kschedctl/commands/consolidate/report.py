@@ -92,7 +92,10 @@ class NodeConsolidation(Report, frozen=True):
     kind: str = "Consolidation"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return how many nodes could be removed and what that saves, and the autoscaler's summary if there is one."""
+        """Return how many nodes could be removed, with the moves and savings, and the autoscaler's summary if any.
+
+        The text also says so if not all candidates were tried.
+        """
         if self.removable:
             text = f"{len(self.removable):,} of {counted(self.nodes, 'node')} could be removed"
         elif self.nodes:
@@ -111,7 +114,7 @@ class NodeConsolidation(Report, frozen=True):
         return (text, self.autoscaler) if self.autoscaler else (text,)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the removable nodes as one fix."""
+        """Return the summary with the removable nodes as one fix, and a warning for each zone whose loss gets worse."""
         names = tuple(node.node for node in self.removable)
         fix_text = f"drain and remove {first_few(names)}"
         moved_pods = sum(node.pods for node in self.removable)
@@ -121,11 +124,15 @@ class NodeConsolidation(Report, frozen=True):
             drawback = f"evicts {counted(moved_pods, 'pod')}"
             costs = (FixCost(CostKind.EVICTS, drawback, moved_pods),)
         fix = ShortFix(fix_text, "platform", but=drawback, nodes=names[:3], commands=self.commands[:1], costs=costs)
-        worse_zones = (zone for zone in self.zones if zone.after > zone.before)
         warnings = tuple(
             f"losing zone {zone.zone} would then leave {counted(zone.after, 'pod')} without a node, now {zone.before:,}"
-            for zone in worse_zones
+            for zone in self.zones
+            if zone.after > zone.before
         )
-        summary = replace(summary, warnings=warnings)
-        figures = {"removable": len(names), "staying": len(self.staying), "tried": self.tried}
-        return replace(summary, subject=counted(self.nodes, "node"), fixes=(fix,) if names else (), figures=figures)
+        return replace(
+            summary,
+            subject=counted(self.nodes, "node"),
+            fixes=(fix,) if names else (),
+            warnings=warnings,
+            figures={"removable": len(names), "staying": len(self.staying), "tried": self.tried},
+        )

@@ -37,8 +37,8 @@ class RequiredRoom(NamedTuple):
             for name in (CPU, MEMORY):
                 requested = _compute_share(view, remaining, view.resources[name])
                 if requested > 100 - self.headroom:
-                    requirement = f"--headroom requires {format_significant(self.headroom, 3)}%"
-                    return f"{name}: {format_significant(100 - requested, 3)}% would be free, {requirement}"
+                    would_be_free = f"{format_significant(100 - requested, 3)}% would be free"
+                    return f"{name}: {would_be_free}, --headroom requires {format_significant(self.headroom, 3)}%"
         if self.pods and not self.fits_on(view, remaining):
             if self.fits_now:
                 return "the pods of --headroom-for would no longer fit"
@@ -52,7 +52,10 @@ class RequiredRoom(NamedTuple):
 
 
 def compute_shares(before: Fork, after: Fork, remaining: Bools, workers: Bools) -> list[RequestedShare]:
-    """Return the requested shares of CPU and memory, of all `workers` (N,) before and of the `remaining` (N,) after."""
+    """Return the requested percentages of CPU and memory before and after nodes are removed.
+
+    `workers` and `remaining` are the masks (N,) of the nodes that count before and after.
+    """
     shares = []
     for name in (CPU, MEMORY):
         column = before.resources[name]
@@ -63,7 +66,10 @@ def compute_shares(before: Fork, after: Fork, remaining: Bools, workers: Bools) 
 
 
 def _compute_share(view: Fork, nodes: Bools, column: int) -> float:
-    """Return the requested share of a resource of the nodes (N,) in percent, 0 if they offer none."""
+    """Return the percentage of the resource in `column` that is requested on the nodes in a mask (N,).
+
+    The percentage is 0 if the nodes offer nothing.
+    """
     offered = int(view.allocatable[nodes, column].sum())
     if not offered:
         return 0.0
@@ -86,7 +92,7 @@ def _count_unplaced(cluster: Cluster, workers: Workers) -> dict[str, int]:
 
 
 def remove_nodes(cluster: Cluster, nodes: Sequence[str], moves: Sequence[MovedPod]) -> Cluster:
-    """Return the cluster without the nodes, with moved pods on their new nodes.
+    """Return the cluster without the nodes, and with the pods in `moves` on their new nodes.
 
     Pods of these nodes that do not move are removed, too.
     """

@@ -31,7 +31,7 @@ from kschedctl.text.counts import counted, first_few
 
 
 class QuotaOutcome(StrEnum):
-    """What becomes of the quota of a Workload whose pods are evicted."""
+    """The fate of a Workload's quota after its pods are evicted."""
 
     KEPT = "Kept"
     """The Workload keeps its quota, and its job recreates the pods."""
@@ -185,7 +185,7 @@ class Drain(Report, frozen=True):
         )
 
     def build_csv_table(self) -> CsvTable:
-        """Return a row for each pod of the drained nodes, and for each pod that preemption evicts for one of these."""
+        """Return a row for each pod of the drained nodes, and for each pod that is preempted to make room for them."""
         rows: list[tuple[str, ...]] = [(pod.pod, "Moved", pod.source, pod.target, "") for pod in self.moved]
         rows += [(pod, group.verdict, "", "", group.message) for group in self.unplaced for pod in group.pods]
         rows += [(pod.pod, "Blocked", pod.node, "", pod.why) for pod in self.blocked]

@@ -71,7 +71,10 @@ class Supposed:
         return bool(self.priority is not None or self.priority_class or self.words)
 
     def apply_to(self, target: TargetPod) -> TargetPod:
-        """Apply the assumed changes to the target pod. Raises UsageError and InputError."""
+        """Apply the assumed changes to the target pod.
+
+        Raises UsageError if a change is not understood, and InputError if a value is invalid.
+        """
         target = target._replace(pod=change_priority(target, self.priority, self.priority_class))
         return apply_suppositions(target, " ".join(self.words))
 

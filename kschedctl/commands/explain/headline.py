@@ -90,7 +90,7 @@ def _describe_unschedulable_pod(report: Explanation) -> str:
 
 
 def _describe_permit_wait(report: Explanation) -> str:
-    """Return a clause about the reason for which the pod would wait at Permit, or an empty string."""
+    """Return a clause that says why the pod would wait at Permit, or an empty string."""
     reasons = dict.fromkeys(", ".join(status.reasons) for status in report.permit.values() if status.code == WAIT)
     return f", where it waits: {'; '.join(reasons)}" if reasons else ""
 

@@ -131,7 +131,7 @@ def _build_more_fixes_line(report: Explanation, style: Style) -> Page:
 
 
 def _is_held_by_group(report: Explanation) -> bool:
-    """Return whether the pod fits by itself but waits for its group."""
+    """Return whether the pod fits but has to wait for its group."""
     return report.pod_group is not None and report.verdict != "Schedulable" and bool(report.feasible)
 
 

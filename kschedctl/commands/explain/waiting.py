@@ -225,7 +225,7 @@ CROWDED = "fits by itself, but not together with the pods that are tried before 
 
 
 class WaitCause(NamedTuple):
-    """The cause for which a pod waits."""
+    """The cause of a pod's wait."""
 
     cause: str
     """One of the words that WaitingPods lists."""

@@ -102,8 +102,9 @@ def simulate_failures(
 ) -> Failures:
     """Simulate the failure of every unit, and report the failures, the worst first.
 
-    `unit` is a key of `UNITS`. With `pairs`, any two units fail at once. Each failure is simulated `runs` times, from
-    the second run on with the pods coming back in random order. Raises UsageError and InputError.
+    `unit` is a key of `UNITS`. With `pairs`, any two units fail at once. Each failure is simulated `runs` times. From
+    the second run on, the pods come back in random order. Raises UsageError if there is no such unit, and InputError if
+    a pod is invalid.
     """
     shared = SharedCluster(cluster, sampling, call_extender)
     workers = limit_workers(workers, call_extender)

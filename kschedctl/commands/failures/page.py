@@ -110,7 +110,7 @@ def _build_ranking_table(report: Failures, style: Style) -> Page:
         limit=FAILURES_SHOWN,
         full=False,
     )
-    return (*table, *_plot_failures(report, style)) if table else ()
+    return (*table, *_plot_pods_lost_by_failure(report, style)) if table else ()
 
 
 def _build_failure_row(failure: Failure, same_node_count: bool) -> Row:
@@ -131,8 +131,11 @@ def _format_number(failure: Failure, name: str, number: int) -> Cell:
     return Marked(text, Tone.BAD) if number else text
 
 
-def _plot_failures(report: Failures, style: Style) -> tuple[Plot, ...]:
-    """Plot the pods that each failure with consequences costs. Equal bars are only drawn on request."""
+def _plot_pods_lost_by_failure(report: Failures, style: Style) -> tuple[Plot, ...]:
+    """Plot how many pods each failure costs. Failures without consequences are left out.
+
+    If all bars would be equal, the plot is only drawn if plots were requested.
+    """
     amounts = {
         failure.name: {"without a node": failure.unplaced, "evicted": failure.evicted, "lost for good": failure.lost}
         for failure in report.failures

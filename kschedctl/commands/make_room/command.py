@@ -88,14 +88,20 @@ def make_room(
 
 
 def _read_targets(source: Source, scope: Scope, words: tuple[str, ...]) -> list[TargetPod]:
-    """Read the cluster and find the waiting pods that the words on the command line name. Raises KschedctlError."""
+    """Read the cluster and find the waiting pods that the command line names.
+
+    Raises KschedctlError if the cluster cannot be read or a pod does not exist.
+    """
     inquiry = read_inquiry(source, scope.namespace, pods_alone=are_all_pods(words), live=EVICTION_KINDS)
     inquiry = inquiry.with_scheduler_name(scope.scheduler_name)
     return subjects.find_named_targets(inquiry, words, scope, source)
 
 
 def _make_room_for_manifests(source: Source, scope: Scope, wishes: RoomWishes, settings: SearchSettings) -> MakeRoom:
-    """Make room for all pods of the manifests given with -f. Raises KschedctlError, also if there are none."""
+    """Make room for all pods of the manifests given with -f.
+
+    Raises KschedctlError if there are none or they are invalid.
+    """
     if not source.filename:
         raise UsageError("no pod to make room for", hint="name one, or give manifests with -f")
     if len(source.snapshot) > 1:

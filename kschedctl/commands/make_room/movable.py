@@ -50,7 +50,7 @@ class MovablePods(NamedTuple):
 def find_movable_pods(
     simulation: Simulation, among: Bools, keep: Selector | None, spared: Collection[Position]
 ) -> MovablePods:
-    """Find the movable pods on the nodes in the mask `among` (N,), and count the other pods by what holds them.
+    """Find the movable pods on the nodes in the mask `among` (N,), and count the other pods by what holds them back.
 
     Pods that the selector `keep` matches are not movable. `spared` pods are ignored: they are neither movable nor
     counted.
@@ -78,7 +78,10 @@ def find_movable_pods(
 
 
 def _find_reasons_against_moving(view: Fork, keep: Selector | None) -> list[str]:
-    """Return the reason why the pods of each PodInfo may not be moved, or an empty string, apart from their PDBs."""
+    """Return, for each PodInfo, the reason why its pods may not be moved, or an empty string.
+
+    PDBs are not considered.
+    """
 
     def find_reason(pod: Pod) -> str:
         """Return the reason for one pod."""

@@ -88,7 +88,9 @@ class Rehearsal:
         return Simulation(self.scheduler, self.view, seed=self.seed)
 
     def move_pods(self, positions: Sequence[Position]) -> list[PlayedMove]:
-        """Evict the pods one by one in the current state, each once the pod before has a node, and return the moves.
+        """Evict the pods one by one in the current state, and return the moves.
+
+        Each pod has to get a node before the next goes.
 
         Waiting pods are scheduled in between. The replay ends with the first pod that has no node, whose eviction is
         denied, or whose replacement gets no node without preemption. There are then fewer moves than pods.

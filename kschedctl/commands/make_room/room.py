@@ -243,7 +243,7 @@ class RoomMaking:
     def _build_search(
         self, stage: Rehearsal, members: Unit, plan: Plan, emptied: frozenset[Row], deadline: float
     ) -> PlanSearch:
-        """Build the search for moves that let the last of some members of a gang fit beside the other members.
+        """Build the search for moves that let the last of some members of a gang fit in addition to the other members.
 
         The moves come after those of `plan`, while the nodes `emptied` are cordoned. Also sets `held` to the numbers of
         pods that may not move, by reason, and adds the search to `searches`.
@@ -259,7 +259,10 @@ class RoomMaking:
         is_whole_unit = members[-1:] == self._get_last_pod_of_unit(members)
 
         def accept(plans: Sequence[Plan]) -> Iterator[bool]:
-            """Iterate over whether each of several plans of further moves works, in processes of the pool if any."""
+            """Yield for each plan of further moves whether it works.
+
+            The processes of the pool are used if there is a pool.
+            """
             drafts = []
             for further_moves in plans:
                 draft_emptied = emptied | {_get_emptied_row(stage, further_moves)}
@@ -302,7 +305,7 @@ class RoomMaking:
         return next(unit[-1:] for unit in self._list_unplaced_units() if members[0] in unit)
 
     def _find_siblings(self, position: Position) -> list[Position]:
-        """Return all pods of the pod's workload, which are never evicted for the pod. A pod without one has none."""
+        """Return all pods of the pod's workload, which are never evicted for the pod. A bare pod has no siblings."""
         view = self.before.view
         owner = find_owner(view.pods.objects[position])
         has_same_owner = view.pods.where(lambda info: find_owner(info.pod) == owner) & (owner.kind != "Pod")
@@ -328,7 +331,7 @@ class RoomMaking:
         return PlacedMembers(replace(stage, nodes=stage.view.nodes.objects), row)
 
     def _replay_in_all_ways(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
-        """Replay a plan for a gang or single pod in all ways in which chance may decide, and return the replays.
+        """Replay a plan for a gang or single pod in every way in which chance may decide, and return the replays.
 
         The list is empty if one of these pods does not fit in one of the replays. Replays with evicted pods that linger
         come last. The latest result is cached.

@@ -148,7 +148,8 @@ class PlanSearch:
     def _search_plans_of_length(self, moves: int) -> None:
         """Judge the likely plans and then all sequences of moves of this length, and set `best` to the cheapest plan.
 
-        Once a plan was found, only cheaper plans are considered, for a limited time. Raises OutOfTimeError.
+        Once a plan was found, only cheaper plans are considered, for a limited time. Raises OutOfTimeError if time is
+        up.
         """
         likely_plans = self._judge_plans(self._iter_likely_plans(self.stage, self.wanted, moves, (), frozenset()))
         all_plans = self._judge_plans(self._iter_all_sequences(moves))
@@ -164,9 +165,10 @@ class PlanSearch:
                 return
 
     def _judge_plans(self, plans: Iterator[Plan]) -> Iterator[tuple[Plan, bool]]:
-        """Yield each plan that may beat the best plan, with whether it works. Raises OutOfTimeError.
+        """Yield each plan that may beat the best plan, with whether it works.
 
-        The first plan is judged alone, because it often works, and the others in batches.
+        The first plan is judged alone, because it often works, and the others in batches. Raises OutOfTimeError if time
+        is up.
         """
         batch_size = 1
         while batch := list(islice(plans, batch_size)):
@@ -323,7 +325,7 @@ class PlanSearch:
     def _iter_plans_after_move(
         self, stage: Rehearsal, wanted: Position, moves: int, moved_before: Plan, spared: frozenset[Row]
     ) -> Iterator[Plan]:
-        """Yield plans that first move the last pod of `moved_before`, on whose place verdicts about other nodes depend.
+        """Yield plans that first move the last pod of `moved_before`, whose place affects verdicts about other nodes.
 
         `moves` counts this move. If it is the only move, the plan is yielded if the pod `wanted` then fits. Otherwise,
         the likely plans for the remaining moves follow.

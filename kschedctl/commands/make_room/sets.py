@@ -32,7 +32,7 @@ from kschedctl.snapshot.delta import Delta
 
 
 class ReleasableHoldings:
-    """Resources such as devices that pods hold, and for lack of which plugins reject nodes for the incoming pod.
+    """Resources, such as devices, that pods hold and that plugins miss on nodes when they reject the incoming pod.
 
     The object is true if there are such resources.
     """
@@ -185,9 +185,10 @@ class SetsOnNodes:
         return self.holdings.holders[self.view.pods.info[self.pods]]
 
     def _find_held_elsewhere(self) -> Bools:
-        """Return the mask (T,) of PodInfos whose pods hold what a promising node lacks that runs no such pods.
+        """Return the mask (T,) of PodInfos whose pods may hold resources that a promising node lacks.
 
-        The mask is empty if every promising node runs pods that hold such resources.
+        This can help only if some promising node runs no such pods, so that pods elsewhere hold the resources.
+        Otherwise the mask is empty.
         """
         if not self.holdings:
             return self.holdings.holders.copy()
@@ -270,8 +271,8 @@ class SetsOnNodes:
     def _select_pods_freeing_enough(self, size: int, columns: list[int], shortages: Amounts) -> Rows:
         """Return the pods that may be in a sufficient set of this size.
 
-        They free enough of each resource in the columns if the rest of the set are as large as the node's largest pod.
-        `shortages` (N, C) are the amounts that nodes lack of these resources.
+        A pod may be in such a set if it frees enough of each resource in the columns together with `size` - 1 pods as
+        large as the node's largest pod. `shortages` (N, C) are the amounts that nodes lack of these resources.
         """
         node = self.view.node[self.pods]
         requests = self._get_requests(self.pods, columns)
@@ -281,7 +282,7 @@ class SetsOnNodes:
         return self.pods[(most_freed >= shortages[node]).all(axis=1)]
 
     def _select_distinct_pods(self, pods: Rows, size: int) -> Rows:
-        """Return the pods without superfluous equal pods of a node, of which a set cannot contain more than `size`.
+        """Return the pods with at most `size` equal pods per node, since a set cannot contain more of them.
 
         At most MAX_PODS_PER_NODE pods of each node are returned. `truncated` is set if a node has more.
         """
@@ -299,7 +300,7 @@ class SetsOnNodes:
         return pods[is_within_limit]
 
     def _find_node_shortages(self) -> tuple[list[int], Amounts]:
-        """Return the columns (C) of the resources for lack of which nodes are rejected, and the lacking amounts (N, C).
+        """Return the columns (C) of the resources that nodes lack, and how much each node lacks of them, (N, C).
 
         The amount is 0 for a node that has enough of a resource.
         """

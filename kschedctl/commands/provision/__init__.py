@@ -36,25 +36,31 @@ def provision(
     ``instance_types`` are in the format of kwok's instance_types.json. Without them, only the types of existing nodes
     are known, without prices, so that it is not certain that no type fits. ``options`` are preferencePolicy,
     minValuesPolicy, maxInstanceTypes and featureGates. ``now`` is an RFC 3339 time and defaults to the time at which
-    the cluster was read. Raises InputError.
+    the cluster was read. If nodes would be launched, kube-scheduler's queue is replayed with these nodes, to see which
+    pods stay pending nevertheless. Raises InputError.
 
     >>> str(provision(Cluster.from_objects([]), now="2026-01-01T00:00:00Z"))
     'No pending pods: Karpenter would launch no node'
     """
+    now = now or get_read_time(cluster)
+    options = options or {}
+    only_seen_types = instance_types is None
     types = derive_instance_types(cluster) if instance_types is None else instance_types
-    report = provisioning.provision(cluster, types, options or {}, now=now or get_read_time(cluster))
+
+    replayed = provisioning.provision(cluster, types, options, now=now)
     unknown = find_unread_kinds(cluster)
-    seen_types = len(types) if instance_types is None else None
-    undecided = bool(unknown) or (seen_types is not None and bool(report.pod_errors))
-    report = replace(report, seen_types=seen_types, unknown=unknown, undecided=undecided)
+    # A type that was not seen might have fitted the pods without a node.
+    undecided = bool(unknown) or (only_seen_types and bool(replayed.pod_errors))
+    seen_types = len(types) if only_seen_types else None
+    report = replace(replayed, seen_types=seen_types, unknown=unknown, undecided=undecided)
     claims = report.new_node_claims
     if not claims:
         return report
-    pools = LaunchingPools(cluster, types, options or {}, now or get_read_time(cluster))
+
     new_nodes = build_launched_nodes(cluster, claims, read_instance_types(types))
-    queue_result = replay_queue_with_new_nodes(
-        cluster, new_nodes, [pod for claim in claims for pod in claim.pods], pools
-    )
+    placed_pods = [pod for claim in claims for pod in claim.pods]
+    pools = LaunchingPools(cluster, types, options, now)
+    queue_result = replay_queue_with_new_nodes(cluster, new_nodes, placed_pods, pools)
     return replace(
         report, still_pending=queue_result.still_pending, rivals=queue_result.rivals, enough=queue_result.enough
     )
@@ -91,11 +97,14 @@ REQUIRED_KINDS = ("NodePool", "NodeClaim", "Node", "Pod", "DaemonSet")
 
 
 def find_unread_kinds(cluster: Cluster, *further_kinds: str) -> tuple[UnknownKind, ...]:
-    """Return the kinds that Karpenter reads and that were not read, including node classes."""
+    """Return the kinds that Karpenter needs but that were not read: REQUIRED_KINDS, `further_kinds`, node classes.
+
+    Node classes are reported only if reading them failed, because they are optional.
+    """
     gaps = {kind: cluster.gap(kind) for kind in (*REQUIRED_KINDS, *further_kinds)}
     class_kinds = {kind.name for pool in cluster.karpenter_node_pools if (kind := find_class_kind(pool))}
-    unread_classes = {
-        kind: gap for kind in sorted(class_kinds) if (gap := cluster.gap(kind)) and gap.why not in UNREQUESTED
-    }
-    gaps |= unread_classes
+    for class_kind in sorted(class_kinds):
+        gap = cluster.gap(class_kind)
+        if gap is not None and gap.why not in UNREQUESTED:
+            gaps[class_kind] = gap
     return tuple(UnknownKind(kind, gap.why, VERDICT) for kind, gap in gaps.items() if gap is not None)

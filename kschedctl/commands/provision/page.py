@@ -28,11 +28,11 @@ def build_provisioning_page(report: Provisioning, style: Style) -> Page:
         _build_headline(report.build_first_line(), Tone.GOOD if report.are_all_placed else Tone.BAD),
         *_build_seen_types_note(report.seen_types),
         *([paragraph(f"No pool takes part: {report.scheduler_error}")] if report.scheduler_error else []),
-        *_build_node_class_faults(report),
+        *_build_node_class_fault_lines(report),
         *_build_new_nodes_table(report.new_node_claims, style),
         *_build_existing_nodes_table(report, style),
         *build_still_pending_section(report.still_pending, report.rivals, report.enough, style),
-        *_build_rejected_tables(report, style),
+        *_build_rejected_pods_tables(report, style),
         *_build_pool_answers_table(report, style),
         *_build_relaxations(report, style),
         *([ONE_RUN] if report.new_node_claims else []),
@@ -72,7 +72,10 @@ def _build_unknown(unknown: Sequence[UnknownKind]) -> Page:
 
 
 def _build_seen_types_note(seen_types: int | None) -> Page:
-    """Build a note that only the types of existing nodes are known."""
+    """Build a note that only the instance types of existing nodes are known, without prices.
+
+    Return nothing if `seen_types`, the number of these types, is None because instance types were given.
+    """
     if seen_types is None:
         return ()
     advice = "others may fit, and no prices are known; --instance-types FILE gives them"
@@ -83,8 +86,8 @@ def _build_seen_types_note(seen_types: int | None) -> Page:
     )
 
 
-def _build_node_class_faults(report: Provisioning) -> Page:
-    """Build a paragraph for each fault of node classes, with the pools that have it."""
+def _build_node_class_fault_lines(report: Provisioning) -> Page:
+    """Build a paragraph for each distinct fault of node classes, with the NodePools that have the fault."""
     pools_by_fault: dict[str, list[str]] = {}
     for pool, fault in report.node_classes.items():
         pools_by_fault.setdefault(fault, []).append(pool)
@@ -122,61 +125,67 @@ def _build_existing_nodes_table(report: Provisioning, style: Style) -> Page:
     return build_table(rows, columns, lambda row: row, style, title="Need no new node, as Karpenter sees it")
 
 
-def _build_rejected_tables(report: Provisioning, style: Style) -> Page:
-    """Build tables of the pods without a new node, with the reason of each pool."""
-    by_reasons: dict[tuple[str, ...], list[str]] = {}
+def _build_rejected_pods_tables(report: Provisioning, style: Style) -> Page:
+    """Build tables of what stops each NodePool, of why pods get no new node, and of NodePools at their limits.
+
+    Pods with the same reasons share rows. Unless the output is wide, the reasons are shortened.
+    """
+    pods_by_reasons: dict[tuple[str, ...], list[str]] = {}
     for pod, error in report.pod_errors.items():
         reasons = error.parts if style.wide else [shorten_error(part) for part in error.parts]
-        by_reasons.setdefault(tuple(reasons), []).append(pod)
+        pods_by_reasons.setdefault(tuple(reasons), []).append(pod)
     for event in report.rejected:
-        by_reasons.setdefault((event.message,), []).append(event.name)
-    pools = report.templates
-    rows = [
-        (first_of(pods), pools[index] if len(parts) == len(pools) else "", reason)
-        for parts, pods in by_reasons.items()
-        for index, reason in enumerate(parts)
-    ]
+        pods_by_reasons.setdefault((event.message,), []).append(event.name)
+
+    rows: list[tuple[str, str, str]] = []
+    for reasons, pods in pods_by_reasons.items():
+        has_reason_per_pool = len(reasons) == len(report.templates)
+        pools = report.templates if has_reason_per_pool else [""] * len(reasons)
+        rows += [(first_of(pods), pool, reason) for pool, reason in zip(pools, reasons, strict=True)]
     limits = list(report.limits_exceeded.items())
     columns = (Column("pods"), POOL, Column("why, in Karpenter's words"))
     return (
-        *_build_missing_table(report, style),
+        *_build_pool_obstacles_table(report, style),
         *build_table(rows, columns, lambda row: row, style, title="No new node", full=False),
         *build_table(limits, (POOL, Column("why")), lambda row: row, style, title="Launch nothing more"),
     )
 
 
-def _build_missing_table(report: Provisioning, style: Style) -> Page:
-    """Build a table of what stops each pool from launching a node. Pods with equal answers share rows."""
-    by_answers: dict[tuple[tuple[str, tuple[str, ...]], ...], list[str]] = {}
-    for pod, pools in report.missing.items():
-        stopped_pools = tuple((pool, stops) for pool, stops in pools.items() if stops)
-        by_answers.setdefault(stopped_pools, []).append(pod)
+def _build_pool_obstacles_table(report: Provisioning, style: Style) -> Page:
+    """Build a table of what stops each NodePool from launching a node. Pods with equal obstacles share rows."""
+    pods_by_obstacles: dict[tuple[tuple[str, tuple[str, ...]], ...], list[str]] = {}
+    for pod, obstacles_by_pool in report.missing.items():
+        stopped_pools = tuple((pool, obstacles) for pool, obstacles in obstacles_by_pool.items() if obstacles)
+        pods_by_obstacles.setdefault(stopped_pools, []).append(pod)
     rows = [
-        (first_of(pods), pool, stop)
-        for answers, pods in by_answers.items()
-        for pool, stops in answers
-        for stop in stops
+        (first_of(pods), pool, obstacle)
+        for stopped_pools, pods in pods_by_obstacles.items()
+        for pool, obstacles in stopped_pools
+        for obstacle in obstacles
     ]
     columns = (Column("pods"), POOL, Column("what stops it"))
     return build_table(rows, columns, lambda row: row, style, title="What stops each NodePool", full=False)
 
 
 def _build_pool_answers_table(report: Provisioning, style: Style) -> Page:
-    """Build a table of each pool's answer to single pods. Pods with equal answers share rows."""
-    by_answers: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    """Build a table of what each NodePool alone answers to each pod alone.
+
+    Pods with equal answers share rows. Pods whose answers the table "No new node" already shows are left out.
+    """
+    pods_by_answers: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for pod, pools in report.per_pool.items():
         error = report.pod_errors.get(pod)
         if error and set(error.parts) == {answer.error for answer in pools.values()}:
             continue  # the table "No new node" has these errors
         answers = tuple((pool, answer.describe(in_full=style.wide)) for pool, answer in pools.items())
-        by_answers.setdefault(answers, []).append(pod)
-    rows = [(first_of(pods), pool, text) for answers, pods in by_answers.items() for pool, text in answers]
+        pods_by_answers.setdefault(answers, []).append(pod)
+    rows = [(first_of(pods), pool, text) for answers, pods in pods_by_answers.items() for pool, text in answers]
     columns = (Column("pods"), POOL, Column("answer"))
     return build_table(rows, columns, lambda row: row, style, title="Each NodePool alone, for a pod alone")
 
 
 def _build_relaxations(report: Provisioning, style: Style) -> Page:
-    """Build a table of the preferences that pods gave up, or their number unless the output is wide."""
+    """Build a table of the preferences that pods gave up. Unless the output is wide, only count these preferences."""
     relaxations = report.relaxations
     if style.wide:
         return build_struct_table(relaxations, style, title="Preferences given up, in order")

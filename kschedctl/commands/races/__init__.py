@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.races import compare
-from kschedctl.commands.audit.races.question import Measures, RaceFields, build_question, measure_cluster
+from kschedctl.commands.audit.races.question import Measures, RaceFields, build_race_question, measure_cluster
 from kschedctl.commands.audit.races.report import Races
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.scheduler.scheduler import Scheduler
@@ -31,7 +31,7 @@ def races(
     """
     if measures is None and cluster is not None:
         measures = measure_cluster_for_races(cluster)
-    return compare.compare_expiries(build_question(fields or RaceFields(), measures), progress)
+    return compare.compare_expiries(build_race_question(fields or RaceFields(), measures), progress)
 
 
 def measure_cluster_for_races(cluster: Cluster) -> Measures:

@@ -54,7 +54,7 @@ def rebalance(
 
 
 def _read_policy(path: str) -> JsonObject:
-    """Read the only document of a file. Raises InputError."""
+    """Read a policy from a file, which must contain one document. Raises InputError."""
     documents = read_objects(path)
     if len(documents) != 1:
         raise InputError(f"expected one DeschedulerPolicy, found {len(documents)} documents", where=path)

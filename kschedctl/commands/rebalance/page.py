@@ -39,7 +39,7 @@ def build_page(report: Rebalancing, style: Style) -> Page:
 
 
 def _build_ignored_line(report: Rebalancing) -> Page:
-    """Build a warning about the parts of the policy that the descheduler does not read."""
+    """Build a warning about the parts of the policy that the descheduler does not read, if there are any."""
     if not report.policy_ignored:
         return ()
     explanation = f"the descheduler does not read {', '.join(report.policy_ignored)} of the policy"
@@ -54,7 +54,11 @@ def _mark_target(step: RebalancingStep) -> Marked:
 
 
 def _choose_tone(report: Rebalancing) -> Tone:
-    """Return the tone of the verdict: bad for loops and harmful evictions, good only if the last round was quiet."""
+    """Return the tone of the verdict.
+
+    It is bad after loops and harmful evictions, and good only if the last round evicted nothing and the answer is
+    certain.
+    """
     if report.loops or report.unsafe:
         return Tone.BAD
     if report.undecided or report.interrupted or not report.quiet:

@@ -82,31 +82,32 @@ class EvictionReplay:
     """The nodes that pods got that were pending at the start."""
 
     @classmethod
-    def start(cls, scheduler: Scheduler, seed: int, lingering: dict[str, str]) -> EvictionReplay:
+    def start(cls, scheduler: Scheduler, seed: int, stand_ins: dict[str, str]) -> EvictionReplay:
         """Schedule the pending pods and return a replay that is ready for its first round.
 
-        Raises KeyboardInterrupt if the user interrupts.
+        `stand_ins` maps the stand-ins for terminating pods to these pods, both as `namespace/name`. Raises
+        KeyboardInterrupt if the user interrupts.
         """
         simulation = Simulation(scheduler, seed=seed, preemption=False)
-        slow = LingeringPods.take_off_nodes(simulation.view, lingering)
+        lingering = LingeringPods.take_off_nodes(simulation.view, stand_ins)
         simulation.schedule(find_pending(simulation))
         if simulation.interrupted:
             raise KeyboardInterrupt
-        replay = cls(simulation, np.zeros(len(simulation.view.pods), np.bool_), Evictions(simulation), slow)
-        replay.pending = find_pending(simulation)
-        return replay
+        was_moved = np.zeros(len(simulation.view.pods), np.bool_)
+        still_pending = find_pending(simulation)
+        return cls(simulation, was_moved, Evictions(simulation), lingering, pending=still_pending)
 
     def begin_round(self) -> None:
-        """Begin another round, in which replacements of the previous round run and count for their budgets."""
+        """Begin another round. The replacements of the previous round are running now and count for their budgets."""
         for position in self.recovering:
             self.evictions.count_recovery(position)
         self.recovering = []
         self.round += 1
 
     def evict(self, position: Position, plugin: str) -> str:
-        """Evict a pod and place its replacement.
+        """Evict a pod at the request of a plugin, place its replacement, and try the pending pods again.
 
-        Return the reason if the eviction is denied or does harm, otherwise "".
+        Return the reason if the eviction is denied, or if it would do harm and is not carried out, otherwise "".
         """
         view = self.simulation.view
         pod = view.pods.objects[position]
@@ -145,7 +146,8 @@ class EvictionReplay:
     def _place_replacement(self, position: Position, source: Row) -> Outcome | None:
         """Try to schedule the replacement of a pod evicted from `source`. Return None if no profile serves the pod.
 
-        If the pod lingers while it terminates, the replacement is tried then, and again afterwards if it does not fit.
+        If the evicted pod terminates slowly, the replacement is first tried beside the terminating pod and, if it does
+        not fit, again afterwards.
         """
         self.simulation.remove([position])
         recreate_gone_pods(self.simulation, [position])
@@ -168,7 +170,8 @@ class EvictionReplay:
     def _undo_eviction(self, position: Position, source: Row, message: str) -> None:
         """Put the pod back on its node and record why its replacement fits nowhere.
 
-        Without a `message`, the reason is determined for the first pods only.
+        `message` is the scheduler's message, of which the first sentence is recorded. If it is empty, it is determined,
+        but only for the first MAX_EXPLAINED pods.
         """
         if not message and len(self.reasons) < MAX_EXPLAINED and self.simulation.framework(position):
             message = self.simulation.build_message(position)
@@ -181,7 +184,7 @@ class EvictionReplay:
             self.reasons[position] = first_sentence
 
     def compute_placement_hash(self) -> int:
-        """Return a hash that is equal if every node has the same numbers of equal pods."""
+        """Return a hash of the placement. It is the same if every node has the same numbers of equal pods."""
         view = self.simulation.view
         # Code each pod by its PodInfo and its node, which is from -1 to N - 1.
         codes = view.pods.info.astype(np.int64) * (len(view.nodes) + 1) + (view.node + 1)
@@ -206,7 +209,10 @@ class LingeringPods(NamedTuple):
         pods = view.pods
         absent = np.zeros(len(pods), np.bool_)
         templates = pods.objects.table.template[pods.objects.rows]
-        stand_ins = {int(templates[pods.index[pod_name]]): pods.index[name] for pod_name, name in names.items()}
+        stand_ins: dict[int, Position] = {}
+        for pod_name, stand_in_name in names.items():
+            template = int(templates[pods.index[pod_name]])
+            stand_ins[template] = pods.index[stand_in_name]
         for position in stand_ins.values():
             view.forget(position)
             absent[position] = True
@@ -214,9 +220,9 @@ class LingeringPods(NamedTuple):
         return cls(view, templates, stand_ins)
 
     def start_terminating(self, position: Position, row: Row) -> Position | None:
-        """Put the stand-in of an evicted pod on its node and return the stand-in.
+        """Put the stand-in of an evicted pod on its node, `row`, and return the stand-in.
 
-        Return None for a pod that leaves at once.
+        Return None for a pod that leaves its node at once.
         """
         stand_in = self.stand_ins.get(int(self.templates[position]))
         if stand_in is not None:
@@ -229,9 +235,10 @@ class LingeringPods(NamedTuple):
 
 
 def add_stand_ins(cluster: Cluster, grace_seconds: int | None) -> tuple[Cluster, dict[str, str]]:
-    """Add a stand-in for each template whose evicted pods linger. Return the cluster and each stand-in's pod by name.
+    """Add a stand-in for each pod template whose evicted pods terminate beside their replacements.
 
-    `grace_seconds` is the grace period of evictions in seconds, None for the pods' own.
+    Return the cluster and, for each stand-in, the pod for which it stands, both as `namespace/name`. `grace_seconds` is
+    the grace period of evictions in seconds, or None if each pod's own period counts.
     """
     pods = cluster.pods
     waiting_jobs = find_jobs_awaiting_termination(cluster)
@@ -242,13 +249,17 @@ def add_stand_ins(cluster: Cluster, grace_seconds: int | None) -> tuple[Cluster,
             return False
         return terminates_beside_replacement(pod, waiting_jobs, grace_seconds)
 
-    # The first pod on a node of each lingering template.
-    lingers = np.array([may_linger(template) for template in pods.templates], np.bool_)
-    has_node = np.array([bool(name) for name in pods.node.values], np.bool_)
-    rows = np.flatnonzero(lingers[pods.template] & has_node[pods.node.codes])
+    # Of each template that may linger, take the first pod on a node as the example.
+    lingers_by_template = np.array([may_linger(template) for template in pods.templates], np.bool_)
+    is_node_name = np.array([bool(name) for name in pods.node.values], np.bool_)
+    lingers = lingers_by_template[pods.template]
+    is_bound = is_node_name[pods.node.codes]
+    rows = np.flatnonzero(lingers & is_bound)
     _, first_indexes = np.unique(pods.template[rows], return_index=True)
     examples = [pods[row] for row in rows[first_indexes].tolist()]
 
-    stand_ins = {pod.key: build_terminating_pod(pod, pod.spec.node_name) for pod in examples}
-    stand_ins_by_name = {(pod.metadata.namespace, pod.metadata.name): pod for pod in stand_ins.values()}
-    return change_pods(cluster, stand_ins_by_name), {key: pod.key for key, pod in stand_ins.items()}
+    stand_in_by_pod = {pod.key: build_terminating_pod(pod, pod.spec.node_name) for pod in examples}
+    added_pods = {
+        (stand_in.metadata.namespace, stand_in.metadata.name): stand_in for stand_in in stand_in_by_pod.values()
+    }
+    return change_pods(cluster, added_pods), {pod: stand_in.key for pod, stand_in in stand_in_by_pod.items()}

@@ -113,7 +113,10 @@ class Rebalancing(Report, frozen=True):
         return len({step.pod for step in self.steps if step.again})
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the number of evictions, whether they come to an end, and the numbers of exceptions."""
+        """Return the verdict on the evictions, and the numbers of exceptions such as denied evictions.
+
+        The second text is empty if there are no exceptions.
+        """
         held_back = sum(group.pods for group in self.held)
         exceptions = (
             (len(self.removed), "terminated pod is deleted", "terminated pods are deleted"),
@@ -131,7 +134,7 @@ class Rebalancing(Report, frozen=True):
         return (f"{verdict};", f"{exceptions_text}{doubts}")
 
     def _describe_verdict(self) -> str:
-        """Return the number of evictions and rounds as text, and whether they loop, end or continue."""
+        """Return the number of evictions and rounds as text, and whether the evictions loop, end or continue."""
         rounds = len({step.round for step in self.steps})
         if not self.steps:
             return "Nothing is evicted"
@@ -143,7 +146,7 @@ class Rebalancing(Report, frozen=True):
         return f"{evicted}, and no end yet"
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the held-back pods and their reasons."""
+        """Return the summary with the verdict, the evicted pods, and the held-back pods with their reasons."""
         verdict = "Quiet" if self.quiet else "NotQuiet"
         if self.loops:
             verdict = "Loops"

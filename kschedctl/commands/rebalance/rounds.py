@@ -54,8 +54,8 @@ def replay_policy(
 ) -> Rebalancing:
     """Replay a policy for at most `rounds` rounds and report its evictions.
 
-    `name` is the policy's name in the report. `now` is the time by which the ages of pods are computed. Raises
-    InputError.
+    `name` is the policy's name in the report. `seed` decides between equally good nodes. `now` is the time by which the
+    ages of pods are computed. Raises InputError.
     """
     cluster_with_stand_ins, stand_ins = add_stand_ins(cluster, policy.grace_seconds)
     scheduler = Scheduler(cluster_with_stand_ins)
@@ -101,7 +101,10 @@ class DeschedulerReplay:
         return bool(self.evicted_per_round) and not self.evicted_per_round[-1]
 
     def run_rounds(self, rounds: int, progress: Progress) -> None:
-        """Replay rounds until one evicts no pod, a placement recurs, or `rounds` is reached. Raises InputError."""
+        """Replay rounds until one evicts no pod, a placement recurs, or there were `rounds` rounds.
+
+        If the user interrupts, the rounds so far remain. Raises InputError.
+        """
         done = progress.begin("Rounds", rounds)
         self.placements.add(self.replay.compute_placement_hash())
         try:
@@ -112,11 +115,16 @@ class DeschedulerReplay:
             self.interrupted = True
 
     def _run_round(self) -> None:
-        """Replay one round and record its evictions, denials and placement."""
+        """Replay one round and record its evictions, its denials and the resulting placement.
+
+        The first round also records the pods that the evictor protects.
+        """
         replay = self.replay
         replay.begin_round()
         played_before = len(replay.played)
         deleted_before = len(self.terminated.deletions)
+
+        # Plugins evict pods that run and delete pods that have terminated. Limits count both.
         seen = SeenPods(replay.simulation.view.fork(), self.now, replay.was_moved.copy(), self.policy.nodes)
         counter = EvictionCounter(seen, self.policy.limits, replay.evict)
         seen_terminated, delete = self.terminated.prepare_round(self.now, self.policy.nodes, replay.round)
@@ -126,6 +134,7 @@ class DeschedulerReplay:
         is_first_round = not self.evicted_per_round
         if is_first_round and evictors:
             self.protected = evictors[0].count_protected_pods(seen.on_ready_nodes)
+
         self.denied.append(counter.denied)
         self.terminated.denied.append(counter_of_terminated.denied)
         moved_count = len(replay.played) - played_before
@@ -139,18 +148,20 @@ class DeschedulerReplay:
     # -- the document --------------------------------------------------------------------------------------------
 
     def build_report(self, name: str, scheduler: Scheduler) -> Rebalancing:
-        """Build the report of all rounds."""
+        """Build the report of all rounds. `name` is the policy's name in the report."""
         pods = self.replay.simulation.view.pods.objects
-        dependencies = [BUDGETS]
+        needed_kinds = [BUDGETS]
         if any(is_controlled_by_job(pods[step.position]) for step in self.replay.played):
-            dependencies.append(JOBS)
-        basis = build_cluster_basis(find_simulation_unknowns(self.replay.simulation, *dependencies), scheduler)
-        recorded_states = pods.table.columns.containers.values
-        unreplayed = tuple(
-            dict.fromkeys(iter_unreplayed_plugins(self.policy, containers=NOT_RECORDED not in recorded_states))
-        )
+            needed_kinds.append(JOBS)
+        basis = build_cluster_basis(find_simulation_unknowns(self.replay.simulation, *needed_kinds), scheduler)
+
+        # Some plugins need the states of containers, which a snapshot may lack.
+        has_container_states = NOT_RECORDED not in pods.table.columns.containers.values
+        unreplayed_plugins = iter_unreplayed_plugins(self.policy, containers=has_container_states)
+        unreplayed = tuple(dict.fromkeys(unreplayed_plugins))
         basis["not_replayed"] = (*basis["not_replayed"], *unreplayed)
         basis["undecided"] = basis["undecided"] or bool(unreplayed)
+
         held_back = [*self._iter_held_back(), *self.terminated.iter_held_back()]
         return Rebalancing(
             policy=name,
@@ -172,14 +183,14 @@ class DeschedulerReplay:
         )
 
     def _iter_rounds(self) -> Iterator[DeschedulerRound]:
-        """Yield the numbers of evicted pods, deletions included, and of denied pods of each round."""
+        """Yield a summary of each round: how many pods were evicted or deleted, and how many of them were denied."""
         rounds = zip(self.evicted_per_round, self.denied, self.terminated.denied, strict=True)
         for number, (evicted, denied, denied_deletions) in enumerate(rounds, 1):
             denied_count = count_denied_pods(denied) + count_denied_pods(denied_deletions)
             yield DeschedulerRound(number, evicted, denied_count)
 
     def _iter_steps(self) -> Iterator[RebalancingStep]:
-        """Yield the evictions with the nodes that their replacements get."""
+        """Yield the evictions in order, with the node that each replacement gets."""
         view, budgets = self.replay.simulation.view, self.replay.simulation.budgets
         for step in self.replay.played:
             pod = view.pods.objects[step.position]
@@ -203,7 +214,10 @@ class DeschedulerReplay:
             yield PlacedPod(view.pods.objects[position].key, view.nodes.names[row])
 
     def _iter_commands(self) -> Iterator[str]:
-        """Yield the commands for the evictions of the first round. Later rounds depend on where the pods really go."""
+        """Yield the commands that evict and delete the pods of the first round.
+
+        Pods whose replacements get the same node are left out. Later rounds depend on where the pods really go.
+        """
         pods = self.replay.simulation.view.pods.objects
         for step in self.replay.played:
             if step.round == 1 and step.source != step.target:
@@ -220,7 +234,10 @@ class DeschedulerReplay:
                 yield denial
 
     def _iter_held_back(self) -> Iterator[HeldBack]:
-        """Yield the pods that were never evicted, grouped by plugin and by the reason of the last denial."""
+        """Yield groups of pods that were never evicted, by plugin and by the reason of the last denial.
+
+        The largest group comes first.
+        """
         groups: dict[tuple[str, str], list[Position]] = {}
         for denial in self._iter_final_denials():
             group = denial.plugin, self._describe_denial(denial)
@@ -268,7 +285,10 @@ class TerminatedPods:
     def prepare_round(
         self, now: int, node_selector: Selector, round_number: int
     ) -> tuple[SeenPods, Callable[[Position, str], str]]:
-        """Return the pods as a round sees them, and the function that deletes a pod for a plugin."""
+        """Return the terminated pods as a round sees them, and the function that deletes one of them for a plugin.
+
+        The function returns "", since nothing speaks against the deletion of a terminated pod.
+        """
         seen_pods = SeenPods(self.view, now, nodes=node_selector)
         seen_pods.evicted = self.is_deleted
 
@@ -286,7 +306,7 @@ class TerminatedPods:
                 yield self.view.pods.objects[deletion.position]
 
     def iter_reports(self, node_names: Sequence[str]) -> Iterator[RemovedPod]:
-        """Yield a report about each deleted pod. `node_names` has the name of each row."""
+        """Yield a report about each deleted pod. `node_names` has the name of each node by its row."""
         for round_number, plugin, position in self.deletions:
             pod = self.view.pods.objects[position]
             node = node_names[int(self.view.node[position])]
@@ -295,7 +315,7 @@ class TerminatedPods:
             )
 
     def iter_held_back(self) -> Iterator[HeldBack]:
-        """Yield the pods that a limit kept from being deleted, grouped by plugin and reason."""
+        """Yield groups of pods that a limit kept from being deleted, by plugin and by the reason of the last denial."""
         last_denials = {denial.position: denial for round_denials in self.denied for denial in round_denials}
         groups: dict[tuple[str, str], list[str]] = {}
         for position, denial in last_denials.items():

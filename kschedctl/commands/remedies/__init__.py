@@ -198,10 +198,10 @@ def _can_moves_help(scheduler: Scheduler, key: str) -> bool:
 def _add_autoscaler_fixes(
     report: Remedies, target: TargetPod, wishes: RemedyWishes, now: str, user_groups: UserGroups
 ) -> Remedies:
-    """Return the report with fixes added that let an autoscaler create a node for the pod.
+    """Add to the report the fixes that would let an autoscaler create a node for the pod.
 
-    The report is returned as it is if the pod is not unschedulable, if no autoscaler is known, or if the wishes exclude
-    such fixes. Raises InputError.
+    The report is returned unchanged if the pod is not unschedulable, if no autoscaler is known, or if the wishes
+    exclude such fixes. Raises InputError if the node groups are invalid.
     """
     cluster = target.scheduler.cluster
     has_autoscaler = has_any_node_groups(cluster, user_groups) or cluster.karpenter_node_pools

@@ -135,7 +135,7 @@ def _build_incomplete_note(report: Remedies) -> Page:
 def _build_unchecked_note(report: Remedies) -> Page:
     """Build a note about the verified fixes that were not replayed together with the other waiting pods.
 
-    There is no note if all or none of the fixes were replayed so.
+    There is no note if all or none of the fixes were replayed together with them.
     """
     queue_results = [remedy.holds for remedy in report.remedies if not remedy.needs_values]
     unchecked = sum(holds is None for holds in queue_results)

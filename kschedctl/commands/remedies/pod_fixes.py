@@ -136,9 +136,10 @@ def build_creation_remedy(fix: CreationFix) -> Remedy:
 def prepend_creation_fix(report: Remedies, not_created: NotCreated, wishes: RemedyWishes) -> Remedies:
     """Return the report of a pod that is not created, with each scheduling fix combined with a creation fix before it.
 
-    Fixes that change the pod itself are left out, as the API server might reject the changed pod, and so are
-    combinations with too many changes. If no creation fix gives up nothing, no fixes remain. Creation fixes after which
-    the pod still waits are explained among the impossible fixes.
+    The first creation fix that neither changes the pod nor gives anything up is used. Without one, no fixes remain.
+    Scheduling fixes that change the pod are left out, as the API server might reject the changed pod, and so are
+    combinations with too many changes. Creation fixes after which the pod still waits are explained among the
+    impossible fixes.
     """
     creation_fix = next((fix for fix in not_created.fixes if not fix.owner and not fix.weakens), None)
     combined_fixes: list[Remedy] = []

@@ -12,8 +12,8 @@ from kschedctl.commands.audit.sampling.report import SamplingCosts
 from kschedctl.commands.audit.sampling.sampled_searches import (
     MAX_LOSS,
     SamplingLimits,
-    compute_default_costs,
-    compute_named_costs,
+    compute_default_sampling_costs,
+    compute_sampling_costs_of_targets,
 )
 from kschedctl.commands.explain.one_pod import PodReference, find_target
 from kschedctl.errors import UsageError
@@ -47,7 +47,9 @@ def sampling_costs(
     if kinds < 1:
         raise UsageError(f"--kinds {kinds}: must be at least one")
     limits = build_limits(max_loss)
-    return compute_default_costs(Scheduler(cluster), kinds, namespace or None, limits=limits, progress=progress)
+    return compute_default_sampling_costs(
+        Scheduler(cluster), kinds, namespace or None, limits=limits, progress=progress
+    )
 
 
 def sampling_costs_of_targets(
@@ -57,7 +59,9 @@ def sampling_costs_of_targets(
 
     The other arguments are as for `sampling_costs`.
     """
-    return compute_named_costs(targets[0].scheduler, targets, limits=build_limits(max_loss), progress=progress)
+    return compute_sampling_costs_of_targets(
+        targets[0].scheduler, targets, limits=build_limits(max_loss), progress=progress
+    )
 
 
 def build_limits(max_loss: float) -> SamplingLimits:

@@ -233,7 +233,7 @@ def _build_simulation_question(
 def _read_manifests_and_clusters(
     source: Source, namespace: str | None, without_files: bool, live_kinds: LiveKinds = NOTHING_MORE
 ) -> dict[str, Application]:
-    """Read the manifests to apply and the cluster. Raises KschedctlError.
+    """Read the manifests to apply and the cluster. Raises KschedctlError if one of them cannot be read.
 
     With `without_files`, the manifests may be missing and only the cluster is read.
     """

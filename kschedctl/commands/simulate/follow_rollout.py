@@ -62,7 +62,7 @@ HINT = "kubectl get events -A -o json prints them; they are kept for an hour"
 
 
 def read_placements(path: str) -> list[RealPlacement]:
-    """Read the real placements from the events or Bindings of a file. Raises InputError."""
+    """Read the real placements from the events or Bindings of a file. Raises InputError if a document is malformed."""
     return parse_placements(read_documents(path), path)
 
 
@@ -105,7 +105,10 @@ def _iter_list_items(document: JsonObject, path: str) -> Iterator[JsonObject]:
 
 
 def _parse_placement(document: JsonObject, path: str) -> RealPlacement | None:
-    """Parse a Scheduled event or a Binding, or return None for other documents. Raises InputError."""
+    """Parse a Scheduled event or a Binding, or return None for other documents.
+
+    Raises InputError if the document is malformed.
+    """
     if document.get("kind") == "Event" and document.get("reason") == "Scheduled":
         return _parse_scheduled_event(document, path)
     return _parse_binding(document, path) if document.get("kind") == "Binding" else None

@@ -52,7 +52,7 @@ MAX_SHOWN_PLUGINS = 4
 
 
 def build_page(report: FollowedRollout, style: Style) -> Page:
-    """Build the page: the verdict, caveats, the pods placed otherwise, possible causes, and pods not compared."""
+    """Build the page: the verdict, caveats, differing pods with their possible causes, pods not compared, and notes."""
     differing = [placement for placement in report.placements if placement.outcome in DIFFERING_OUTCOMES]
     not_compared = [placement for placement in report.placements if placement.outcome in (UNKNOWN_POD, NOT_COMPARED)]
     outcomes = {placement.outcome for placement in differing if not placement.overlapping}

@@ -115,7 +115,8 @@ def _apply_scenario(
 ) -> tuple[Cluster, Sequence[NotCreated]]:
     """Return the cluster after the steps of the scenario, and the workloads with pods that the API server would deny.
 
-    `read` reads the files that the scenario names, and `where` is its name in error messages. Raises KschedctlError.
+    `read` reads the files that the scenario names, and `where` is its name in error messages. Raises KschedctlError if
+    a step cannot be carried out.
     """
     if scenario is None:
         return cluster, ()

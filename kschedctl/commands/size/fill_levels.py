@@ -44,7 +44,7 @@ class FillLevels(NamedTuple):
     def build_set_basis(self, program: PackingProgram, crowded: Bools) -> SetBasis:
         """Build the basis of a set whose nodes get no fuller than these levels.
 
-        Of the crowded shapes, a mask (S,), only the needed one is used. Shapes without a level are not used.
+        The set uses the shapes with a level that are not in the mask `crowded` (S,), and the crowded shape `needed`.
         """
         has_nodes = np.isfinite(self.shares)
         uncrowded = np.flatnonzero(has_nodes & ~crowded).tolist()
@@ -53,7 +53,7 @@ class FillLevels(NamedTuple):
         return SetBasis(program.with_fill_levels(usable_shares), shape_names)
 
     def update_from(self, later: FillLevels) -> FillLevels:
-        """Return the levels replaced by those of a later replay, for the shapes that have nodes in this replay."""
+        """Return the levels, with the levels of a later replay for the shapes that have nodes there."""
         return self._replace(shares=np.where(np.isfinite(later.shares), later.shares, self.shares))
 
 
@@ -79,7 +79,7 @@ def find_crowded_shapes(program: PackingProgram, waiting: Iterable[str]) -> Bool
 
 
 def _find_dependent_groups(program: PackingProgram, waiting: Iterable[str], crowded: Bools) -> list[int]:
-    """Return the groups of those waiting pods that fit on no shape but the crowded ones, a mask (S,)."""
+    """Return the groups of the waiting pods that fit only on shapes in the mask `crowded` (S,)."""
     groups = sorted({program.group_of[key] for key in waiting})
     return [group for group in groups if not program.takes[group][~crowded].any()]
 

@@ -208,8 +208,8 @@ class NodeSets:
     def _iter_next_nodes(self, counts: Counts, lost_zone: str) -> Iterator[tuple[str, Node]]:
         """Yield each shape's name with the next node that could be added to the set in each of its zones.
 
-        The lost zone is left out. So is a zone for which there is a part of the shape that is limited to the zone,
-        unless it is the shape's next zone in turn.
+        The lost zone is left out. A zone is also left out if a part of the shape is limited to it, because the part
+        yields this node. The node that is next in the shape's order of zones is never left out for that reason.
         """
         for name, shape in self.shapes.items():
             number = counts.get(name, 0)
@@ -222,7 +222,7 @@ class NodeSets:
                     yield name, node
 
     def explain_waiting(self, counts: Counts, keys: Iterable[str]) -> dict[str, str]:
-        """Map those of the pods with these keys that get no node of the set to kube-scheduler's message.
+        """Map each of these pods that gets no node of the set to kube-scheduler's message.
 
         If a pod only waits after the loss of a zone, its message names the first such zone.
         """

@@ -247,8 +247,8 @@ class _Growth:
     def _add_nodes_for_waiting_pods(self, takers_by_pod: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
         """Return the set with nodes added for the waiting pods.
 
-        Of each needed shape, `_step` times as many nodes are added, but not more than the set has nodes unless more are
-        needed.
+        For each shape, `_step` times the needed number of nodes is added. This is limited to the set's number of nodes,
+        but never to less than the needed number.
         """
         search = self._search
         counts = dict(self.counts)
@@ -318,7 +318,7 @@ def _remove_nodes_of_shape(search: SetSearch, task: SearchTask, counts: dict[str
 
 
 def _compute_max_removable(search: SetSearch, task: SearchTask, counts: Counts, name: str) -> int:
-    """Return how many nodes of a shape to remove at once at most: as many as the gap to the lower bound is worth.
+    """Return the maximum number of a shape's nodes to remove at once: as many as the gap to the lower bound is worth.
 
     If nodes of the shape were added to the starting set, at most half of the added nodes are removed.
     """

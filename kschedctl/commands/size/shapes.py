@@ -185,7 +185,7 @@ def add_prices(shapes: Sequence[NodeShape], instance_types: Sequence[JsonObject]
 
 
 def scale_workloads(pods: Sequence[Pod], scale: float) -> Iterator[Pod]:
-    """Yield the additional pods with which each workload has `scale` times as many pods, rounded up.
+    """Yield the additional pods that bring each workload to `scale` times its number of pods, rounded up.
 
     They are copies of the workload's pods under new names.
     """

@@ -105,7 +105,7 @@ def size_cluster(
     sizing = _Sizing(all_pods, {shape.name: shape for shape in shapes}, wishes, workers)
     sizing.run(progress)
     before = compute_pools(Scheduler(cluster).view) if cluster.nodes else {}
-    report = sizing.build_report(tuple(_iter_doubts(pods, wishes)), before)
+    report = sizing.build_report(tuple(_iter_caveats(pods, wishes)), before)
     return structs.replace(report, not_created=tuple(not_created))
 
 
@@ -453,10 +453,11 @@ def _group_pods_by_message(waiting: Mapping[str, str]) -> Iterator[HomelessPods]
         yield HomelessPods(tuple(keys), message)
 
 
-def _iter_doubts(pods: Sequence[Pod], wishes: SizingWishes) -> Iterator[str]:
+def _iter_caveats(pods: Sequence[Pod], wishes: SizingWishes) -> Iterator[str]:
     """Yield the reasons why the answer may be wrong, if there are any.
 
-    Pods with claims are not scaled, and the devices of new nodes are unknown.
+    If workloads are scaled, pods with volume or device claims are not scaled. For pods with ResourceClaims, the devices
+    of new nodes are unknown.
     """
     claiming_pods = sum(map(has_claims, pods)) if wishes.scale > 1 else 0
     pods_with_devices = sum(bool(pod.spec.resource_claims) for pod in pods)

@@ -53,7 +53,7 @@ def build_type_shapes(
     """Build a shape for each instance type on sale, at the prices of on-demand offerings if there are any.
 
     If the cluster has NodePools, build a shape for each type that a pool may launch, with the pool's labels and taints.
-    Nodes also get `node_labels`. Raises InputError.
+    Nodes also get `node_labels`. Raises InputError if an instance type is invalid.
     """
     catalog = read_instance_types(instance_types)
     launchable_types: list[_LaunchableType] = []

@@ -21,10 +21,10 @@ from kschedctl.commands.wakes.event_replay import (
     drop_updates_of_other_pods,
     has_registered_rejector,
     merge_bases,
-    replay_hints,
+    replay_queueing_hints,
     try_pod,
 )
-from kschedctl.commands.wakes.many import iter_rejected_groups
+from kschedctl.commands.wakes.many import iter_groups_of_rejected_pods
 from kschedctl.commands.wakes.report import PodBetween, WakesBetween, WakingChange
 from kschedctl.replay.controllers.workload_pods import is_pending
 from kschedctl.scheduler.event_handling import Occurrence
@@ -84,7 +84,7 @@ def find_wakes_between(
     waiting = [
         pod for pod in before.cluster.unbound_pods() if _is_pod_covered(pod, moments, keys, include_ended=include_ended)
     ]
-    groups = list(iter_rejected_groups(before, waiting))
+    groups = list(iter_groups_of_rejected_pods(before, waiting))
     answers = [
         answer
         for rejected, equal_pods in groups
@@ -112,19 +112,19 @@ def _is_pod_covered(pod: Pod, moments: Moments, keys: Collection[str] | None, *,
     Without `keys` (None), all pods are covered. With `include_ended`, the pod has to wait only at the first moment.
     """
     is_served = moments.before.view.stored(pod).spec.scheduler_name in moments.before.configuration.profiles
-    waits = is_pending(pod) and (include_ended or not _describe_end(pod, moments.after))
+    waits = is_pending(pod) and (include_ended or not _describe_end_of_wait(pod, moments.after))
     return is_served and waits and (keys is None or pod.key in keys)
 
 
 def _find_later_pod(pod: Pod, after: Scheduler) -> Pod | None:
-    """Return the pod as it is in ``after``, or None if it no longer exists."""
+    """Return the pod as it is in ``after``, or None if it no longer exists or was recreated."""
     later_pod = after.cluster.pod(pod.metadata.namespace, pod.metadata.name)
     if later_pod is None or not is_same_pod(later_pod, pod):
         return None
     return later_pod
 
 
-def _describe_end(pod: Pod, after: Scheduler) -> str:
+def _describe_end_of_wait(pod: Pod, after: Scheduler) -> str:
     """Describe why the pod no longer waits in ``after``, or return "" if it still does."""
     later_pod = _find_later_pod(pod, after)
     if later_pod is None:
@@ -149,12 +149,12 @@ def _iter_pod_answers(
 ) -> Iterator[AnsweredPod]:
     """Yield the answers for equal pods. Pods that neither changed nor stopped waiting share an answer.
 
-    `rejected` is the attempt to schedule one of the pods at the first moment.
+    `rejected` is the attempt to schedule one of the pods at the first moment. Other pods are tried by themselves.
     """
     changed_pods = {watched.change.object.key for watched in moments.watched if watched.change.kind == POD}
     shared_answer = None
     for pod in equal_pods:
-        if pod.key in changed_pods or _describe_end(pod, moments.after):
+        if pod.key in changed_pods or _describe_end_of_wait(pod, moments.after):
             own_attempt = try_pod(moments.before, moments.before.view.stored(pod))
             yield _build_pod_answer(own_attempt, pod, moments, max_waking_changes)
             continue
@@ -166,12 +166,13 @@ def _iter_pod_answers(
 def _build_pod_answer(rejected: RejectedPod, pod: Pod, moments: Moments, max_waking_changes: int | None) -> AnsweredPod:
     """Replay the changes for a pod, and build the answer: what woke it, and whether it fits afterwards.
 
-    The change that ended the pod's wait is left out. Only unschedulable pods can be woken. After `max_waking_changes`
-    waking changes, the remaining changes are not tried.
+    The change by which the pod stopped waiting is left out. Only unschedulable pods can be woken. Once
+    `max_waking_changes` changes have woken the pod, the remaining changes are not tried. None means no limit.
     """
-    ended = _describe_end(pod, moments.after)
+    ended = _describe_end_of_wait(pod, moments.after)
     changes = [watched for watched in moments.watched if not (ended and _is_about_pod(watched.change, pod))]
     is_unschedulable = rejected.queue == UNSCHEDULABLE
+
     woken_by: list[WakingChange] = []
     waking_count = not_waking_count = 0
     if is_unschedulable:
@@ -214,7 +215,7 @@ def _find_waking_change(rejected: RejectedPod, watched: WatchedChange, moments: 
     occurrences = drop_updates_of_other_pods(watched.occurrences, rejected.info)
     if not has_registered_rejector(rejected, occurrences):
         return None
-    events, queue = replay_hints(rejected, occurrences, moments.after.view)
+    events, queue = replay_queueing_hints(rejected, occurrences, moments.after.view)
     if queue == UNSCHEDULABLE:
         return None
     queued = {plugin for event in events for plugin, hint in event.hints.items() if hint == QueueingHint.QUEUE}
@@ -233,9 +234,9 @@ class LaterState(NamedTuple):
 
     @classmethod
     def find(cls, pod: Pod, ended: str, after: Scheduler) -> LaterState:
-        """Find the pod's state in ``after``. If it still waits, schedule it.
+        """Find the state of the pod at the second moment, and schedule it if it still waits.
 
-        ``ended`` says why it no longer waits, or is empty.
+        `ended` says why the pod no longer waits, and is empty if it still does.
         """
         later_pod = None if ended else _find_later_pod(pod, after)
         if later_pod is None:
@@ -268,7 +269,10 @@ def _describe_wakes(
     later_state: LaterState,
     change_count: int,
 ) -> str:
-    """Describe what woke the pod, or why nothing did, and the pod's later state."""
+    """Describe what woke the pod, or why nothing did, and the pod's state at the second moment.
+
+    `waking_count` of `change_count` changes woke the pod. `woken_by` has only the first of them.
+    """
     if rejected.queue == NONE:
         end = f"; at the second it {later_state.description}" if later_state.ended else ""
         return f"fitted at the first moment: nothing had to wake it{end}"

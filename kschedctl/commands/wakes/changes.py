@@ -55,10 +55,11 @@ def parse_change(event: JsonObject, view: Fork) -> ChangedObject | None:
 
 
 def parse_changes(documents: Sequence[JsonObject], view: Fork, where: str = "") -> list[ChangedObject]:
-    """Parse each document: an event as in `parse_change`, a watch event (`type`, `object`), or a plain object.
+    """Parse documents that are events as for `parse_change`, watch events (`type`, `object`), or plain objects.
 
-    A plain object is applied to the cluster: it is added, or replaces the object with the same name. For a deleted
-    object, the name is enough. Raises InputError if a document is malformed or its kind is not read by scheduling.
+    A plain object is applied to the cluster: it is added, or replaces the object of the same name. A deleted object may
+    be given by name only. Raises InputError, also for kinds that scheduling does not read and if there is no document.
+    `where` names the file in errors.
     """
     changed_objects = []
     for number, document in enumerate(flatten_lists(documents), 1):
@@ -150,7 +151,7 @@ def _find_existing_object(document: JsonObject, view: Fork) -> JsonObject | None
 
 
 def default_object(kind: str, obj: Any, view: Fork) -> Any:
-    """Apply the API server's defaults to an object.
+    """Apply the API server's defaults to an object of the kind.
 
     Raises InputError if the object has no name, or if a quantity in it is malformed.
     """
@@ -164,7 +165,7 @@ def default_object(kind: str, obj: Any, view: Fork) -> Any:
         return pod
     if isinstance(obj, api.Node):
         obj = default_node(obj)
-        compute_offer(obj)
+        compute_offer(obj)  # raises an error for malformed quantities
     return obj
 
 
@@ -185,7 +186,7 @@ def apply_change_to_view(view: Fork, change: ChangedObject) -> Fork:
 
 
 def _get_event_object(event: JsonObject, side: str) -> JsonObject:
-    """Return the event's object under `side`, which is "old" or "new". Raises InputError if it is missing."""
+    """Return the object in the event's field `side`, which is "old" or "new". Raises InputError if it is missing."""
     obj = event.get(side)
     if not isinstance(obj, Mapping):
         raise InputError(f"expected an object, as {event['action']} has one", where=f"event, {side}")

@@ -46,7 +46,7 @@ def find_wake_ups(scheduler: Scheduler, pod: Pod) -> WakeUps:
 def build_wake_ups_report(scheduler: Scheduler, rejected: RejectedPod) -> WakeUps:
     """Build the report on what would wake a pod that could not be scheduled.
 
-    Pods outside the unschedulable queue have no rejectors.
+    Rejectors are reported only for pods in the unschedulable queue.
     """
     pod = rejected.info.pod
     rejectors: tuple[RejectorReport, ...] = ()
@@ -86,7 +86,11 @@ def _list_rejectors_in_profile_order(rejected: RejectedPod) -> list[str]:
 
 
 def _describe_wait(rejected: RejectedPod, kind_count: int) -> str:
-    """Describe what the pod waits for, if anything. `kind_count` is the number of kinds of changes that wake it."""
+    """Describe what the pod waits for, or that it waits for nothing.
+
+    Groups, rejectors and back-off are considered in this order. `kind_count` is the number of kinds of changes that
+    wake the pod.
+    """
     if rejected.gang and (group_failure := describe_bound_gang_failure(rejected.gang.report)):
         return group_failure
     if rejected.pod_group and not rejected.fits:
@@ -109,7 +113,7 @@ def _describe_wait(rejected: RejectedPod, kind_count: int) -> str:
 
 
 def _build_rejector_report(scheduler: Scheduler, rejected: RejectedPod, plugin: str) -> RejectorReport:
-    """Build the report on a plugin that rejected the pod, with the changes that would wake the pod."""
+    """Build the report on a plugin that rejected the pod, with its reasons and the changes that would wake the pod."""
     query = WakeQuery(
         rejected.info,
         rejected.framework.plugins.get(plugin),
@@ -170,10 +174,11 @@ ANY_TAINTS = "any taint of a node changes (the scheduler adds this so that no ne
 def iter_wake_triggers(
     query: WakeQuery, registrations: tuple[ClusterEventWithHint, ...], hinted: bool
 ) -> Iterator[WakeTrigger]:
-    """Yield the kinds of changes for which the plugin registered and that wake the pod.
+    """Yield the kinds of changes that wake the pod, among the changes for which the plugin registered.
 
-    Without queueing hints (`hinted` is false), every registered change that reaches the pod wakes it, and so does any
-    update of the pod. The same applies to node events without a hint in older versions, which pre-check nodes.
+    A plugin that holds the pod back before it is tried describes the changes itself if it can. Without queueing hints
+    (`hinted` is false), every registered change that reaches the pod wakes it, and so does any update of the pod
+    itself. The same holds for node events without a hint in older versions, which pre-check nodes.
     """
     info, plugin, view, gates, gated = query
     if gated and offers(plugin, AdmittingPlugin):
@@ -198,8 +203,8 @@ def _iter_hinted_triggers(
 ) -> Iterator[WakeTrigger]:
     """Yield the kinds of changes for which the plugin registered with a hint.
 
-    If the plugin describes them, its description is used, limited to the registered actions. Otherwise, any registered
-    change may wake the pod.
+    If the plugin describes the changes, yield its descriptions, limited to the registered actions. Otherwise any
+    registered change may wake the pod. `checked` are the kinds of objects that are pre-checked.
     """
     info, plugin, view, gates, _ = query
     if not offers(plugin, WakingPlugin):
@@ -234,8 +239,8 @@ def _reaches_all_pods(change: WakeTrigger, checked: Collection[str]) -> bool:
 def _iter_unhinted_triggers(registration: ClusterEventWithHint, checked: Collection[str]) -> Iterator[WakeTrigger]:
     """Yield the kinds of changes for which the plugin registered without a hint.
 
-    Changes that free resources reach all pods. Other changes of pre-checked nodes and pods reach only pods that they
-    may affect.
+    Changes that free resources reach all pods. Other changes of pre-checked kinds (`checked`) only reach the pods that
+    they may concern.
     """
     pre_checked_kind = ASSIGNED_POD if registration.kind == POD else registration.kind
     if pre_checked_kind not in checked:

@@ -81,7 +81,7 @@ def wakes(
 def _is_successful(report: WakeUps | WakeUpsOfMany | WakesOfMany) -> bool:
     """Return whether the command should exit with 0.
 
-    That is if all pods can be created or, if changes were given, if one of the changes wakes a pod.
+    If changes were given, one of them must wake a pod. Otherwise it must be possible to create all pods.
     """
     match report:
         case WakesOfMany():
@@ -93,7 +93,11 @@ def _is_successful(report: WakeUps | WakeUpsOfMany | WakesOfMany) -> bool:
 
 
 def _find_targets(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[TargetPod] | None:
-    """Find the pods named on the command line or defined in the files. Return None for all pending pods."""
+    """Find the pods named on the command line or defined in the files.
+
+    Return None if neither names pods, which means all pending pods. Raises UsageError, also for a namespace that does
+    not exist.
+    """
     if words:
         return subjects.find_named_targets(inquiry, words, scope, source)
     targets = subjects.find_targets_in_files(inquiry, scope)
@@ -113,7 +117,7 @@ def _report_wake_ups(inquiry: Inquiry, targets: Sequence[TargetPod] | None, scop
 def _report_effects_of_changes(
     inquiry: Inquiry, targets: Sequence[TargetPod] | None, scope: Scope, file: str
 ) -> WakesOfMany:
-    """Report whether the changes in the file wake the target pods, or all pending pods if `targets` is None."""
+    """Report whether the changes in `file` wake the target pods, or all pending pods if `targets` is None."""
     documents, path = read_documents(file), display_path(file)
     if targets is not None:
         return library.replay_changes_for_targets(targets, documents, where=path)
@@ -125,7 +129,10 @@ def _report_effects_of_changes(
 def _answer_between_snapshots(
     files: tuple[str, str], source: Source, scope: Scope, words: tuple[str, ...], view: Untabled
 ) -> Answer:
-    """Compare two snapshots, and answer which pods the changes between them woke or should have woken."""
+    """Compare the snapshots in two files, and answer which pods their changes woke or missed.
+
+    The exit code tells whether a pod was missed. `words` limits the pods.
+    """
     before, after = (load_cluster(replace(source, snapshot=[file])) for file in files)
     keys = _find_pod_keys(before, scope, words, replace(source, snapshot=[files[0]]))
     namespace = found_pods.get_scope_namespace(scope) or ""
@@ -136,7 +143,7 @@ def _answer_between_snapshots(
 
 
 def _find_pod_keys(before: Cluster, scope: Scope, words: tuple[str, ...], source: Source) -> list[str]:
-    """Return the keys of the pods named on the command line, or [] if it names none.
+    """Return the keys of the pods that the command line names, or [] if it names none.
 
     Raises UsageError if a pod is not in the snapshot.
     """

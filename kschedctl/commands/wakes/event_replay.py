@@ -90,7 +90,10 @@ class RejectedPod(NamedTuple):
 
     @property
     def message(self) -> str | None:
-        """The scheduler's message about the pod or its group, or None if the pod fits or was not tried."""
+        """The scheduler's message about the pod or, if the pod alone would fit, about its group.
+
+        None if the pod fits or was not tried.
+        """
         cycle = self.attempt.cycle
         if cycle is None or self.fits:
             return None
@@ -129,7 +132,8 @@ def try_pod(
     """Try to schedule a pod once, alone and with its group.
 
     `pod` must be as the API server stores it. `info` is its PodInfo if that has been computed, and `gangs` caches the
-    groups that were tried. Raises UsageError if the scheduler would not try the pod.
+    groups that were tried. A pod that is held back before scheduling is not tried with its group. Raises UsageError if
+    the scheduler would not try the pod.
     """
     if pod.terminated or pod.spec.node_name:
         raise UsageError(f'pod "{pod.key}" is not pending', hint="only pending pods can be woken")
@@ -160,16 +164,16 @@ def try_pod(
 def replay_change(
     scheduler: Scheduler, rejected: RejectedPod, change: ChangedObject | None, view: Fork | None = None
 ) -> Wakes:
-    """Replay a change for a rejected pod.
+    """Replay a change for a rejected pod, and report whether and to which queue the pod moves.
 
-    `change` is None if scheduling does not read objects of its kind. `view` is the result of `apply_change_to_view` if
-    it has been computed.
+    `change` is None if scheduling does not read the kind of the changed object. `view` is the result of
+    `apply_change_to_view`, if it has already been computed.
     """
     all_occurrences = scheduler.event_handlers.list_occurrences(change) if change else ()
     occurrences = drop_updates_of_other_pods(all_occurrences, rejected.info)
     if view is None:
         view = apply_change_to_view(scheduler.view, change) if change else scheduler.view
-    events, after = replay_hints(rejected, occurrences, view)
+    events, after = replay_queueing_hints(rejected, occurrences, view)
     if change is not None and _removes_pod(change, rejected.info.pod):
         after = NONE
     rejectors = rejected.attempt.rejectors
@@ -204,7 +208,7 @@ def build_basis(scheduler: Scheduler, rejected: RejectedPod) -> Basis:
 
 
 def merge_bases(bases: Sequence[Basis]) -> Basis:
-    """Merge several answers' report fields about what was not read or is not replayed."""
+    """Merge the report fields `not_replayed`, `unknown` and `undecided` of several answers."""
     return {
         "not_replayed": tuple(dict.fromkeys(line for basis in bases for line in basis["not_replayed"])),
         "unknown": merge_unknown_kinds(basis["unknown"] for basis in bases),
@@ -213,7 +217,7 @@ def merge_bases(bases: Sequence[Basis]) -> Basis:
 
 
 def drop_updates_of_other_pods(occurrences: Iterable[Occurrence], info: PodInfo) -> list[Occurrence]:
-    """Return the events, except updates of other waiting pods, which wake only the updated pod."""
+    """Return the events without updates of other pods. An update of a waiting pod only wakes the pod itself."""
     return [
         occurrence
         for occurrence in occurrences
@@ -235,12 +239,13 @@ def has_registered_rejector(rejected: RejectedPod, occurrences: Iterable[Occurre
     return False
 
 
-def replay_hints(
+def replay_queueing_hints(
     rejected: RejectedPod, occurrences: Iterable[Occurrence], view: Fork
 ) -> tuple[tuple[EventReport, ...], str]:
     """Replay the rejectors' queueing hints for the events in order.
 
-    Return a report for each event, and the queue in which the pod ends up.
+    Return a report on each event, with the hints, and the queue in which the pod is afterwards. `view` is the cluster
+    as the hints see it.
     """
     occurrences = tuple(occurrences)
     info = _apply_pod_update(rejected.info, occurrences)
@@ -258,7 +263,7 @@ def replay_hints(
 
 
 def _apply_pod_update(info: PodInfo, occurrences: Iterable[Occurrence]) -> PodInfo:
-    """Return the pod's info after the events: a new one if an event updates the pod, otherwise `info`."""
+    """Return the pod's info after the events. It is a new info if an event updates the pod itself, otherwise `info`."""
     for occurrence in occurrences:
         if occurrence.itself:
             return PodInfo(occurrence.change.new, info.options)
@@ -266,15 +271,17 @@ def _apply_pod_update(info: PodInfo, occurrences: Iterable[Occurrence]) -> PodIn
 
 
 def _choose_queue(rejected: RejectedPod, info: PodInfo, strategy: QueueingStrategy, view: Fork) -> str:
-    """Return the name of the queue to which the pod moves.
+    """Choose the queue to which the pod moves, given the queueing strategy that its rejectors' hints demand.
 
-    PreEnqueue plugins may keep the pod unschedulable. A pod that was gated needs no back-off, because it was not tried.
+    PreEnqueue plugins may keep the pod in the unschedulable queue. A pod that was held back before it was tried needs
+    no back-off.
     """
     if strategy is QueueingStrategy.SKIP:
         return UNSCHEDULABLE
     was_tried = rejected.attempt.cycle is not None
     queue = BACKOFF if was_tried and strategy is QueueingStrategy.AFTER_BACKOFF else ACTIVE
-    if queue == BACKOFF and not rejected.registrations.gates.enabled(POP_FROM_BACKOFF_GATE):
+    runs_pre_enqueue = queue == ACTIVE or rejected.registrations.gates.enabled(POP_FROM_BACKOFF_GATE)
+    if not runs_pre_enqueue:
         return queue
     gating_plugin, _ = find_gating_plugin(rejected.framework, info, view, rejected.attempt.gating_plugin)
     return UNSCHEDULABLE if gating_plugin else queue
@@ -297,13 +304,14 @@ class GangResult(NamedTuple):
 
 
 def try_gang(scheduler: Scheduler, framework: Framework, pod: Pod, cache: TriedGroups) -> GangResult | None:
-    """Try the pod's gang, unless `cache` has its result. Return None if the pod has no gang.
+    """Try the pod's gang, unless `cache` already has the gang's result.
 
-    The result is cached unless the pod is a manifest: for the gang's other pods, the gang does not contain it.
+    Return None if the pod has no gang. The result is added to `cache`, unless the pod is a manifest, because for other
+    pods the gang does not contain it.
     """
     plugin = find_gang_plugin(framework)
     key = plugin.find_gang(pod) if plugin else None
-    if key is None or find_gangs(pod)[0] != key:
+    if key is None or find_gangs(pod)[0] != key:  # place_gang places the pod's first gang, which another plugin handles
         return None
     gang = cache.gangs.get(key) or place_gang(scheduler, framework, pod)
     if gang is None:

@@ -31,7 +31,7 @@ def replay_changes_for_pods(
     scheduler: Scheduler, pods: Sequence[Pod], changes: Sequence[ChangedObject], scope: str
 ) -> WakesOfMany:
     """Replay each change for each of the cluster's pods. `scope` describes the pods."""
-    groups = list(iter_rejected_groups(scheduler, [pod for pod in pods if _is_pod_served(scheduler, pod)]))
+    groups = list(iter_groups_of_rejected_pods(scheduler, [pod for pod in pods if _is_pod_served(scheduler, pod)]))
     unserved = tuple(pod.key for pod in pods if not _is_pod_served(scheduler, pod))
     return _build_wakes_report(scheduler, groups, changes, scope=scope, unserved=unserved)
 
@@ -44,10 +44,13 @@ def replay_changes_for_stored_pods(
 
 
 def find_wake_ups_of_pods(scheduler: Scheduler, pods: Sequence[Pod], scope: str) -> WakeUpsOfMany:
-    """Find what would wake each of the pods, which are in the cluster. `scope` describes the pods in words."""
+    """Find what would wake each of the cluster's pods.
+
+    Pods that no profile serves are only named. `scope` describes the pods in the report.
+    """
     served = [pod for pod in pods if _is_pod_served(scheduler, pod)]
     reports = []
-    for rejected, equal_pods in iter_rejected_groups(scheduler, served):
+    for rejected, equal_pods in iter_groups_of_rejected_pods(scheduler, served):
         report = build_wake_ups_report(scheduler, rejected)
         reports += [replace(report, pod=pod.key) for pod in equal_pods]
     unserved = tuple(pod.key for pod in pods if not _is_pod_served(scheduler, pod))
@@ -76,9 +79,10 @@ def _build_wakes_report(
     scope: str,
     unserved: tuple[str, ...] = (),
 ) -> WakesOfMany:
-    """Build the report on what the changes do to groups of equal pods. Pods that fit anyway are only listed.
+    """Build the report on what the changes do to groups of equal pods.
 
-    ``unserved`` are the keys of pods that no profile serves.
+    Pods that fit anyway are only listed, and so are changes that the scheduler does not watch. `scope` describes the
+    pods, and `unserved` are the pods that no profile serves.
     """
     handlers = scheduler.event_handlers
     return WakesOfMany(
@@ -113,8 +117,8 @@ def _is_pod_served(scheduler: Scheduler, pod: Pod) -> bool:
     return table.infos[info_code].spec.scheduler_name in scheduler.configuration.profiles
 
 
-def iter_rejected_groups(scheduler: Scheduler, pods: Sequence[Pod]) -> Iterator[tuple[RejectedPod, list[Pod]]]:
-    """Yield groups of pods that the scheduler treats alike, each with the attempt to schedule its first pod.
+def iter_groups_of_rejected_pods(scheduler: Scheduler, pods: Sequence[Pod]) -> Iterator[tuple[RejectedPod, list[Pod]]]:
+    """Yield groups of pods that look the same to the scheduler, each with the attempt to schedule its first pod.
 
     Each member of a gang or pod group forms a group of one.
     """

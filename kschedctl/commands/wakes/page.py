@@ -41,7 +41,10 @@ SECTIONS_SHOWN = 10
 
 
 def build_wake_ups_page(report: WakeUps, style: Style) -> Page:
-    """Build the page about one pod: its rejectors, each with the changes that would wake the pod."""
+    """Build the page on one pod, with its rejectors and below each rejector the changes that would wake the pod.
+
+    For a pod that cannot be created, say only why.
+    """
     if report.not_created:
         return (*iter_not_created_lines(report.not_created, style), *_build_workload_line(report))
     waits = report.queue == UNSCHEDULABLE
@@ -65,7 +68,10 @@ def _build_workload_line(report: WakeUps) -> Page:
 
 
 def _build_rejector_section(rejector: RejectorReport) -> Page:
-    """Build the section about a plugin that rejected the pod: its reason and the changes that wake the pod."""
+    """Build the section about a plugin that rejected the pod, with its reason and the changes that wake the pod.
+
+    If there are no changes, a line says so.
+    """
     until = paragraph(Marked(f"{rejector.why}, until" if rejector.why else "waits until", Tone.FAINT))
     changes: tuple[Cell, ...] = tuple(wake_up.words for wake_up in rejector.wake_ups)
     if not changes:
@@ -74,7 +80,7 @@ def _build_rejector_section(rejector: RejectorReport) -> Page:
 
 
 def build_many_wake_ups_page(report: WakeUpsOfMany, style: Style) -> Page:
-    """Build the page about several pods, with one row per pod."""
+    """Build the page on several pods, with a row for each pod, or a line that nothing is pending."""
     title, *scope = report.build_first_line()
     if not report.pods:
         return (paragraph(Marked(title, Tone.GOOD), *scope), *_build_unserved_line(report))
@@ -115,7 +121,7 @@ def _describe_unwatched(changes: Sequence[str]) -> str:
 
 
 def _build_change_table(change: str, answers: Sequence[Wakes], style: Style) -> Page:
-    """Build the table for one change. Woken pods come first."""
+    """Build the table of the answers about one change. Woken pods come first."""
     shown = sorted((answer for answer in answers if answer.change == change), key=lambda answer: not answer.woken)
     return build_table(
         shown, (Column("pod", keep=True), Column("queue, hints")), _build_answer_row, style, title=change
@@ -123,7 +129,7 @@ def _build_change_table(change: str, answers: Sequence[Wakes], style: Style) -> 
 
 
 def _build_answer_row(answer: Wakes) -> Row:
-    """Build the row for a pod: the queue to which it moves, if it moves, and the plugins' hints for each event."""
+    """Build the row of a pod, with the queue to which it moves or in which it stays, and the hints by event."""
     if answer.woken:
         outcome, tone = f"to {answer.after}", Tone.GOOD
     elif answer.moved:
@@ -159,8 +165,8 @@ def _build_unserved_line(report: WakesOfMany | WakeUpsOfMany) -> Page:
     return (paragraph(Marked("pods of other schedulers, not replayed:", Tone.FAINT), names(report.unserved)),)
 
 
-def build_between_page(report: WakesBetween, style: Style) -> Page:
-    """Build the page about the changes between two states: each pod and what woke it, missed pods first."""
+def build_wakes_between_page(report: WakesBetween, style: Style) -> Page:
+    """Build the page on two moments, with each pod and what woke it, missed pods first."""
     (summary,) = report.build_first_line()
     changes_text = f"{count(report.changes, 'change')} that the scheduler watches, {report.unheard:,} that it does not"
     if not report.pods:

@@ -134,7 +134,7 @@ class Wakes(Report, frozen=True):
         return self.moved and bool(self.after)
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the pod and its queue after the change."""
+        """Return the pod, and to which queue the change moves it or in which queue it stays."""
         if self.woken:
             sentence = f"woken, to {self.after}"
         elif self.after:
@@ -167,7 +167,7 @@ class WakesOfMany(Report, frozen=True):
     kind: str = "WakesOfMany"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the number of woken pods and the changes, or that the pods are not created."""
+        """Return how many of the rejected pods the changes wake. If all pods are not created, return that instead."""
         if self.not_created and not self.answers:
             return (f"Not created: {describe_not_created(self.not_created)}",)
         woken_count = len({answer.pod for answer in self.answers if answer.woken})
@@ -224,7 +224,10 @@ class WakesBetween(Report, frozen=True):
     kind: str = "WakesBetween"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return how many of the pods that waited the whole time fit although no change woke them."""
+        """Return how many of the pods that waited at both moments were missed.
+
+        A missed pod fits at the second moment although no change woke it.
+        """
         if not self.pods:
             return ("No pod was pending in both",)
         missed = sum(pod.missed for pod in self.pods)

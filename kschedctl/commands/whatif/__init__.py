@@ -21,7 +21,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.pending_pods import explain_pods_by_node
 from kschedctl.commands.simulate import carry_out_changes, find_not_created, prepare_simulation
 from kschedctl.commands.versions.report import VersionChange
-from kschedctl.commands.whatif.causes import CauseSearch, FateByPod, Names, TwoVersions, find_causes_of_pods
+from kschedctl.commands.whatif.causes import CauseSearch, FateByPod, Names, TwoVersions, find_causes_by_pod
 from kschedctl.commands.whatif.comparison import (
     collect_fates,
     compare_zones,
@@ -157,7 +157,10 @@ class ScenarioRun:
         self.steps.append(report)
 
     def _perform_step(self, name: str, step: parts.Part) -> StepEffect:
-        """Perform the step of this name, settle the cluster, and return the immediate effect. Raises KschedctlError."""
+        """Perform the step of this name, settle the cluster, and return the immediate effect.
+
+        Raises KschedctlError if the step cannot be performed.
+        """
         match step:
             case parts.ApplyManifests():
                 return self._apply_manifests(step)
@@ -170,7 +173,7 @@ class ScenarioRun:
     def build_edit(self, name: str, step: parts.Part) -> StepResult:
         """Build the edit of the cluster that a step makes, without new or replaced pods that admission denies.
 
-        The steps `apply` and `drain` are not edits. Raises KschedctlError.
+        The steps `apply` and `drain` are not edits. Raises KschedctlError if the step cannot be performed.
         """
         edit = EDITS[name](step, self.settled.cluster, self.read)
         if isinstance(step, parts.ScaleWorkload):
@@ -486,7 +489,7 @@ def _add_messages_and_causes(
             return collect_fates(settled).get
 
         search = CauseSearch(versions.describe_changes(), collect_fates(before), replay)
-        causes_by_pod = find_causes_of_pods(pods, search, progress.begin("Causes", len(pods)))
+        causes_by_pod = find_causes_by_pod(pods, search, progress.begin("Causes", len(pods)))
         report = replace(report, interrupted=len(causes_by_pod) < len(pods))
     changes = tuple(replace(change, because=causes_by_pod.get(change.pod, ())) for change in report.changes)
     return replace(report, changes=changes, messages=tuple(group_message_changes(messages, causes_by_pod)))

@@ -151,10 +151,10 @@ def _describe_change(change: VersionChange) -> str:
     return f"{subject}{change.what}{upstream}"
 
 
-def find_causes_of_pods(
+def find_causes_by_pod(
     pods: Collection[str], search: CauseSearch, advance: Callable[[int], None]
 ) -> dict[str, tuple[str, ...]]:
-    """Find the causes of each pod's different fate, by pod. After an interruption, the remaining pods are missing.
+    """Find the causes why each pod fares differently. After an interruption, return the pods explained so far.
 
     `advance` is called with 1 for each pod.
     """

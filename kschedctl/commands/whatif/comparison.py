@@ -135,7 +135,10 @@ def _sum_up_zone(view: Fork, zone: str) -> _ZoneTotals:
 
 
 def _compute_requested_share(view: Fork, in_zone: Bools, resource: str) -> float:
-    """Compute how much of a resource that the nodes in the mask (N,) offer is requested, in percent. 0 without any."""
+    """Compute how much of a resource that the nodes in the mask (N,) offer is requested, in percent.
+
+    The share is 0 if the nodes offer nothing.
+    """
     column = view.resources[resource]
     offered = int(view.allocatable[in_zone, column].sum())
     if not offered:

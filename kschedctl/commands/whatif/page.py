@@ -192,14 +192,14 @@ def _build_moves_plot(changes: Sequence[PodChange]) -> tuple[Plot, ...]:
     return build_bar_plot("Pods leaving and arriving, by node", ("node", PODS), amounts, len(nodes))
 
 
-def build_widgets(report: WhatIf) -> list[HtmlSection]:
+def build_pending_pod_matrices(report: WhatIf) -> list[HtmlSection]:
     """Build the HTML matrices of nodes and plugins for newly pending pods.
 
     The report has them because `kschedctl explain` cannot be run for pods of a hypothetical cluster.
     """
     from kschedctl.commands.explain.html_widgets import build_matrices_of_explained  # noqa: PLC0415 - only for HTML
 
-    pods = sum(change.change == "NewlyPending" for change in report.changes)
+    newly_pending = sum(change.change == "NewlyPending" for change in report.changes)
     return build_matrices_of_explained(
-        report.explained, pods, title="Nodes and plugins of each newly pending pod", elsewhere=""
+        report.explained, newly_pending, title="Nodes and plugins of each newly pending pod", elsewhere=""
     )

@@ -15,7 +15,7 @@ import numpy as np
 from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import find_owner
 from kschedctl.commands.versions.report import VersionChange
-from kschedctl.commands.whatif.causes import CauseSearch, FateByPod, Names, TwoVersions, find_causes_of_pods
+from kschedctl.commands.whatif.causes import CauseSearch, FateByPod, Names, TwoVersions, find_causes_by_pod
 from kschedctl.commands.whatif.report import PodsElsewhere, PodsRescored, Replacement
 from kschedctl.replay.edits import is_recreated_elsewhere
 from kschedctl.replay.parallel import Progress, Workers, run_all
@@ -201,7 +201,7 @@ class ChangeAttribution:
             )
 
         search = CauseSearch(versions.describe_changes(), before, replay, self._known_sets, guess_changes)
-        causes_by_pod = find_causes_of_pods(before.keys(), search, self.progress.begin("Causes", len(before)))
+        causes_by_pod = find_causes_by_pod(before.keys(), search, self.progress.begin("Causes", len(before)))
         self.interrupted |= len(causes_by_pod) < len(before)
         return causes_by_pod
 

@@ -31,9 +31,9 @@ _NEARNESS = 0.75
 def search_queue_corrections(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProposal, AdmissionTrial | None]]:
     """Yield corrections of what is missing or stopped between the Workload and its flavors, with their trials.
 
-    The first missing object decides: the LocalQueue, the ClusterQueue, or flavors. If both queues exist, stopped queues
-    are resumed, too. Only proposals with which the Workload is admitted are yielded, and advice that needs values,
-    which has no trial. Nothing is yielded if the Workload names no queue.
+    Only the first missing object is corrected: the LocalQueue, the ClusterQueue, or flavors. If both queues exist,
+    stopped queues are resumed, too. A proposal is yielded only if the Workload is then admitted, or if it is advice
+    that needs values, which has no trial. Nothing is yielded if the Workload names no queue.
     """
     cluster, workload = trials.cluster, trials.workload
     namespace, name = workload.metadata.namespace, workload.spec.queue_name
@@ -104,9 +104,9 @@ def _find_near_name(name: str, existing: Iterable[str]) -> str | None:
 def _propose_local_queue_correction(
     trials: AdmissionTrials, name: str, existing: Iterable[str]
 ) -> Iterator[AdmissionProposal]:
-    """Yield the proposal that the Workload names an existing LocalQueue with a similar name.
+    """Yield the proposal to let the Workload name an existing LocalQueue with a similar name.
 
-    If there is no such queue, yield the advice to create the LocalQueue that it names.
+    If there is no such queue, yield the advice to create the LocalQueue that the Workload names.
     """
     workload, job = trials.workload, trials.job
     namespace = workload.metadata.namespace
@@ -133,7 +133,7 @@ def _propose_local_queue_correction(
 
 
 def _propose_cluster_queue_correction(local_queue: LocalQueue, existing: Iterable[str]) -> Iterator[AdmissionProposal]:
-    """Yield the proposal that the LocalQueue names an existing ClusterQueue with a similar name.
+    """Yield the proposal to let the LocalQueue name an existing ClusterQueue with a similar name.
 
     The field clusterQueue is immutable, so the LocalQueue is created again. If there is no such ClusterQueue, yield the
     advice to create the ClusterQueue that the LocalQueue names.
@@ -162,7 +162,7 @@ def _propose_cluster_queue_correction(local_queue: LocalQueue, existing: Iterabl
 
 
 def _propose_flavor_corrections(queue: ClusterQueue, existing: list[str]) -> Iterator[AdmissionProposal]:
-    """Yield the proposal that the ClusterQueue names existing flavors with similar names instead of missing ones.
+    """Yield the proposal to let the ClusterQueue name existing flavors with similar names instead of missing flavors.
 
     If one of the missing flavors has no similar name, yield the advice to create these flavors instead. Nothing is
     yielded if all flavors exist.

@@ -86,10 +86,11 @@ def _find_queue_and_requests(trials: AdmissionTrials, trial: AdmissionTrial) -> 
 
 
 def _find_flavor_shortages(trials: AdmissionTrials, trial: AdmissionTrial, rank: int) -> Usage:
-    """Return the shortages of one flavor of each resource group: the flavor of this rank by the size of its shortage.
+    """Return the shortages in one flavor of each resource group, chosen by `rank`.
 
-    Rank 0 is the flavor with the smallest shortage. A group with fewer flavors contributes its last. The result is
-    empty if nothing is short, if no group has so many flavors, or if no group covers a requested resource.
+    Rank 0 is the flavor with the smallest shortage, rank 1 the next. A group with fewer flavors contributes its last
+    flavor. The result is empty if nothing is short, if no group has so many flavors, or if no group covers a requested
+    resource.
     """
     queue_and_info = _find_queue_and_requests(trials, trial)
     if queue_and_info is None:

@@ -31,10 +31,10 @@ MOST_FIXES, MOST_WORKLOADS = 3, 3
 def add_admission_fixes(
     cluster: Cluster, entries: Sequence[WaitingElsewhere], now: str, manifests: Iterable[Struct] = ()
 ) -> tuple[WaitingElsewhere, ...]:
-    """Return the entries with fixes added to the first `MOST_WORKLOADS` about a Workload that Kueue does not admit.
+    """Add fixes to the first `MOST_WORKLOADS` entries about Workloads that Kueue does not admit. Return all entries.
 
-    ``manifests`` are the jobs that the cluster does not have, for which Kueue would make new Workloads. ``now`` is the
-    RFC 3339 time of the replays, or empty.
+    ``manifests`` has the jobs that are not in the cluster, for which Kueue would create Workloads. ``now`` is the RFC
+    3339 time of the replays, or empty.
     """
     # Find the Workload of each entry by the resource that it names, a Workload or a new job.
     workloads = {f"Workload {w.metadata.namespace}/{w.metadata.name}": w for w in cluster.kueue_workloads}
@@ -168,8 +168,8 @@ def _get_total_price(proposal: AdmissionProposal, costs: Iterable[FixCost]) -> P
 def _build_remedy_rank(remedy: Remedy) -> tuple[bool, bool, Price, int]:
     """Return the sort key of a fix, smallest for the best.
 
-    Verified fixes come before advice, then fixes with which all pods get nodes, cheap ones, and ones that evict few
-    pods.
+    Verified fixes come before advice. Among these, fixes with which all pods get nodes come first, then cheap fixes,
+    then fixes that evict few pods.
     """
     evicted_pods = sum(cost.pods for cost in remedy.costs)
     return bool(remedy.needs_values), remedy.holds is False, Price[remedy.step.upper()], evicted_pods

@@ -86,7 +86,7 @@ class AdmissionTrials:
     def replay_proposal(self, proposal: AdmissionProposal) -> AdmissionTrial | None:
         """Replay Kueue with a proposed change, and return the trial, or None if there were too many replays.
 
-        Raises InputError.
+        Raises InputError if the replay cannot read one of Kueue's objects.
         """
         if self._remaining <= 0:
             return None
@@ -105,7 +105,7 @@ class AdmissionTrials:
         return self.get_outlook(trial).admission is not None
 
     def place_pods(self, trial: AdmissionTrial) -> PodPlacement | None:
-        """Place the pods of the Workload that the trial admits, after those of Workloads that are admitted earlier.
+        """Place the pods of the Workload that the trial admits, after the pods of Workloads that are admitted earlier.
 
         The result is None if the nodes or pods are unknown, or if there are too many pods to place.
         """
@@ -136,8 +136,9 @@ def _collect_preempted(outlooks: Mapping[str, WorkloadOutlook]) -> set[str]:
 def _limit_cluster_to_cohort_tree(cluster: Cluster, workload: KueueWorkload) -> Cluster:
     """Return the cluster with only the queues and Workloads of the cohort tree to which the Workload belongs.
 
-    These are all that share quota with the Workload. Pods of waiting Workloads in other trees then take no nodes. The
-    whole cluster is returned if the Workload has no ClusterQueue, or if flavors share nodes by their topology.
+    Only these share quota with the Workload. Pods of waiting Workloads in other trees therefore take no nodes in the
+    replay. The whole cluster is returned if the Workload has no ClusterQueue, or if flavors share nodes by their
+    topology.
     """
     if any(flavor.spec.topology_name for flavor in cluster.resource_flavors):
         return cluster

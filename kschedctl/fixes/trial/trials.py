@@ -171,9 +171,9 @@ class Trials:
 
 
 def add_preemption(trial: RemedyTrial, cycle: Cycle) -> RemedyTrial:
-    """Replay preemption, and return the trial with the nominated node, its victims and the harm.
+    """Replay preemption, and return the trial with the nominated node, its victims and the harm to them.
 
-    The trial is returned as it is if preemption nominates no node or the cycle ended before PostFilter.
+    The trial is returned unchanged if preemption nominates no node or the cycle ended before PostFilter.
     """
     if cycle.gated or cycle.error is not None or not len(cycle.view.nodes):
         return trial
@@ -362,7 +362,7 @@ def find_runtime_class(pod: Pod, cluster: Cluster) -> RuntimeClass | None:
 
 
 def contradicts_runtime_class(pod: Pod, runtime_class: RuntimeClass) -> bool:
-    """Return whether admission denies the pod because its nodeSelector conflicts with that of its RuntimeClass."""
+    """Return whether admission denies the pod because its nodeSelector conflicts with its RuntimeClass."""
     if runtime_class.scheduling is None:
         return False
     pod_selector = pod.spec.node_selector

@@ -88,7 +88,7 @@ def _build_fact(rejection: Rejection, row: Row) -> AnyFact | None:
 
 
 def collect_label_keys(cycle: Cycle) -> set[str]:
-    """Collect the keys of the node labels by which the pod selects nodes, or uses as topologies of required terms."""
+    """Collect the keys of node labels that the pod uses to select nodes, or as topologies of required terms."""
     spec = cycle.info.spec
     keys = collect_node_selection_keys(spec)
     keys |= {constraint.topology_key for constraint in spec.topology_spread_constraints}

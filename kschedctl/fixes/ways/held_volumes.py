@@ -36,7 +36,7 @@ MOST_USERS = 3
 
 
 def iter_volume_limit_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield fixes for the first driver whose limit of attached volumes on the node the pod's volumes would exceed.
+    """Yield fixes for the first driver on the node whose limit of attached volumes the pod would exceed.
 
     They raise the limit, detach unused volumes, or stop a few pods that use the driver's volumes.
     """
@@ -128,7 +128,7 @@ def iter_holder_stop_fix(tried: TriedNode, rejection: NodeRejection) -> Iterator
 
 
 def iter_pod_stop_fix(tried: TriedNode, position: Position) -> Iterator[Fix]:
-    """Yield the fix that evicts a pod that has no controller, or that scales down the pod's workload.
+    """Yield the fix that stops a pod: evict it if it has no controller, otherwise scale down its workload.
 
     There is no fix if the pod's PDBs do not allow its eviction, or if scaling down would remove another pod.
     """

@@ -115,7 +115,7 @@ def _list_claims_in_namespace(tried: TriedNode) -> list[PersistentVolumeClaim]:
 
 
 def _build_claim_name_change(old_name: str, new_name: str) -> Callable[[Pod], Pod]:
-    """Return a function that replaces one claim name by another in all volumes of a pod."""
+    """Return a function that replaces one claim name with another in all volumes of a pod."""
 
     def change(pod: Pod) -> Pod:
         """Return the pod with the other claim."""

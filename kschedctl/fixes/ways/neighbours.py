@@ -106,9 +106,9 @@ def _list_pod(tried: TriedNode, key: str) -> list[Position]:
 def _find_pods_freeing_resources(tried: TriedNode, resource: str) -> list[Position]:
     """Return the node's movable pods in the order in which to try to free resources that the node lacks.
 
-    Pods that free enough of all lacking resources by themselves come first, the pod that frees least of `resource`
-    first. After about half as many pods as are tried, pods that free some of it follow, the largest first. If not even
-    the largest pods together free enough, the list is empty.
+    Pods that each free enough of all lacking resources come first, those that free the least of `resource` first. They
+    take at most half of the MOST_TRIED turns. Pods that free too little follow, the largest first. The list is empty if
+    not even the largest pods together free enough.
     """
     view = tried.cycle.view
     facts = [rejection.fact for rejection in tried.find_rejections() if isinstance(rejection.fact, Insufficient)]
@@ -198,7 +198,7 @@ def _count_evictions(tried: TriedNode) -> Counter[str]:
 def _iter_move_fix(tried: TriedNode, position: Position, allowed_nodes: Bools) -> Iterator[Fix]:
     """Yield the fix that moves the pod to the best of the allowed nodes, a mask (N,), if the pod fits on one of them.
 
-    It has to fit there although the target pod then has its place on the tried node.
+    It has to fit there while the target pod takes its place on the tried node.
     """
     view = tried.cycle.view
     pod = view.pods.objects[position]
@@ -305,7 +305,7 @@ def iter_scale_down_fix(tried: TriedNode, position: Position) -> Iterator[Fix]:
 
 
 def _count_replicas_after_removal(tried: TriedNode, pod: Pod, owner: Owner) -> int | None:
-    """Return how many replicas remain if the owner is scaled down by this pod, or None if another pod would go.
+    """Return how many replicas remain if scaling down the owner removes this pod, or None if it removes another pod.
 
     A ReplicaSet removes pods without a node first, and a StatefulSet removes none while one has no node. A StatefulSet
     removes the pod with the highest ordinal first. Workloads of other kinds are not scaled down.

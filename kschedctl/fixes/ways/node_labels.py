@@ -112,7 +112,7 @@ def _build_other_label_value_fix(tried: TriedNode, key: str, value: str, node_va
 def describe_label_loss(key: str, value: str) -> tuple[str, Price | None]:
     """Describe what the pod gives up if nodes need not have the label, and return the price of that loss.
 
-    The price is None, the usual one of the fix, unless the label names the platform that the image is built for.
+    The price is None, which stands for the fix's usual price, unless the label names the platform of the pod's image.
     """
     if value in PLATFORMS.get(STABLE_LABELS.get(key, key), ()):
         return f"its image would run on nodes that are not {value}: it must be built for those, too", Price.LOSS
@@ -207,7 +207,7 @@ def is_typo(unknown_word: str, candidate: str, known_words: Collection[str]) -> 
 
 
 def find_similar_words(meant_word: str, known_words: Collection[str], cutoff: float = 0.7) -> list[str]:
-    """Return the known words that a word may mean, the surest first: in another case, written in full, or mistyped.
+    """Return the known words that a word may mean, likeliest first: in another case, written in full, or mistyped.
 
     Words that differ only in their number are not similar. `cutoff` is the least similarity of a mistyped word, as
     difflib computes it.

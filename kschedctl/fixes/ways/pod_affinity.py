@@ -133,7 +133,7 @@ def _iter_own_revision_fix(tried: TriedNode, index: int, term: PodAffinityTerm) 
 
 
 def _build_term_change(field: str, index: int, term: PodAffinityTerm) -> Callable[[Pod], Pod]:
-    """Return a function that replaces the pod's required term at this index, if the pod has so many terms."""
+    """Return a function that replaces the pod's required term at this index, if the pod has a term there."""
 
     def change(pod: Pod) -> Pod:
         """Return the pod with the new term."""

@@ -20,13 +20,13 @@ LAST_PORT = 65535
 
 
 def iter_host_port_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield fixes that use another host port, or no host port, for each of the pod's ports that is taken on the node.
+    """Yield fixes for each of the pod's host ports that is taken on the node: use another port, or drop the host port.
 
-    With host networking, a port cannot be dropped, so there is no fix without a host port.
+    With host networking, a port cannot be dropped, so only another port is proposed.
     """
     info = tried.cycle.info
     for port in dict.fromkeys(info.host_ports):
-        if any(port.conflicts(held_port) for held_port in _iter_held_ports(tried)):
+        if any(port.conflicts(used_port) for used_port in _iter_used_host_ports(tried)):
             free_port = _find_free_port(tried, port)
             if free_port:
                 yield _build_port_fix(tried, port, free_port)
@@ -34,13 +34,14 @@ def iter_host_port_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator
                 yield _build_port_fix(tried, port, 0)
 
 
-def _iter_held_ports(tried: TriedNode) -> Iterator[HostPort]:
-    """Yield the host ports of pods on the node and of pods nominated for it."""
+def _iter_used_host_ports(tried: TriedNode) -> Iterator[HostPort]:
+    """Yield the host ports of the pods on the node and of the pods nominated for it."""
     view = tried.cycle.view
     rows, nominated = view.nominations
     nominated_here = nominated[rows == tried.known_row].tolist()
     for position in (*view.pods_on(tried.known_row), *nominated_here):
-        yield from view.pods.infos[view.pods.info[position]].host_ports
+        info_code = view.pods.info[position]
+        yield from view.pods.infos[info_code].host_ports
 
 
 def _find_free_port(tried: TriedNode, port: HostPort) -> int:

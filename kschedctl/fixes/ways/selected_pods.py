@@ -102,7 +102,7 @@ def iter_namespace_label_fixes(tried: TriedNode, rejection: NodeRejection) -> It
 def _find_unmatched_term(tried: TriedNode, index: int, term: PodAffinityTerm) -> UnmatchedTerm | None:
     """Return the pod's required affinity term at this index if it selects no pod, or None if it selects any.
 
-    None is also returned if the scheduler did not parse so many terms.
+    None is also returned if the scheduler parsed fewer terms.
     """
     parsed_terms, view = tried.cycle.info.required_affinity, tried.cycle.view
     if index >= len(parsed_terms):

@@ -114,7 +114,7 @@ def _iter_narrower_counting_fixes(
 ) -> Iterator[Fix]:
     """Yield fixes after which the constraint counts only pods of the same revision, or only nodes that the pod can use.
 
-    Fixes that would set what the constraint already says are left out.
+    A fix is left out if the constraint already has its setting.
     """
     key = constraint.topology_key
     if has_template_hash(tried.trial.pod) and TEMPLATE_HASH not in constraint.match_label_keys:

@@ -70,7 +70,7 @@ MOST_VOLUMES, MOST_CLASSES = 6, 5
 
 
 def iter_volume_claim_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield fixes for the claim for which VolumeBinding or VolumeZone rejects the node or the pod.
+    """Yield fixes for the claim that makes VolumeBinding or VolumeZone reject the node or the pod.
 
     If several claims are unbound, only the first is fixed. A rejection without a fact means that a claim is missing or
     has lost its volume.
@@ -244,7 +244,7 @@ def _build_volume_binding_fix(
 def _build_volume_reservation_fix(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Fix:
     """Build the fix that reserves a released volume for this claim.
 
-    The volume belonged to a claim that was deleted, whose data are handed over. If that claim had the same name, this
+    The volume belonged to a deleted claim, whose data this claim gets. If the deleted claim had the same name, this
     claim is its successor, and nothing is lost.
     """
     key = ObjectKey.of(volume)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kschedctl.admission import resource_quota
-from kschedctl.admission.admit import POD_SECURITY, VALIDATION, check_namespace, iter_outcomes, rotate
+from kschedctl.admission.admit import POD_SECURITY, VALIDATION, check_namespace, iter_admission_outcomes, rotate
 from kschedctl.admission.not_replayed import (
     NAMESPACE_LIFECYCLE,
     SERVICE_ACCOUNT_PLUGIN,
@@ -306,7 +306,7 @@ class Admissions:
         return copy
 
     def with_raised_quotas(self, step: FixStep) -> Admissions:
-        """Return a copy in which the quotas are raised by ``step``."""
+        """Return a copy in which the quotas are raised as ``step`` demands."""
         copy = self.copy()
         for namespace in {change.after.metadata.namespace for change in step.objects}:  # type: ignore[attr-defined]
             copy._quotas.charged[namespace] = raise_quotas(step, self._quotas.get_quotas(namespace))
@@ -409,7 +409,7 @@ class Admissions:
             text = f"by chance, as any LimitRange may come first, a try fails: {denials_by_chance[0]}"
             self.notes.append(WorkloadNote(str(create_request.owner), text))
         request = self._quotas.build_request("Pod", allowed.object, create_request.namespace)
-        count = resource_quota.count_admissible(request, most)
+        count = resource_quota.count_admissible_objects(request, most)
         self._quotas.charge(request, count)
         denials = _collect_messages(self._try_admission(create_request)) if count < most else ()
         return Admitted(count, denials)
@@ -531,7 +531,7 @@ class Admissions:
             skipped.add(VALIDATION)  # manifests were validated when they were read; only defaults can invalidate them
         if quotas is None:
             quotas = self._list_replayable_quotas(create_request)
-        outcomes = iter_outcomes(
+        outcomes = iter_admission_outcomes(
             self._cluster,
             create_request.manifest,
             create_request.namespace,

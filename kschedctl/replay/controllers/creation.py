@@ -55,7 +55,10 @@ def admit_pod(pod: Pod, cluster: Cluster) -> Pod:
 
 
 def _apply_classes(pod: Pod, cluster: Cluster) -> Pod:
-    """Return the pod with the settings of its PriorityClass and RuntimeClass. Raises InputError."""
+    """Return the pod with the settings of its PriorityClass and RuntimeClass.
+
+    Raises InputError if a class does not exist or its settings conflict with the pod's.
+    """
     all_known = cluster.gap("PriorityClass") is None
     return with_runtime_class_fields(admit_priority(pod, cluster.priority_classes, all_known), cluster.runtime_classes)
 

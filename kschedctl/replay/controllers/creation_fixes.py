@@ -278,7 +278,7 @@ def _suggest_quota_steps(stored: AdmissionRequest, count: int) -> Iterator[FixSt
 
 def suggest_quota_raise(stored: AdmissionRequest, count: int) -> Iterator[FixStep]:
     """Yield the step that raises quotas for ``count`` more pods, unless the quotas suffice."""
-    raised = resource_quota.find_needed_limits(stored, count)
+    raised = resource_quota.find_needed_quota_limits(stored, count)
     if raised:
         yield _build_quota_raise(stored, raised)
 
@@ -292,7 +292,7 @@ def build_quota_raise_for_claims(claims: Sequence[AdmissionRequest], counts: Seq
     hard_by_quota: dict[str, dict[str, str]] = {}
     quotas = claims[0].quotas if claims else ()
     for claim, count in zip(claims, counts, strict=True):
-        raised = resource_quota.find_needed_limits(dataclasses.replace(claim, quotas=quotas), count)
+        raised = resource_quota.find_needed_quota_limits(dataclasses.replace(claim, quotas=quotas), count)
         for name, amounts in raised.items():
             hard_by_quota.setdefault(name, {}).update(amounts)
         raised_quotas = [_set_enforced_limits(quota, raised.get(quota.metadata.name, {})) for quota in quotas]

@@ -49,7 +49,7 @@ class SortedManifests:
 
 
 def sort_manifests(manifests: Iterable[JsonObject | Struct]) -> SortedManifests:
-    """Decode and sort documents, Lists and typed workloads. Raises InputError.
+    """Decode and sort documents, Lists and typed workloads. Raises InputError if a manifest is malformed.
 
     A later manifest replaces an earlier one with the same name.
     """
@@ -82,7 +82,7 @@ def validate_new_manifests(
 
 
 def _sort_manifest(manifest: JsonObject | Struct, result: SortedManifests) -> None:
-    """Decode a manifest, and add it to ``result``. Raises InputError.
+    """Decode a manifest, and add it to ``result``. Raises InputError if the manifest is malformed.
 
     Kinds that scheduling does not read are ignored.
     """
@@ -117,7 +117,7 @@ def _add_workload(manifest: Struct, result: SortedManifests) -> Owner:
 
 
 def _decode_workload(manifest: JsonObject) -> Struct:
-    """Decode a workload's manifest. Raises InputError."""
+    """Decode a workload's manifest. Raises InputError if a field has the wrong type."""
     try:
         return decode_workload(drop_nulls(manifest))
     except msgspec.ValidationError as error:
@@ -125,7 +125,7 @@ def _decode_workload(manifest: JsonObject) -> Struct:
 
 
 def _validate_name(manifest: JsonObject, name: str) -> None:
-    """Check that the manifest has a name. Raises InputError."""
+    """Raise InputError if the manifest has no name."""
     if not name:
         raise InputError("metadata.name: required", where=describe(manifest))
 
@@ -150,7 +150,7 @@ def build_error_names(manifest: JsonObject) -> tuple[str, str]:
 
 @contextmanager
 def locate_errors(places: Mapping[str, str]) -> Iterator[None]:
-    """Add the place in the files to InputErrors about manifests, and to the errors that come along with them.
+    """Add the place in the files to InputErrors about manifests, and to the errors in their `also`.
 
     ``places`` maps names such as ``Deployment shop/web`` to places.
     """

@@ -380,7 +380,10 @@ def _build_removal_key(pod: Pod, pods_on_node: int) -> tuple[bool, int, bool, in
     Pods without a node go first, followed by pods that do not run or are not ready. Then pods go first that share their
     node with more pods, and last, younger pods.
     """
-    ready = any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
+    # False sorts before True, and lower numbers before higher ones
+    has_node = bool(pod.spec.node_name)
+    phase_rank = _PHASE_RANKS.get(pod.status.phase, 0)
+    is_ready = any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
     # RFC 3339 times sort by their characters; negative codes put the youngest first
-    created = tuple(-ord(character) for character in pod.metadata.creation_timestamp or "")
-    return bool(pod.spec.node_name), _PHASE_RANKS.get(pod.status.phase, 0), ready, -pods_on_node, created
+    youngest_first = tuple(-ord(character) for character in pod.metadata.creation_timestamp or "")
+    return has_node, phase_rank, is_ready, -pods_on_node, youngest_first

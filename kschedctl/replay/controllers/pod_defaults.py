@@ -133,7 +133,7 @@ class PodDefaults:
 
         The first few possibilities are described, and the others only counted.
         """
-        if not limit_ranger.have_different_defaults(ranges):
+        if not limit_ranger.have_different_container_defaults(ranges):
             return []
         changes_by_spec: dict[bytes, str] = {}
         for order in list_orders(ranges):

@@ -46,7 +46,7 @@ class RolloutCreation:
         return count
 
     def release(self, pods: Collection[Pod]) -> None:
-        """Release the resources that removed pods used of their quotas."""
+        """Give the resources of removed pods back to their quotas."""
         self.admissions.release(pods)
 
     def find_quota_raise(self, pod: Pod, count: int) -> FixStep | None:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from kschedctl.admission.not_replayed import WEBHOOK_KINDS, CreatedObject, iter_policies, iter_webhooks
+from kschedctl.admission.not_replayed import (
+    WEBHOOK_KINDS,
+    CreatedObject,
+    iter_matching_policies,
+    iter_matching_webhooks,
+)
 from kschedctl.admission.pod_security import ENFORCE, LEVELS
 from kschedctl.admission.resource_quota import is_replayable
 from kschedctl.api.kinds import KINDS
@@ -47,8 +52,8 @@ def find_unasked_hooks(cluster: Cluster, pods: Iterable[Pod], *, denied: bool = 
     hook_names: dict[str, dict[str, None]] = {WEBHOOK_KIND: {}, POLICY_KIND: {}}
     forms = (True,) if denied else (True, False)  # mutating hooks, and validating ones
     for mutating in forms:
-        hook_names[WEBHOOK_KIND] |= dict.fromkeys(iter_webhooks(cluster, objects, mutating=mutating))
-        hook_names[POLICY_KIND] |= dict.fromkeys(iter_policies(cluster, objects, mutating=mutating))
+        hook_names[WEBHOOK_KIND] |= dict.fromkeys(iter_matching_webhooks(cluster, objects, mutating=mutating))
+        hook_names[POLICY_KIND] |= dict.fromkeys(iter_matching_policies(cluster, objects, mutating=mutating))
     unasked = [_build_unasked_hooks_entry(kind, list(names)) for kind, names in hook_names.items() if names]
     unasked += [UnknownKind(kind, why, VERDICT) for kind, why in unread.items() if not hook_names[kind]]
     return tuple(unasked)

@@ -194,9 +194,10 @@ ORDINAL_LABELS = frozenset({"statefulset.kubernetes.io/pod-name", "apps.kubernet
 
 
 def build_additional_pod(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod], note: str) -> TargetPod:
-    """Build one more pod like the youngest of a workload's pods, with their priority. Raises InputError.
+    """Build one more pod like the youngest of a workload's pods, with their priority.
 
-    A StatefulSet's pod has the next ordinal and claims like those of the last pod.
+    A StatefulSet's pod has the next ordinal and claims like those of the last pod. Raises InputError if admission
+    denies the pod.
     """
     workload: StatefulSet | Pod
     if owner.kind == "StatefulSet":

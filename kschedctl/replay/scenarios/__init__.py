@@ -77,7 +77,10 @@ def _is_replacement(old: Pod, new: Pod) -> bool:
 
 
 def find_step_nodes(cluster: Cluster, part: parts.SomeNodes) -> list[str]:
-    """Return the names of the nodes that a step applies to. Raises UsageError."""
+    """Return the names of the nodes that a step applies to.
+
+    Raises UsageError if there are none, or if a named node does not exist.
+    """
     return node_edits.find_nodes(cluster, part.nodes, part.selector)
 
 

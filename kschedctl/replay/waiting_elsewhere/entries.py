@@ -107,12 +107,12 @@ def add_amounts(total: Quantities, more: Mapping[str, Quantity]) -> None:
 
 
 def parse_amounts(resources: Resources | None) -> Quantities:
-    """Parse the amounts of a ResourceList. Raises QuantityError."""
+    """Parse the amounts of a ResourceList. Raises QuantityError if an amount is malformed."""
     return parse_quantities(resources or {})
 
 
 def parse_amount(text: str | int | float) -> Quantity:
-    """Parse one amount. Raises QuantityError."""
+    """Parse one amount. Raises QuantityError if it is malformed."""
     return parse(text.strip() if isinstance(text, str) else text)
 
 
@@ -132,7 +132,10 @@ def render_amounts(amounts: Mapping[str, Quantity]) -> str:
 
 
 def find_largest_allocatable(cluster: Cluster) -> Quantities:
-    """Return the largest allocatable amount of each resource on any node. Raises QuantityError."""
+    """Return the largest allocatable amount of each resource on any node.
+
+    Raises QuantityError for a malformed amount.
+    """
     largest: Quantities = {}
     for resources in {tuple(node.status.allocatable.items()) for node in cluster.nodes}:
         for name, amount in parse_amounts(dict(resources)).items():

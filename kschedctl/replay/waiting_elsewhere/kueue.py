@@ -223,7 +223,7 @@ def _build_status_headline(workload: KueueWorkload) -> str:
 def _find_quota_reason(workload: KueueWorkload, queue: ClusterQueue, queues: WaitingQueues) -> WaitReason:
     """Return which pod sets lack quota in the ClusterQueue, and who holds it, or that there is enough quota.
 
-    Raises QuantityError.
+    Raises QuantityError for a malformed amount.
     """
     name = queue.metadata.name
     reservations = queues.find_reservations(queue)
@@ -309,9 +309,10 @@ class WaitingQueues:
         return message.removeprefix("Can't admit new workloads: ").removesuffix(".")
 
     def find_quotas(self, queue: ClusterQueue) -> dict[FlavorResource, _Quota]:
-        """Return the free and total quota of a ClusterQueue by flavor and resource. Raises QuantityError.
+        """Return the free and total quota of a ClusterQueue by flavor and resource.
 
-        If Kueue was replayed, the quota includes what the ClusterQueue can borrow.
+        If Kueue was replayed, the quota includes what the ClusterQueue can borrow. Raises QuantityError if an amount is
+        malformed.
         """
         quotas = self.outlook.quotas.get(queue.metadata.name) if self.outlook is not None else None
         if quotas is not None:
@@ -326,7 +327,10 @@ class WaitingQueues:
         return {key: _Quota(free[key], total[key]) for key in total}
 
     def find_reservations(self, queue: ClusterQueue) -> dict[str, dict[FlavorResource, Quantity]]:
-        """Return the amounts that each Workload reserves in a ClusterQueue, by title. Raises QuantityError."""
+        """Return the amounts that each Workload reserves in a ClusterQueue, by the Workload's title.
+
+        Raises QuantityError for a malformed amount.
+        """
         name = queue.metadata.name
         if name not in self._reservations:
             self._reservations[name] = {
@@ -404,12 +408,18 @@ def describe_flavors(admission: QuotaAdmission) -> str:
 
 
 def parse_time(now: str) -> int:
-    """Parse a time as microseconds since 1970. An empty string stands for now. Raises InputError."""
+    """Parse a time as microseconds since 1970.
+
+    An empty string stands for now. Raises InputError for a malformed time.
+    """
     return parse_microseconds(now) if now else time.time_ns() // 1000
 
 
 def _sum_usage(workload: KueueWorkload) -> dict[FlavorResource, Quantity]:
-    """Return the amounts that a Workload reserves, by flavor and resource. Raises QuantityError."""
+    """Return the amounts that a Workload reserves, by flavor and resource.
+
+    Raises QuantityError for a malformed amount.
+    """
     usage: dict[FlavorResource, Quantity] = {}
     for assignment in workload.status.admission.pod_set_assignments if workload.status.admission else ():
         for resource, amount in assignment.resource_usage.items():
@@ -421,9 +431,10 @@ def _sum_usage(workload: KueueWorkload) -> dict[FlavorResource, Quantity]:
 def _compute_free_quota(
     queue: ClusterQueue, reserved: Mapping[str, Mapping[FlavorResource, Quantity]]
 ) -> dict[FlavorResource, Quantity]:
-    """Return the nominal quota minus the reservations, by flavor and resource. Raises QuantityError.
+    """Return the nominal quota minus the reservations, by flavor and resource.
 
     The reservations are read from the queue's status or, if it has none, summed over the Workloads (``reserved``).
+    Raises QuantityError for a malformed amount.
     """
     used: dict[FlavorResource, Quantity] = {}
     for flavor in queue.status.flavors_reservation:

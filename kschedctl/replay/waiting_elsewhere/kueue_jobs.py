@@ -78,7 +78,7 @@ class JobOutlook(NamedTuple):
 
 
 class QueueForecast(NamedTuple):
-    """What Kueue does with new jobs, and with those that wait already."""
+    """The outlook of new jobs and of Workloads that are already waiting."""
 
     jobs: tuple[JobOutlook, ...] = ()
     """The jobs without a Workload."""
@@ -247,10 +247,10 @@ def forecast_queues(
 def build_new_workloads(
     cluster: Cluster, manifests: Iterable[Struct], now: str
 ) -> dict[str, tuple[KueueWorkload, ...]]:
-    """Build the Workloads that Kueue would make of manifests and of suspended jobs without one, by title of the job.
+    """Build the Workloads that Kueue would create for manifests and for suspended jobs, by title of the job.
 
-    Jobs that Kueue refuses, or whose integration is not replayed, are left out. Raises InputError for a malformed
-    Configuration of Kueue.
+    Jobs that have a Workload, that Kueue refuses, or whose integration is not replayed are left out. Raises InputError
+    for a malformed Configuration of Kueue.
     """
     jobs = {**_find_suspended_jobs(cluster), **_select_new_jobs(cluster, manifests)}
     return {str(owner): workloads for owner, workloads in _NewJobs(cluster, jobs, now).workloads.items()}
@@ -275,7 +275,7 @@ def _does_object_exist(owner: Owner, cluster: Cluster) -> bool:
 
 
 def foresee_jobs(cluster: Cluster, jobs: Mapping[Owner, Struct], now: str) -> list[JobOutlook]:
-    """Replay Kueue with the Workloads that it would make of the jobs, and return what becomes of each job.
+    """Replay Kueue with the Workloads that it would create for the jobs, and return the outlook of each job.
 
     Jobs that Kueue does not manage are left out.
     """
@@ -325,7 +325,7 @@ def _replay_jobs(cluster: Cluster, jobs: Mapping[Owner, Struct], now: str) -> _R
 
 
 class _NewJobs:
-    """The Workloads that Kueue would make of jobs, and the jobs that it would refuse."""
+    """The Workloads that Kueue would create for jobs, and the jobs that it would refuse."""
 
     def __init__(self, cluster: Cluster, jobs: Mapping[Owner, Struct], now: str) -> None:
         installation = find_installation(cluster)
@@ -353,7 +353,7 @@ class _NewJobs:
             self._add_workloads(list(members), partial(self._build_group, members))
 
     def _build_group(self, members: Mapping[Owner, Pod]) -> tuple[KueueWorkload, ...]:
-        """Build the Workload of a group of pods. Raises InputError."""
+        """Build the Workload of a group of pods. Raises InputError if Kueue would not create one."""
         queue = self.queues[next(iter(members))]
         return (build_group_workload(tuple(members.values()), queue, self._builder),)
 

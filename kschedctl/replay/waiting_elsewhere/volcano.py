@@ -191,9 +191,10 @@ def _format_last_message(group: VolcanoPodGroup) -> str:
 
 
 def _find_quota_reason(group: VolcanoPodGroup, queue: VolcanoQueue, queues: _Queues) -> _WaitReason:
-    """Return which resources of the Queue are short, and which PodGroups hold them. Raises QuantityError.
+    """Return which resources of the Queue are short, and which PodGroups hold them.
 
-    If no resource is short, the reason is the last message of the group's conditions.
+    If no resource is short, the reason is the last message of the group's conditions. Raises QuantityError for a
+    malformed amount.
     """
     name, capability = queue.metadata.name, parse_amounts(queue.spec.capability)
 

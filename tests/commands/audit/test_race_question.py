@@ -14,7 +14,7 @@ from kschedctl.commands.audit.races.latency import ConstantLatency, ExponentialL
 from kschedctl.commands.audit.races.question import (
     Measures,
     RaceQuestion,
-    build_question,
+    build_race_question,
     measure_cluster,
     measure_kubelet_lags,
     measure_peak_rate,
@@ -93,7 +93,7 @@ def test_a_cluster_that_is_all_but_empty_can_be_simulated() -> None:
     cluster = Cluster.from_objects([*(node(f"n{i}") for i in range(100)), pod(1, "", "", created=format_time(1))])
     found = measure_cluster(Scheduler(cluster).view)
     assert (found.room, found.load) == (10, 0.01)
-    build_question({}, found)
+    build_race_question({}, found)
 
 
 def test_an_empty_cluster_tells_nothing() -> None:
@@ -103,15 +103,15 @@ def test_an_empty_cluster_tells_nothing() -> None:
 def test_what_is_asked_for_comes_before_what_the_cluster_tells() -> None:
     lags = MeasuredLatency(np.array([1.0, 2.0]))
     measures = Measures(7, 12, 0.5, 3.0, lags)
-    found = build_question({"nodes": (100,)}, measures)
+    found = build_race_question({"nodes": (100,)}, measures)
     assert (found.nodes, found.rates, found.room, found.load, found.informer_lag) == ((100,), (3.0,), 12, 0.5, lags)
     assert "the number of nodes" not in found.from_cluster
     assert len(found.from_cluster) == 4
     assert found.measured is not None
     assert (found.measured.pods, found.measured.median, found.measured.longest) == (2, 1.0, 2.0)
-    given = build_question({"binding": ConstantLatency(1.0)}, measures)
+    given = build_race_question({"binding": ConstantLatency(1.0)}, measures)
     assert (given.measured, given.informer_lag) == (None, ConstantLatency(1.0))
-    assert build_question({}, None) == RaceQuestion()
+    assert build_race_question({}, None) == RaceQuestion()
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_what_is_asked_for_comes_before_what_the_cluster_tells() -> None:
 )
 def test_what_cannot_be_simulated(field: str, value: Any) -> None:
     with pytest.raises(UsageError, match="--"):
-        build_question({"room": 1000, field: value}, None)
+        build_race_question({"room": 1000, field: value}, None)
 
 
 def test_a_minute_in_which_nobody_comes() -> None:

@@ -13,9 +13,9 @@ from kschedctl.commands.audit.sampling.report import SamplingCosts, SamplingPoin
 from kschedctl.commands.audit.sampling.sampled_searches import (
     PodKind,
     SamplingLimits,
-    compute_default_costs,
+    compute_default_sampling_costs,
     compute_sampling_costs,
-    iter_default_kinds,
+    iter_default_pod_kinds,
 )
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.scheduler import Scheduler
@@ -59,7 +59,7 @@ def scheduler(nodes: int, best: int, *pods: Json, config: Json | None = None) ->
 
 
 def costs(found: Scheduler, max_loss: float = 5) -> SamplingCosts:
-    return compute_default_costs(found, 5, limits=SamplingLimits(max_loss=max_loss))
+    return compute_default_sampling_costs(found, 5, limits=SamplingLimits(max_loss=max_loss))
 
 
 def get_point(report: SamplingCosts, percentage: int) -> SamplingPoint:
@@ -191,12 +191,12 @@ def test_kinds_are_the_largest_workloads_without_those_pinned_to_a_node() -> Non
     waiting = [pod("new-1", "new"), pod("new-2", "new"), pod("lone"), pod("other", schedulerName="volcano")]
     found = scheduler(10, 1, *running, *waiting)
     assert [
-        (asked, [(kind.workload, kind.pods) for kind in kinds]) for asked, kinds in iter_default_kinds(found, 2)
+        (asked, [(kind.workload, kind.pods) for kind in kinds]) for asked, kinds in iter_default_pod_kinds(found, 2)
     ] == [
         ("pending", [("ReplicaSet shop/new", 2), ("Pod shop/lone", 1)]),
         ("running", [("ReplicaSet shop/web", 3), ("ReplicaSet shop/db", 2)]),
     ]
-    [_, (_, kinds)] = iter_default_kinds(found, 9)
+    [_, (_, kinds)] = iter_default_pod_kinds(found, 9)
     assert all(not kind.pod.spec.node_name for kind in kinds)
 
 

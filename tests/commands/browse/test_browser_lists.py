@@ -8,10 +8,10 @@ from driven_browser import CHECKOUT, LARGE, demo, drive, lines, of_objects, on_s
 from textual.pilot import Pilot
 
 from kschedctl.commands.browse.answer_pane import TabLine
-from kschedctl.commands.browse.answers import list_map_lines
+from kschedctl.commands.browse.answers import list_node_map_lines
 from kschedctl.commands.browse.app import Browser
 from kschedctl.commands.browse.lines import LineList
-from kschedctl.commands.browse.session import format_commands
+from kschedctl.commands.browse.session import format_fix_commands
 from kschedctl.commands.explain.report import Explanation, NodeReport, Refusal
 from kschedctl.reports.remedy import Remedy
 
@@ -112,7 +112,7 @@ def test_a_map_of_thousands_of_nodes_has_a_character_for_each() -> None:
         for i in range(5_000)
     )
     report = Explanation("d/p", "Schedulable", "", nodes=nodes, best=("n100",))
-    found = [line.text for line in list_map_lines(report, 60)]
+    found = [line.text for line in list_node_map_lines(report, 60)]
     assert found[:3] == ["+ 100 fits", "a 4,900 Insufficient cpu", "* kube-scheduler would choose"]
     cells = "".join(line for line in found[4:] if not line.startswith("general"))
     assert (cells.count("+"), cells.count("*"), cells.count("a")) == (99, 1, 4_900)
@@ -121,5 +121,6 @@ def test_a_map_of_thousands_of_nodes_has_a_character_for_each() -> None:
 
 def test_comments_are_not_copied() -> None:
     told = ("# after finding out why\nkubectl uncordon n1", "  # then", "kubectl get nodes # all")
-    assert format_commands(Remedy("", "operator", None, (), told, ())) == "kubectl uncordon n1\nkubectl get nodes # all"
-    assert format_commands(Remedy("", "operator", None, (), ("# call somebody",), ())) == ""
+    remedy = Remedy("", "operator", None, (), told, ())
+    assert format_fix_commands(remedy) == "kubectl uncordon n1\nkubectl get nodes # all"
+    assert format_fix_commands(Remedy("", "operator", None, (), ("# call somebody",), ())) == ""

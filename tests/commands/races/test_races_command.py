@@ -39,7 +39,7 @@ def test_a_table_by_size_and_rate(run: Run) -> None:
     sizes = ("--nodes", "40", "--rate", "2")
     out = run(*FEW, *sizes, "--expiry", "10s", "--expiry", "never", "--runs", "2").out
     rows = [line.split() for line in out.splitlines() if line.startswith("  ")]
-    assert rows[0] == ["NODES", "PODS/S", "10S", "NEVER"]
+    assert rows[0] == ["NODES", "PODS", "PER", "S", "10S", "NEVER"]
     assert [(row[0], row[1], row[-1]) for row in rows[1:5]] == [
         ("20", "5", "0%"),
         ("20", "2", "0%"),
@@ -60,7 +60,7 @@ def test_csv_has_a_row_for_each_size_rate_and_expiry(run: Run) -> None:
     rows = list(
         csv.DictReader(run(*FEW, "--rate", "1", "--expiry", "10s", "--expiry", "0", "-o", "csv").out.splitlines())
     )
-    assert [(row["nodes"], row["pods/s"], row["expiry"], row["seconds"]) for row in rows] == [
+    assert [(row["nodes"], row["pods per s"], row["expiry"], row["seconds"]) for row in rows] == [
         ("20", "5.0", "10s", "10.0"),
         ("20", "5.0", "never", ""),
         ("20", "1.0", "10s", "10.0"),

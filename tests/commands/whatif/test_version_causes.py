@@ -14,7 +14,7 @@ from kschedctl.api.kube_version import VersionMix
 from kschedctl.cluster import Cluster
 from kschedctl.commands.versions import compare_versions
 from kschedctl.commands.whatif import build_version_settings, causes, whatif
-from kschedctl.commands.whatif.causes import NOT_ATTRIBUTED, CauseSearch, TwoVersions, find_causes_of_pods
+from kschedctl.commands.whatif.causes import NOT_ATTRIBUTED, CauseSearch, TwoVersions, find_causes_by_pod
 from kschedctl.commands.whatif.report import MessageChange, PodsRescored, WhatIf
 from kschedctl.scheduler.framework.feature_gates import GATE_STAGES, FeatureGates
 
@@ -54,7 +54,7 @@ def test_what_explains_one_pod_is_tried_first_for_the_next() -> None:
     assert found.explain_pod("p") == ("C",)
     first = len(replays)
     assert first <= 7
-    assert find_causes_of_pods("qr", found, lambda done: None) == {"q": ("C",), "r": ("C",)}
+    assert find_causes_by_pod("qr", found, lambda done: None) == {"q": ("C",), "r": ("C",)}
     assert len(replays) == first
 
 

@@ -48,7 +48,7 @@ NO_ATTEMPTS = UnknownKind("Metric", "show no attempt to schedule a pod", VERDICT
 
 
 def build_latency_section(audited: AuditedCluster) -> LatencySection:
-    """Build the section from the metrics that were given. Without any, its state is unknown."""
+    """Build the section from the metrics that were given. Without metrics, the section's state is unknown."""
     if audited.measured is None:
         return LatencySection(
             title=TITLE, headline="Not audited: no metrics were given", **build_verdict(RULES, (), (NOT_GIVEN,))
@@ -99,7 +99,7 @@ def build_measured_section(measured: MetricsReading, limits: LatencyLimits, node
 
 
 def _iter_unknowns(measured: MetricsReading, verdicts: Sequence[Verdict]) -> Iterator[UnknownKind]:
-    """Yield unknowns about metrics of a standby, missing attempts, undecided aspects and invalid values."""
+    """Yield the unknowns: metrics of a standby, missing attempts, undecided aspects and invalid values."""
     if measured.is_leader is False:
         yield STANDBY
     elif not any(histogram.count for histogram in measured.get_histograms(ATTEMPTS).values()):
@@ -116,7 +116,10 @@ def _iter_unknowns(measured: MetricsReading, verdicts: Sequence[Verdict]) -> Ite
 
 
 def _compare_node_counts(measured: MetricsReading, nodes: int | None) -> Iterator[Verdict]:
-    """Yield a verdict if the scheduler's cache has another number of nodes than the cluster. Both may be unknown."""
+    """Yield a verdict if the scheduler's cache has another number of nodes than the cluster.
+
+    There is no verdict if either number is unknown.
+    """
     cached = measured.get_number(CACHE, ("nodes",))
     if nodes is not None and cached is not None and cached != nodes:
         figures = f"{cached:,.0f} in the scheduler's cache, {nodes:,} in the cluster"
@@ -152,9 +155,9 @@ def _build_verdict_report(verdict: Verdict) -> LatencyVerdict:
 
 
 def _build_headline(measured: MetricsReading, verdicts: Sequence[Verdict]) -> str:
-    """Summarize the attempts with the most frequent result, and name the other aspects with findings.
+    """Summarize the first verdict on attempts, and name the other aspects with findings.
 
-    A scheduler that does not lead makes no attempts; then the headline says so.
+    If the scheduler does not lead, and so makes no attempts, the headline says so.
     """
     if measured.is_leader is False:
         return "This scheduler does not lead and schedules nothing: query the leader"

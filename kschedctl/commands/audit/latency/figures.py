@@ -34,7 +34,7 @@ def build_timings(measured: MetricsReading, metric: str) -> tuple[Timing, ...]:
 
 
 def build_curves(measured: MetricsReading, metric: str) -> tuple[LatencyCurve, ...]:
-    """Return the distributions of a metric's durations, those with the most observations first.
+    """Return the distributions of a metric's durations, most observations first.
 
     Distributions in a single bucket are left out.
     """
@@ -53,7 +53,8 @@ def build_curves(measured: MetricsReading, metric: str) -> tuple[LatencyCurve, .
 def _build_timing(labels: dict[str, str], histogram: Histogram, attempts_seconds: float | None) -> Timing:
     """Build a timing from a histogram with observations.
 
-    `attempts_seconds` is the total time of attempts, None if unknown or if the histogram is no part of it.
+    `attempts_seconds` is the total time of all attempts, from which the share is computed. It is None if the total is
+    unknown or if the histogram is not a part of attempts.
     """
     values = {name: _finite_or_none(histogram.estimate_quantile(q)) for name, q in QUANTILES.items()}
     return Timing(
@@ -147,7 +148,11 @@ class TimePart(NamedTuple):
         return f"{self.name} takes {self.share:.0%} of the time{of_plugin}"
 
     def get_advice(self) -> str:
-        """Return advice on how to shorten this part: that of its main plugin, if there is any, or of the point."""
+        """Return advice on how to shorten this part of the time.
+
+        If one plugin takes at least half of the part, it is the plugin's advice, if any, otherwise the advice for the
+        extension point.
+        """
         if self.plugin_share >= 0.5:
             declared = IN_TREE.get(self.plugin)
             if declared and declared.plugin and declared.plugin.takes_less_time:
@@ -157,7 +162,10 @@ class TimePart(NamedTuple):
 
 
 def split_attempt_time(measured: MetricsReading) -> tuple[TimePart, ...]:
-    """Return the parts of the time of attempts, the largest first, or () if the time is unknown."""
+    """Split the time of attempts into extension points, waits at Permit and the remaining time, largest part first.
+
+    Return () if the time is unknown.
+    """
     attempts_seconds = sum_seconds(measured, ATTEMPTS)
     if not attempts_seconds:
         return ()
@@ -180,7 +188,10 @@ def split_attempt_time(measured: MetricsReading) -> tuple[TimePart, ...]:
 
 
 def _find_slowest_plugin(measured: MetricsReading, point: str) -> tuple[str, float]:
-    """Return the plugin that takes most of the time at a point and its share, or ("", 0.0) if no plugin was timed."""
+    """Return the plugin that takes most of the time at an extension point, and its share of this time.
+
+    Return ("", 0.0) if no plugin was timed.
+    """
     seconds = {
         plugin: histogram.total
         for (plugin, plugin_point), histogram in measured.get_histograms(PLUGINS).items()

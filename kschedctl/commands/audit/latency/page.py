@@ -31,7 +31,10 @@ def build_latency_evidence(report: LatencySection, style: Style) -> Page:
 
 
 def _plot_attempts(report: LatencySection) -> Page:
-    """Plot the share of attempts that are done within a time, by result, or also by profile if there are several."""
+    """Plot the share of attempts that are done within a time, with a curve for each result and profile.
+
+    The names of the curves leave out a label in which all curves agree.
+    """
     curves = report.attempt_curves
     if not curves:
         return ()
@@ -49,7 +52,7 @@ def _plot_attempts(report: LatencySection) -> Page:
 
 
 def _build_source_line(report: LatencySection) -> Block:
-    """Build the line about the scheduler's version, the source of the metrics and the period."""
+    """Build the line about the scheduler's version, the source of the metrics, the period and a restart."""
     version = f"kube-scheduler {report.scheduler_version}, " if report.scheduler_version else ""
     duration = f" ({_format_seconds(report.seconds)})" if report.seconds is not None else ""
     restarted = ", counted since its restart" if report.restarted else ""
@@ -57,7 +60,7 @@ def _build_source_line(report: LatencySection) -> Block:
 
 
 def _build_timings_table(title: str, timings: tuple[Timing, ...], style: Style, limit: int = 20) -> Page:
-    """Build a table of timings."""
+    """Build a table of timings with counts, shares, means and quantiles. The table has at most `limit` rows."""
     labels = _choose_labels(timings, style) if timings else ()
     columns = [*(Column(label.replace("_", " "), keep=True) for label in labels)]
     columns += number_columns("count", "share", "mean", *QUANTILES)
@@ -67,7 +70,7 @@ def _build_timings_table(title: str, timings: tuple[Timing, ...], style: Style, 
 
 
 def _choose_labels(timings: tuple[Timing, ...], style: Style) -> tuple[str, ...]:
-    """Return the names of the labels to show: those in which the timings differ, or the first if all are alike.
+    """Return the names of the labels to show: labels in which the timings differ, or the first if all are alike.
 
     Wide output has all labels.
     """
@@ -79,7 +82,7 @@ def _choose_labels(timings: tuple[Timing, ...], style: Style) -> tuple[str, ...]
 
 
 def _build_timing_row(timing: Timing, labels: tuple[str, ...]) -> Row:
-    """Return the cells for a timing."""
+    """Return the cells for a timing: the values of the labels, the count, the share, the mean and the quantiles."""
     share = f"{timing.share:.0%}" if timing.share is not None else ""
     quantiles = (_format_quantile(timing, name) for name in QUANTILES)
     values = (timing.labels[label] for label in labels)
@@ -87,9 +90,9 @@ def _build_timing_row(timing: Timing, labels: tuple[str, ...]) -> Row:
 
 
 def _format_quantile(timing: Timing, name: str) -> str:
-    """Return a quantile as text, marked if it lies in the last bucket and so may be larger.
+    """Format a quantile, with a mark if it lies in the last bucket, so that its true value may be larger.
 
-    If the mean is above the bound of the last bucket, the bound would mislead, so the quantile is given as not known.
+    If the mean is above the bound of the last bucket, the bound would mislead, so the quantile is called not known.
     """
     value = getattr(timing, name)
     if name not in timing.at_least:
@@ -101,7 +104,7 @@ def _format_quantile(timing: Timing, name: str) -> str:
 
 
 def _build_other_figures(report: LatencySection, style: Style) -> Page:
-    """Build tables of all other figures and of missing metrics."""
+    """Build tables of all figures that other tables lack, and of missing metrics with the reasons."""
     timings = {
         "Attempts": report.attempts,
         "Algorithm": report.algorithm,

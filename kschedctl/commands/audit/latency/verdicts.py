@@ -146,10 +146,10 @@ def _get_observed_histograms(measured: MetricsReading, metric: str) -> dict[tupl
 def _judge_attempt_histogram(
     measured: MetricsReading, limits: LatencyLimits, about: str, histogram: Histogram
 ) -> Verdict:
-    """Judge the duration of attempts with one result and profile.
+    """Judge the duration of attempts with one result and profile, which `about` names.
 
-    If the 99th percentile is above the target, the largest part of the attempts' time is named. It is an error if even
-    the median is above the target.
+    If the 99th percentile is above the target, the verdict names the largest part of the attempts' time, and is an
+    error if even the median is above the target.
     """
     quantiles = format_quantiles(histogram)
     is_above = _is_p99_above(histogram, limits.target)
@@ -236,7 +236,10 @@ def _judge_client_throttling(measured: MetricsReading, limits: LatencyLimits) ->
 
 
 def _judge_pod_scheduling_sli(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
-    """Judge the time from queue to bound of pods that were scheduled at the first attempt. Other pods are counted."""
+    """Judge the time from queue to bound of pods that were scheduled at the first attempt.
+
+    Pods that needed several attempts are only counted.
+    """
     about = "pods, from queue to bound"
     by_attempts = {attempts: histogram for (attempts,), histogram in _get_observed_histograms(measured, SLI).items()}
     if not by_attempts:
@@ -257,9 +260,9 @@ def _judge_pod_scheduling_sli(measured: MetricsReading, limits: LatencyLimits) -
 
 
 def _judge_results(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
-    """Judge the results of attempts: whether there are errors, or mostly attempts without a node.
+    """Judge the results of attempts: if some are errors, or if most attempts find no node.
 
-    Errors in more than one of a hundred attempts are graver than the rule says.
+    If more than one in a hundred attempts is an error, the verdict is graver than its rule says.
     """
     by_result: dict[str, float] = {}
     for (result, _), count in measured.numbers.get(RESULTS, {}).items():
@@ -280,7 +283,10 @@ def _judge_results(measured: MetricsReading, limits: LatencyLimits) -> Iterable[
 
 
 def _judge_queues(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
-    """Judge the lengths of the queues: each queue that is too long, or all of them together if none is."""
+    """Judge the lengths of the queues. Each queue that is too long has a verdict.
+
+    If no queue is too long, one verdict is about all queues.
+    """
     counts = {queue: count for (queue,), count in measured.numbers.get(QUEUES, {}).items()}
     if not counts:
         return _build_no_data_verdict("queues", "their lengths are missing")
@@ -322,7 +328,7 @@ def _judge_backoff_queue(limits: LatencyLimits, backoff: float, active: float) -
 def _judge_unschedulable_queue(
     measured: MetricsReading, limits: LatencyLimits, unschedulable: float
 ) -> Iterable[Verdict]:
-    """Yield a verdict if many pods are unschedulable, also in comparison with the pods in the cache."""
+    """Yield a verdict if many pods are unschedulable, in absolute terms and in comparison with the running pods."""
     running = measured.get_number(CACHE, ("pods",))
     is_large_share = running is None or unschedulable > limits.unschedulable_share * running
     if unschedulable > limits.waiting and is_large_share:
@@ -351,7 +357,10 @@ def _judge_flushed_pods(measured: MetricsReading, limits: LatencyLimits) -> Iter
 
 
 def _judge_preemption(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
-    """Judge how often preemption was tried, helped and failed. Failed evictions are graver than vain attempts."""
+    """Judge how often preemption was tried, found victims and failed.
+
+    Failed evictions are graver than attempts in vain.
+    """
     attempts = measured.get_number(PREEMPTIONS)
     if attempts is None:
         return _build_no_data_verdict("preemption")
@@ -368,7 +377,7 @@ def _judge_preemption(measured: MetricsReading, limits: LatencyLimits) -> Iterab
 
 
 def _judge_cache(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
-    """Judge the number of assumed pods in the cache."""
+    """Judge the number of assumed pods in the cache, in absolute terms and in comparison with all its pods."""
     counts = {kind: count for (kind,), count in measured.numbers.get(CACHE, {}).items()}
     if not counts:
         return _build_no_data_verdict("cache", "its size is missing")
@@ -380,7 +389,7 @@ def _judge_cache(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Ve
 
 
 def _judge_hints(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
-    """Judge the results of queueing hints: whether hints of some plugins fail."""
+    """Judge the results of queueing hints. Hints that fail lead to a finding that names their plugins."""
     histograms = measured.get_histograms(HINTS)
     if not histograms:
         return _build_no_data_verdict("hints")
@@ -409,9 +418,9 @@ def _judge_in_flight_events(measured: MetricsReading, limits: LatencyLimits) -> 
 
 
 def format_quantiles(histogram: Histogram) -> str:
-    """Return the quantiles of a histogram, such as `P50 1.2 ms, P90 3 ms, P99 at least 200 ms`.
+    """Format the quantiles of a histogram, such as `P50 1.2 ms, P90 3 ms, P99 at least 200 ms`.
 
-    A quantile in the last bucket is a lower limit; one that cannot be determined is "not known".
+    A quantile in the last bucket is a lower limit. A quantile that cannot be determined is "not known".
     """
     parts = []
     for name, q in (("P50", 0.5), ("P90", 0.9), ("P99", 0.99)):

@@ -112,7 +112,7 @@ def build_leader_section(audited: AuditedCluster) -> LeaderSection:
 
 
 def _iter_unknowns(leases: Sequence[SchedulerLease], audited: AuditedCluster) -> Iterator[UnknownKind]:
-    """Yield the unread data without which the leader cannot be called healthy.
+    """Yield the unread data without which it is uncertain that the leader is healthy.
 
     Without the time of the cluster it is unknown if leases are stale, unless the renewals of other leases show it.
     """
@@ -151,7 +151,10 @@ def _iter_lease_findings(leases: Sequence[SchedulerLease], audited: AuditedClust
 
 
 def _iter_own_lease_findings(lease: SchedulerLease, audited: AuditedCluster) -> Iterator[Finding]:
-    """Yield the finding that the replayed scheduler's lease was released or is stale, if so."""
+    """Yield the finding that the replayed scheduler's lease was released or is stale, if this is so.
+
+    A stale lease is only a warning if no other lease was renewed since, because the time of the cluster may be wrong.
+    """
     if not lease.holder:
         yield _build_lease_finding(STALE, lease, f"released{_format_age_suffix(lease)}, and not acquired since")
     elif lease.stale:
@@ -198,7 +201,10 @@ def _iter_election_findings(lease: SchedulerLease, audited: AuditedCluster) -> I
 
 
 def _count_earlier_transitions(lease: SchedulerLease, audited: AuditedCluster) -> int | None:
-    """Return how often the lease had changed hands at the earlier time, or None if it did not exist or was not read."""
+    """Return how often the lease had changed hands at the earlier time.
+
+    Return None if there is no earlier time, or if the lease did not exist then or was not read.
+    """
     if audited.earlier is None:
         return None
     for earlier_lease in audited.earlier.cluster.leases:
@@ -208,7 +214,10 @@ def _count_earlier_transitions(lease: SchedulerLease, audited: AuditedCluster) -
 
 
 def _iter_shared_name_findings(names: Sequence[ServedName], leases: Sequence[SchedulerLease]) -> Iterator[Finding]:
-    """Yield findings about scheduler names under which instances alternate more often than elections explain."""
+    """Yield a finding for each scheduler name under which two instances seem to place pods at the same time.
+
+    These instances alternate more often than the elections explain.
+    """
     elections = max((lease.elections for lease in leases), default=0)
     for scheduler_name in names:
         if scheduler_name.turns > max(1, elections):
@@ -230,7 +239,7 @@ def _build_difference_finding(setting: DifferentSetting) -> Finding:
 
 
 def _iter_disabled_election_findings(instances: Sequence[SchedulerInstance]) -> Iterator[Finding]:
-    """Yield the finding that several instances run although some take part in no leader election."""
+    """Yield the finding that several instances run although leader election is off for some of them."""
     without_election = [instance.name for instance in instances if instance.flags.get(LEADER_ELECT_FLAG) == "false"]
     if without_election and len(instances) > 1:
         message = f"--leader-elect=false: {', '.join(without_election)}"
@@ -238,7 +247,7 @@ def _iter_disabled_election_findings(instances: Sequence[SchedulerInstance]) -> 
 
 
 def _build_headline(leases: Sequence[SchedulerLease], names: Sequence[ServedName], audited: AuditedCluster) -> str:
-    """Return which instance leads, and how many pods name an unknown scheduler, as text."""
+    """Return which instance leads, and how many waiting pods name an unknown scheduler, as text."""
     headline = _describe_leader(leases, audited)
     unserved = sum(scheduler_name.waiting for scheduler_name in names if not scheduler_name.served)
     if unserved:

@@ -44,8 +44,8 @@ class LeaseName(NamedTuple):
 def find_own_lease(cluster: Cluster) -> LeaseName | None:
     """Return the name of the replayed scheduler's lease, or None if leader election is off in its configuration.
 
-    A lease with this name need not exist. In an anonymized snapshot namespaces are replaced but lease names are not, so
-    an existing lease with the configured name in another namespace is taken if it is the only one.
+    A lease with this name need not exist. In an anonymized snapshot namespaces are replaced but lease names are not.
+    Therefore an existing lease with the configured name in another namespace is taken if it is the only one.
     """
     election = parse_document(cluster.configuration or _DEFAULT_CONFIGURATION).leader_election
     if not election.leader_elect:
@@ -59,7 +59,7 @@ _DEFAULT_CONFIGURATION = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind"
 
 
 def find_scheduler_leases(audited: AuditedCluster) -> list[SchedulerLease]:
-    """Return the leases of all schedulers, the replayed scheduler's first."""
+    """Return the reports about the leases of all schedulers, with the replayed scheduler's lease first."""
     own_lease = find_own_lease(audited.cluster)
     newest = _find_newest_renewal(audited.cluster.leases)
     leases = {get_lease_name(lease): lease for lease in audited.cluster.leases if _is_scheduler_lease(lease, own_lease)}
@@ -80,14 +80,14 @@ def _is_scheduler_lease(lease: Lease, own_lease: LeaseName | None) -> bool:
 def _build_scheduler_lease(
     name: LeaseName, lease: Lease, newest: int | None, audited: AuditedCluster
 ) -> SchedulerLease:
-    """Build the report about a lease.
+    """Build the report about a scheduler's lease.
 
-    `newest` is the latest renewal of any lease in nanoseconds, None if unknown. The lease is stale if its own renewal
-    is longer ago than its duration, as of the latest renewal or of the time of the cluster.
+    The lease is stale if its renewal is longer ago than its duration, compared with the time of the cluster or with
+    `newest`, the latest renewal of any lease in nanoseconds (None if unknown).
     """
     spec = lease.spec
     duration = spec.lease_duration_seconds or DEFAULT_LEASE_SECONDS
-    seconds_silent = (_subtract_time(spec.renew_time, newest), audited.seconds_since(spec.renew_time))
+    seconds_silent = (_compute_seconds_until(spec.renew_time, newest), audited.seconds_since(spec.renew_time))
     return SchedulerLease(
         lease=str(name),
         holder=spec.holder_identity,
@@ -103,7 +103,7 @@ def _build_scheduler_lease(
 
 
 def _iter_elected_instances(cluster: Cluster, name: LeaseName) -> Iterator[str]:
-    """Yield the elected instance for each election for this lease whose event still exists."""
+    """Yield the name of the elected instance for each election for this lease whose event still exists."""
     for event in cluster.events:
         reference = event.involved_object
         if event.reason == LEADER_ELECTION and (reference.namespace, reference.name) == name:
@@ -117,7 +117,7 @@ def compare_with_newest_renewal(cluster: Cluster, renewed: str) -> float | None:
 
     All these times come from lease holders, so this machine's clock does not matter.
     """
-    return _subtract_time(renewed, _find_newest_renewal(cluster.leases))
+    return _compute_seconds_until(renewed, _find_newest_renewal(cluster.leases))
 
 
 def _find_newest_renewal(leases: Iterable[Lease]) -> int | None:
@@ -126,8 +126,8 @@ def _find_newest_renewal(leases: Iterable[Lease]) -> int | None:
     return max(moments, default=None)
 
 
-def _subtract_time(time: str | None, newest: int | None) -> float | None:
-    """Return the seconds from `time` to `newest`, or None if either is unknown."""
+def _compute_seconds_until(time: str | None, newest: int | None) -> float | None:
+    """Return the seconds from `time` (RFC 3339) to `newest` (nanoseconds), or None if either is unknown."""
     nanoseconds = _parse_time(time)
     if nanoseconds is None or newest is None:
         return None
@@ -135,7 +135,7 @@ def _subtract_time(time: str | None, newest: int | None) -> float | None:
 
 
 def _parse_time(time: str | None) -> int | None:
-    """Return a time in nanoseconds, or None if it is missing or malformed."""
+    """Parse a time and return it in nanoseconds, or None if it is missing or malformed."""
     try:
         return parse_nanoseconds(time) if time else None
     except InputError:
@@ -149,7 +149,8 @@ PROFILE, EVENTS, LEASE, POD_GROUPS = "profile", "events", "lease", "podGroups"
 def summarize_scheduler_names(audited: AuditedCluster) -> list[ServedName]:
     """Summarize each scheduler name that pods, profiles or placement events have, most waiting pods first.
 
-    A summary says by what evidence the name is served, how many pods have it, and which instances placed them.
+    A summary has the evidence that a scheduler serves the name (empty if there is none), the numbers of pods with the
+    name, and the instances that placed them.
     """
     waiting = Counter(pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME for pod in audited.pending)
     bound = _count_bound_pods(audited)
@@ -177,19 +178,20 @@ def summarize_scheduler_names(audited: AuditedCluster) -> list[ServedName]:
 
 
 def _count_bound_pods(audited: AuditedCluster) -> Counter[str]:
-    """Return the number of pods on nodes by scheduler name."""
+    """Return the number of pods on nodes by scheduler name. Pods that have ended do not count."""
     table = audited.cluster.pods.drop_terminated()
-    with_node = np.array([bool(name) for name in table.node.values], np.bool_)[table.node.codes]
-    counts = np.bincount(table.template[with_node], minlength=len(table.templates)).tolist()
-    pods: Counter[str] = Counter()
-    for template, number in zip(table.templates, counts, strict=True):
+    is_node_name = np.array([bool(name) for name in table.node.values], np.bool_)
+    has_node = is_node_name[table.node.codes]
+    pods_by_template = np.bincount(table.template[has_node], minlength=len(table.templates)).tolist()
+    pods_by_scheduler: Counter[str] = Counter()
+    for template, number in zip(table.templates, pods_by_template, strict=True):
         if number:
-            pods[template.spec.scheduler_name or DEFAULT_SCHEDULER_NAME] += number
-    return pods
+            pods_by_scheduler[template.spec.scheduler_name or DEFAULT_SCHEDULER_NAME] += number
+    return pods_by_scheduler
 
 
 def _group_placements(events: Iterable[Event]) -> Mapping[str, Sequence[Event]]:
-    """Return the events about placed pods by the scheduler name that reported them, in order of time."""
+    """Group the events about placed pods by the scheduler name that reported them, in order of time."""
     by_name: dict[str, list[Event]] = {}
     for event in events:
         if parse_scheduled_event(event) is not None and get_reporter(event):
@@ -223,14 +225,17 @@ def _count_turns(placements: Sequence[Event]) -> int:
 
 
 def find_differing_settings(instances: Sequence[SchedulerInstance]) -> list[DifferentSetting]:
-    """Return the version and flags in which instances differ. A flag that is not set has the value ""."""
+    """Return the version and the flags in which instances differ, with the instances that have each value.
+
+    A flag that is not set has the value "".
+    """
     settings = dict.fromkeys(("version", *(flag for instance in instances for flag in instance.flags)))
     differing = []
     for setting in settings:
-        values: dict[str, tuple[str, ...]] = {}
+        instances_by_value: dict[str, tuple[str, ...]] = {}
         for instance in instances:
             value = instance.version if setting == "version" else instance.flags.get(setting, "")
-            values[value] = (*values.get(value, ()), instance.name)
-        if len(values) > 1:
-            differing.append(DifferentSetting(setting=setting, values=values))
+            instances_by_value[value] = (*instances_by_value.get(value, ()), instance.name)
+        if len(instances_by_value) > 1:
+            differing.append(DifferentSetting(setting=setting, values=instances_by_value))
     return differing

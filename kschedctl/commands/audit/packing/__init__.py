@@ -45,7 +45,7 @@ SPARE = AuditRule(
 
 
 def build_packing_section(audited: AuditedCluster, limits: TrialLimits = DEFAULT_LIMITS) -> PackingSection:
-    """Build the section about stranded capacity and removable nodes. `limits` are for the trial drains."""
+    """Build the section about stranded capacity and removable nodes. `limits` are the limits of the trial drains."""
     view = audited.scheduler.view
     pools = Pools.of(view)
     pending = [view.pods.index[pod.key] for pod in audited.pending if pod.key in view.pods.index]
@@ -79,11 +79,11 @@ def build_packing_section(audited: AuditedCluster, limits: TrialLimits = DEFAULT
 
 
 def _iter_pool_rooms(view: Fork, pools: Pools, stranded: StrandedCapacity) -> Iterator[PoolRoom]:
-    """Yield the resources of each pool that has workers, the largest pool first."""
+    """Yield how much of each resource is used, free and stranded in each pool with workers, largest pool first."""
     free = compute_free_resources(view)
     is_worker = pools.workers[:, None]
     is_stranded = stranded.nodes[:, None]
-    # amounts by pool and resource; other nodes than workers count as 0
+    # Sum amounts by pool and resource. Nodes that are not workers count as 0.
     allocatable_sums = pools.sum_by_pool(view.allocatable * is_worker)
     requested_sums = pools.sum_by_pool(view.requested * is_worker)
     free_sums = pools.sum_by_pool(free * is_worker)
@@ -109,7 +109,10 @@ def _iter_pool_rooms(view: Fork, pools: Pools, stranded: StrandedCapacity) -> It
 
 
 def _iter_pool_savings(view: Fork, pools: Pools, emptying: EmptyingResult) -> Iterator[PoolSavings]:
-    """Yield the removable nodes by pool, the pool with the most of them first."""
+    """Yield the number and resources of the removable nodes of each pool, most removable nodes first.
+
+    Pools without removable nodes are left out.
+    """
     removable_rows = [*emptying.empty.tolist(), *(view.nodes.index[emptied.node] for emptied in emptying.emptied)]
     removable_counts = Counter(pools.code[removable_rows].tolist())
     empty_counts = Counter(pools.code[emptying.empty].tolist())
@@ -153,7 +156,7 @@ def _iter_stranded_room_findings(
 ) -> Iterator[Finding]:
     """Yield a finding for each pool with stranded CPU or memory.
 
-    It is a warning if either share is large, otherwise a note.
+    The finding is a warning if a large share of the pool's CPU or memory is stranded, otherwise a note.
     """
     for pool in rooms:
         shares = {
@@ -166,6 +169,8 @@ def _iter_stranded_room_findings(
         pool_stranded_rooms = [room for room in stranded_rooms if room.pool == pool.pool and room.reason != CORDONED]
         nodes = sum(room.nodes for room in pool_stranded_rooms)
         reasons = ", ".join(dict.fromkeys(room.reason for room in pool_stranded_rooms if room.reason))
+
+        # The largest share comes first. Small shares need fewer digits.
         shares_text = " and ".join(
             f"{format_significant(shares[name] * 100, 3 if shares[name] >= 0.01 else 2)}% of its {name}"
             for name in sorted(shares, key=lambda name: (-shares[name], name))
@@ -186,7 +191,7 @@ def _format_pool_object(pool: str) -> str:
 def _iter_spare_findings(
     rooms: Sequence[PoolRoom], savings: Sequence[PoolSavings], emptying: EmptyingResult
 ) -> Iterator[Finding]:
-    """Yield a finding about removable nodes for each pool that has some."""
+    """Yield a finding about the removable nodes of each pool: nodes that are empty or can be emptied."""
     node_counts = {pool.pool: pool.nodes for pool in rooms}
     for pool in savings:
         parts, fix = [], ""

@@ -51,7 +51,7 @@ class EmptyingDrain(NodeDrain):
     def run_until_blocked(self) -> tuple[str, str]:
         """Drain the node until a pod keeps it from being emptied.
 
-        Return that pod and the reason, or two empty strings if the node was emptied.
+        Return the key of this pod and the reason, or two empty strings if the node was emptied.
         """
         for pod, reason in self._iter_immediate_blockers():
             return pod, reason
@@ -67,9 +67,10 @@ class EmptyingDrain(NodeDrain):
         yield from self._iter_unmanaged_pods()
 
     def _iter_pods_held_by_budgets(self) -> Iterator[tuple[str, str]]:
-        """Yield the pods that their PDBs protect, if no other pod of these PDBs can be evicted from this node.
+        """Yield the pods that their PDBs protect, with the reasons.
 
-        If one can, its replacement may make the PDB allow further evictions.
+        A pod is left out if another pod of its PDBs can be evicted from this node, because the replacement of that pod
+        may make the PDB allow further evictions.
         """
         evictions = self._evictions
         denials = {position: evictions.find_denial(position) for position in self.evictable}
@@ -83,14 +84,17 @@ class EmptyingDrain(NodeDrain):
                 yield key, f"{key}: {denial}"
 
     def _iter_unmanaged_pods(self) -> Iterator[tuple[str, str]]:
-        """Yield the pods that no controller would recreate."""
+        """Yield the keys of the pods that no controller would recreate, with the reason.
+
+        Pods that are being deleted anyway are left out.
+        """
         for position in self.evictable:
             pod = self.simulation.view.pods.objects[position]
             if not is_recreated(pod) and pod.metadata.deletion_timestamp is None:
                 yield pod.key, f"{pod.key} would be lost: no controller recreates it"
 
     def _try_to_place(self, position: Position) -> Outcome:
-        """Attempt to place an evicted pod, and raise _NodeBlockedError if it returns to the node."""
+        """Try to place an evicted pod elsewhere. Raises _NodeBlockedError if the pod returns to the node."""
         outcome = self._attempt_preemption_last(position)
         if outcome.row >= 0 and self.simulation.view.nodes.names[outcome.row] in self.nodes:
             key = self._get_pod_key(position)
@@ -98,9 +102,10 @@ class EmptyingDrain(NodeDrain):
         return outcome
 
     def _attempt_preemption_last(self, position: Position) -> Outcome:
-        """Attempt to place a pod, with preemption only if nothing else helps and if it could make room.
+        """Try to place a pod, with preemption only if nothing else helps and if it could make room.
 
-        Raises _NodeBlockedError if no node can ever take the pod. Pods of gangs are placed as usual.
+        Raises _NodeBlockedError if no node can ever take the pod, or if the pod would preempt others. Pods of gangs are
+        placed as usual.
         """
         simulation = self.simulation
         if simulation.gangs.find_group_key(position) is not None:
@@ -115,7 +120,7 @@ class EmptyingDrain(NodeDrain):
         return self._attempt_with_preemption(position)
 
     def _attempt_with_preemption(self, position: Position) -> Outcome:
-        """Attempt to place a pod with preemption, and raise _NodeBlockedError if it has victims."""
+        """Try to place a pod with preemption. Raises _NodeBlockedError if the pod would preempt others."""
         # The attempt without preemption was remembered as a failure, which would be reused instead of preempting
         self.simulation.failures.forget()
         outcome = super()._try_to_place(position)
@@ -134,7 +139,7 @@ class EmptyingDrain(NodeDrain):
     def _find_remaining_blocker(self) -> tuple[str, str]:
         """Return the pod that blocks the node after the whole drain, and why, or two empty strings if none does.
 
-        It is a pod that could not be evicted, that is lost, that has no node, or that preempts others.
+        The pod could not be evicted, is lost, has no node, or preempts others.
         """
         if blocked_pods := self.report_blocked_pods():
             blocked = blocked_pods[0]
@@ -159,9 +164,9 @@ class EmptyingDrain(NodeDrain):
 
 
 def _is_rejected_for_good(cycle: Cycle) -> bool:
-    """Return whether every node rejects the pod for reasons that only get worse as pods arrive.
+    """Return whether every node rejects the pod for reasons that do not go away as further pods arrive.
 
-    Return False for cycles with an error and for pods with resource claims, since devices come free.
+    Return False for cycles with an error, and for pods with resource claims, since devices may become free.
     """
     if cycle.error is not None or cycle.info.spec.resource_claims:
         return False
@@ -170,10 +175,13 @@ def _is_rejected_for_good(cycle: Cycle) -> bool:
         return is_pre_filter_rejection_lasting(pre_filter, cycle.framework)
 
     plugins = {plugin.name: plugin for point in ("preFilter", "filter") for plugin in cycle.framework.plugins_at(point)}
-    # nodes that a PreFilter left out could come back if it looks at more than nodes
+
+    # Nodes that a PreFilter left out could come back if the PreFilter looks at more than nodes.
     for name in pre_filter.narrowed_by:
         if get_reads(plugins[name], pre_filter.results.get(name)) is not Reads.NODES:
             return False
+
+    # Only rejections by filters that look at all pods can go away.
     may_accept = cycle.considered.copy()
     for name, verdict in cycle.filter.verdicts.items():
         if name in plugins and get_reads(plugins[name], pre_filter.results.get(name)) is not Reads.PODS:
@@ -182,14 +190,14 @@ def _is_rejected_for_good(cycle: Cycle) -> bool:
 
 
 def is_pre_filter_rejection_lasting(outcome: PreFilterOutcome, framework: FrameworkLike) -> bool:
-    """Return whether a PreFilter rejects the pod on all nodes for a reason that no other pod can change."""
-    rejecting_plugin = next(
-        (plugin for plugin in framework.plugins_at("preFilter") if plugin.name == outcome.plugin), None
-    )
-    return (
-        rejecting_plugin is not None
-        and get_reads(rejecting_plugin, outcome.results.get(rejecting_plugin.name)) is Reads.NODES
-    )
+    """Return whether a PreFilter rejects the pod on all nodes for a reason that no other pod can change.
+
+    This is so if the rejecting plugin reads only nodes.
+    """
+    for plugin in framework.plugins_at("preFilter"):
+        if plugin.name == outcome.plugin:
+            return get_reads(plugin, outcome.results.get(plugin.name)) is Reads.NODES
+    return False
 
 
 def _format_fit_error(cycle: Cycle) -> str:
@@ -232,7 +240,10 @@ class UndoableDrain(EmptyingDrain):
         super().run(done)
 
     def undo(self) -> None:
-        """Put all pods back on the node and open it. Claims and volumes that were reserved stay reserved."""
+        """Put all evicted pods back on the node and uncordon the node.
+
+        Claims and volumes that were reserved stay reserved.
+        """
         simulation, view = self.simulation, self.simulation.view
         for position in self.initial_pods:
             if view.node[position] == self.row:
@@ -271,9 +282,9 @@ class UndoableDrain(EmptyingDrain):
         yield from self._iter_pods_without_target()
 
     def _iter_pods_without_target(self) -> Iterator[tuple[str, str]]:
-        """Yield the pods that no other node can ever take, with the reasons.
+        """Yield the keys of the pods that no other node can ever take, with the reasons.
 
-        These reasons only get worse while nodes fill up.
+        The reasons do not go away while nodes fill up, so that the drain need not be tried.
         """
         view = self.simulation.view
         demands = view.pods.distinct.demand
@@ -299,9 +310,9 @@ class UndoableDrain(EmptyingDrain):
         return bool(is_feasible.any())
 
     def _find_lasting_pre_filter_rejection(self, position: Position) -> str:
-        """Return why a PreFilter rejects a pod with claims independently of other pods, empty if none does.
+        """Return why a PreFilter rejects a pod with claims, whatever other pods do, or "" if none does.
 
-        Pods with resource claims are left out, since devices come free.
+        For pods with resource claims the result is "", since devices may become free.
         """
         info, framework = self.simulation.arriving(position), self.simulation.get_required_framework(position)
         pre_filter = run_pre_filter(framework.plugins_at("preFilter"), info, self.simulation.view)
@@ -313,7 +324,10 @@ class UndoableDrain(EmptyingDrain):
         return f"{self._get_pod_key(position)}: {message.removesuffix('.')}"
 
     def _find_lasting_rejection_elsewhere(self, position: Position) -> str:
-        """Return why no other node can ever take the pod, empty if that is not certain."""
+        """Return why no node other than the drained one can ever take the pod, or "" if that is not certain.
+
+        The drained node is cordoned while the pod is tried.
+        """
         self._closed.close(self.row, self._cordoned)
         try:
             return self._find_lasting_rejection(position)
@@ -378,7 +392,9 @@ class DrainsInTurn:
     def drain_node(self, row: Row) -> NodeTrial:
         """Drain one more node as `kschedctl drain` does, and undo the drain unless it empties the node.
 
-        A drain empties its node only if no pod is lost, preempted or left without a node.
+        A drain empties its node only if no pod is lost, preempted or left without a node. The node is drained in a
+        separate simulation if the cordon may affect its pods in unusual ways. Raises KeyboardInterrupt if the
+        simulation was interrupted.
         """
         simulation, evictions, _ = self._state
         drain = UndoableDrain(simulation, [self.view.nodes.names[row]], evictions=evictions)
@@ -399,8 +415,8 @@ class DrainsInTurn:
     def replay_drain(self, row: Row, targets: Mapping[Position, Row]) -> None:
         """Repeat a drain that emptied the node in another simulation.
 
-        Evict the node's pods and bind those in `targets` to their target rows, in this order. The others stay gone. A
-        node without pods to evict is only cordoned.
+        Evict the node's pods, and bind the pods in `targets` to their target rows, in this order. The other pods stay
+        gone. A node without pods to evict is only cordoned.
         """
         simulation, evictions, closed = self._state
         cordoned = cordon_node(self.view.nodes.objects[row])
@@ -421,7 +437,7 @@ class DrainsInTurn:
                 evictions.evict(position)
 
     def undo(self) -> None:
-        """Undo the last drain; further calls do nothing until the next drain.
+        """Undo the last drain. Further calls do nothing until the next drain.
 
         If the drain reserved claims or volumes, a new simulation is started.
         """
@@ -438,15 +454,15 @@ class DrainsInTurn:
             self._switch_state(_SharedState.from_view(self.scheduler, view))
 
     def _try_drain(self, drain: UndoableDrain) -> NodeTrial:
-        """Run a drain and undo it if it does not empty the node.
+        """Run a drain and undo it if it does not empty the node. Return the number and moves of pods, and the blocker.
 
         Raises _NeedsSeparateDrainError, PluginError or, if the simulation was interrupted, KeyboardInterrupt.
         """
         simulation = self.simulation
-        simulation.placements.random.seed(0)  # as in a simulation of its own
+        simulation.placements.random.seed(0)  # so that the result equals that of a separate simulation
         pod, reason = drain.run_until_blocked()
         if simulation.interrupted:
-            simulation.interrupted = False
+            simulation.interrupted = False  # the simulation is used again
             raise KeyboardInterrupt
         trial = NodeTrial(len(drain.initial_pods), tuple(iter_moved_pods(drain)), pod, reason)
         if reason:
@@ -454,9 +470,10 @@ class DrainsInTurn:
         return trial
 
     def _drain_separately(self, row: Row) -> NodeTrial:
-        """Drain the node in a separate simulation of the cordoned cluster, and continue with it if the node is emptied.
+        """Drain the node in a separate simulation of the cordoned cluster.
 
-        Raises KeyboardInterrupt if the simulation was interrupted.
+        If the node is emptied, later drains continue with this simulation. Raises KeyboardInterrupt if the simulation
+        was interrupted.
         """
         cordoned = {**self._state.closed.cordoned, row: cordon_node(self.view.nodes.objects[row])}
         simulation = Simulation(self.scheduler, self.view.with_changes(self.view.cluster, cordoned))
@@ -486,7 +503,7 @@ class DrainsInTurn:
     def _has_only_local_cordon_effect(self, position: Position) -> bool:
         """Return whether a cordon certainly has no effect on the pod except to keep it off the node.
 
-        Return False for pods that no profile serves, pods of gangs, and profiles with extenders or plugins of others.
+        Return False for pods that no profile serves, pods of gangs, and profiles with extenders or third-party plugins.
         """
         simulation = self.simulation
         framework = simulation.framework(position)

@@ -72,7 +72,7 @@ class EmptyingOrder(NamedTuple):
 def find_removable_nodes(
     scheduler: Scheduler, pools: Pools, pending: Sequence[Position], limits: TrialLimits, progress: Progress
 ) -> EmptyingResult:
-    """Drain workers on trial within the limits, and return those that can be removed.
+    """Drain workers on trial within the limits, and return the nodes that can be removed and the nodes that cannot.
 
     `pending` are the positions of the pending pods, which are placed first.
     """
@@ -102,9 +102,10 @@ def find_removable_nodes(
 
 
 def order_removal_candidates(scheduler: Scheduler, pools: Pools, pending: Sequence[Position]) -> EmptyingOrder:
-    """Place the pending pods that fit, and return the workers that may be removed, in the order in which to try them.
+    """Place the pending pods that fit, and return the workers that may be removed.
 
-    Nominated nodes are left out. Raises KeyboardInterrupt if the simulation was interrupted.
+    Empty workers are listed apart. The others are ordered by the share that their pods request, smallest first. Nodes
+    that are nominated for pods are left out. Raises KeyboardInterrupt if the simulation was interrupted.
     """
     simulation = Simulation(scheduler, preemption=False)
     simulation.schedule(pending)
@@ -126,9 +127,9 @@ def order_removal_candidates(scheduler: Scheduler, pools: Pools, pending: Sequen
 
 
 def _count_movable_pods_and_shares(view: Fork) -> tuple[Rows, Rows]:
-    """Return the number of each node's movable pods, and the largest share of a resource that they request, both (N,).
+    """Return the number of movable pods of each node, and the largest share of a resource that they request.
 
-    Movable pods are those that a drain evicts. The share is that of cpu, memory or pods.
+    Both have the shape (N,). Movable pods are the pods that a drain evicts. CPU, memory and pods are considered.
     """
     is_staying = view.pods.where(lambda info: find_owner(info.pod).kind in KINDS_NOT_EVICTED)
     movable_requests = view.sum_by_node(np.where(is_staying[:, None], 0, view.requests))
@@ -138,12 +139,15 @@ def _count_movable_pods_and_shares(view: Fork) -> tuple[Rows, Rows]:
 
 
 def _iter_rows_within_limits(limits: TrialLimits, order: list[Row], movable: Rows) -> Iterator[Row]:
-    """Yield the first rows within the limits of nodes and of movable pods, but always at least one."""
-    pods = 0
-    for place, row in enumerate(order):
-        pods += int(movable[row])
-        exceeds_nodes = limits.nodes and place >= limits.nodes
-        exceeds_pods = limits.pods and pods > limits.pods
-        if exceeds_nodes or (exceeds_pods and place > 0):
+    """Yield the first rows within the limits of nodes and of movable pods, but always at least one row.
+
+    A limit of 0 means no limit. `movable` (N,) is the number of movable pods of each node.
+    """
+    pod_count = 0
+    for index, row in enumerate(order):
+        pod_count += int(movable[row])
+        exceeds_nodes = limits.nodes and index >= limits.nodes
+        exceeds_pods = limits.pods and pod_count > limits.pods and index > 0
+        if exceeds_nodes or exceeds_pods:
             return
         yield row

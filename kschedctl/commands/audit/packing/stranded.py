@@ -61,31 +61,34 @@ class StrandedCapacity(NamedTuple):
 
 
 def find_stranded_capacity(scheduler: Scheduler, pools: Pools, pending: Sequence[Position]) -> StrandedCapacity:
-    """Return the stranded capacity of schedulable nodes by pool and by the reason that keeps pods off them.
+    """Find the workers on which none of the typical pods fits, by pool and by the reason that keeps pods off them.
 
-    Pods that no profile serves are not replayed. No node is stranded if there are no pods to replay.
+    Typical pods have the most frequent requests. Pods that no profile serves are not replayed. No node is stranded if
+    there are no pods to replay.
     """
     simulation = Simulation(scheduler)
     view = simulation.view
-    usable = np.zeros(len(view.nodes), np.bool_)
-    typical = []
-    rejections: list[tuple[TypicalPod, dict[str, Bools]]] = []
     request_numbers = _number_requests(view)
     typical_pods = (
         *_iter_typical_pods(view, pools, request_numbers),
-        *_iter_most_frequent(view, PENDING, np.array(pending, np.int64), request_numbers, MAX_PENDING),
+        *_iter_pods_with_frequent_requests(view, PENDING, np.array(pending, np.int64), request_numbers, MAX_PENDING),
     )
+
+    is_usable = np.zeros(len(view.nodes), np.bool_)
+    reports = []
+    rejections: list[tuple[TypicalPod, dict[str, Bools]]] = []
     for typical_pod in typical_pods:
         if simulation.framework(typical_pod.position) is None:
             continue
         cycle = simulation.run_cycle(typical_pod.position)
         is_feasible = _find_feasible_nodes(cycle)
-        usable |= is_feasible
+        is_usable |= is_feasible
         rejections.append((typical_pod, dict(_iter_rejection_reasons(cycle))))
-        typical.append(_build_typical_pods_report(view, pools, typical_pod, int(is_feasible.sum())))
-    is_stranded = ~usable & pools.workers & bool(typical)
+        reports.append(_build_typical_pods_report(view, pools, typical_pod, int(is_feasible.sum())))
+
+    is_stranded = ~is_usable & pools.workers & bool(reports)
     return StrandedCapacity(
-        typical=tuple(typical),
+        typical=tuple(reports),
         rooms=tuple(_iter_stranded_rooms(view, pools, is_stranded, rejections)),
         nodes=is_stranded,
         simulation=simulation,
@@ -93,7 +96,10 @@ def find_stranded_capacity(scheduler: Scheduler, pools: Pools, pending: Sequence
 
 
 def _iter_typical_pods(view: Fork, pools: Pools, request_numbers: Rows) -> Iterator[TypicalPod]:
-    """Yield pods with the most frequent requests in each of the largest pools."""
+    """Yield typical pods with the most frequent requests in each of the largest pools.
+
+    Pods that always stay on their node, such as DaemonSet pods, are left out.
+    """
     is_staying = view.pods.where(lambda info: find_owner(info.pod).kind in STAYING_KINDS)[view.pods.info]
     positions = np.flatnonzero((view.node >= 0) & ~is_staying)
     pool_by_pod = pools.code[view.node[positions]]
@@ -101,15 +107,17 @@ def _iter_typical_pods(view: Fork, pools: Pools, request_numbers: Rows) -> Itera
     largest_pools = np.argsort(-pods_by_pool, kind="stable")[:MAX_POOLS].tolist()
     max_per_pool = max(MAX_TYPICAL // max(len(largest_pools), 1), MIN_TYPICAL_PER_POOL)
     for pool in largest_pools:
-        yield from _iter_most_frequent(view, pool, positions[pool_by_pod == pool], request_numbers, max_per_pool)
+        yield from _iter_pods_with_frequent_requests(
+            view, pool, positions[pool_by_pod == pool], request_numbers, max_per_pool
+        )
 
 
-def _iter_most_frequent(
+def _iter_pods_with_frequent_requests(
     view: Fork, pool: int, positions: npt.NDArray[np.int64], request_numbers: Rows, max_count: int
 ) -> Iterator[TypicalPod]:
-    """Yield a typical pod for each of the most frequent requests among the pods at `positions`.
+    """Yield a typical pod for each of the `max_count` most frequent requests among the pods at `positions`.
 
-    `pool` is the pool of all these pods, or PENDING. `request_numbers` are those of `_number_requests`.
+    `pool` is the pool of all these pods, or PENDING. `request_numbers` is the result of `_number_requests`.
     """
     numbers = request_numbers[view.pods.info[positions]]
     distinct_numbers, counts = np.unique(numbers, return_counts=True)
@@ -125,7 +133,10 @@ def _number_requests(view: Fork) -> Rows:
 
 
 def _build_typical_pod(view: Fork, pool: int, positions: npt.NDArray[np.int64]) -> TypicalPod:
-    """Build the typical pod for pods with the same requests: the first with their most frequent PodInfo."""
+    """Build the typical pod of pods with the same requests: the first pod with their most frequent PodInfo.
+
+    `positions` are the positions of these pods, and `pool` is the number of their pool or PENDING.
+    """
     infos, first_places, counts = np.unique(view.pods.info[positions], return_index=True, return_counts=True)
     most_frequent_first = np.argsort(-counts, kind="stable")
     owners = (find_owner(view.pods.infos[info].pod) for info in infos[most_frequent_first].tolist())
@@ -153,7 +164,7 @@ def _iter_rejection_reasons(cycle: Cycle) -> Iterator[tuple[str, Bools]]:
 
 
 def _build_typical_pods_report(view: Fork, pools: Pools, typical_pod: TypicalPod, nodes: int) -> TypicalPods:
-    """Build the report about a typical pod and the number of nodes on which it fits."""
+    """Build the report about a typical pod. `nodes` is the number of nodes on which it fits."""
     requests = view.requests[view.pods.info[typical_pod.position]]
     return TypicalPods(
         pool="" if typical_pod.pool == PENDING else pools.names[typical_pod.pool],
@@ -169,7 +180,10 @@ def _build_typical_pods_report(view: Fork, pools: Pools, typical_pod: TypicalPod
 def _iter_stranded_rooms(
     view: Fork, pools: Pools, is_stranded: Bools, rejections: Sequence[tuple[TypicalPod, dict[str, Bools]]]
 ) -> Iterator[StrandedRoom]:
-    """Yield the stranded nodes grouped by pool and by the reason that keeps most of the pool's pods off them."""
+    """Yield the stranded nodes with free resources, grouped by pool and by the main reason, largest group first.
+
+    The main reason keeps most of the pool's typical pods off a node.
+    """
     free = compute_free_resources(view)
     main_reasons = _find_main_reasons(pools, is_stranded, rejections)
     groups: defaultdict[tuple[int, str], list[int]] = defaultdict(list)
@@ -188,21 +202,24 @@ def _iter_stranded_rooms(
 def _find_main_reasons(
     pools: Pools, is_stranded: Bools, rejections: Sequence[tuple[TypicalPod, dict[str, Bools]]]
 ) -> dict[int, str]:
-    """Return, by row, the reason that keeps most pods off each stranded node, empty if no plugin reports one.
+    """Return, by row of a stranded node, the reason that keeps most pods off the node.
 
-    Only the typical pods of the node's pool count, or all pods if the pool has none.
+    The reason is empty if no plugin reports one. Only the typical pods of the node's pool count, or all typical pods if
+    the pool has none. `rejections` has, for each typical pod, the masks (N,) of nodes by reason.
     """
     stranded_rows = np.flatnonzero(is_stranded).tolist()
     reasons = list(dict.fromkeys(reason for _, by_reason in rejections for reason in by_reason))
     if not reasons:
         return dict.fromkeys(stranded_rows, "")
-    # number of pods that each reason keeps off each node, shape (reasons, N)
+
+    # Count the pods that each reason keeps off each node, shape (reasons, N).
     pod_counts = np.zeros((len(reasons), len(is_stranded)))
     pool_has_typical_pods = np.isin(pools.code, [typical_pod.pool for typical_pod, _ in rejections])
     for typical_pod, by_reason in rejections:
         is_concerned = is_stranded & ((pools.code == typical_pod.pool) | ~pool_has_typical_pods)
         for reason, mask in by_reason.items():
             pod_counts[reasons.index(reason)] += typical_pod.pods * (mask & is_concerned)
-    main_reasons = pod_counts.argmax(axis=0).tolist()
-    max_counts = pod_counts.max(axis=0).tolist()
-    return {row: reasons[main_reasons[row]] if max_counts[row] else "" for row in stranded_rows}
+
+    main_reason_by_row = [reasons[index] for index in pod_counts.argmax(axis=0).tolist()]
+    max_count_by_row = pod_counts.max(axis=0).tolist()
+    return {row: main_reason_by_row[row] if max_count_by_row[row] else "" for row in stranded_rows}

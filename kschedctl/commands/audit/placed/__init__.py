@@ -214,7 +214,7 @@ def _iter_unread_kinds(audited: AuditedCluster) -> Iterator[UnknownKind]:
 
 
 def _iter_misplaced_by_workload(misplaced: Misplaced, view: Fork) -> Iterator[MisplacedPods]:
-    """Yield misplaced pods by workload, the workload with the most pods first."""
+    """Yield the pods that a plugin rejects for one reason, grouped by workload, most pods first."""
     pods = view.pods.objects
     positions_by_workload = _group_by_workload(misplaced.positions, view)
     for workload in sorted(positions_by_workload, key=lambda workload: -len(positions_by_workload[workload])):
@@ -233,22 +233,22 @@ def _group_by_workload(positions: Rows, view: Fork) -> dict[str, Rows]:
     """Return the positions of pods by workload. A pod without a controller is its own workload."""
     pods = view.pods.objects
     templates = pods.table.template[pods.rows[positions]]
-    parts: dict[str, list[Rows]] = {}
+    groups_by_workload: dict[str, list[Rows]] = {}
     for number in np.unique(templates).tolist():
         template_positions = positions[templates == number]
         owner_references = pods.table.templates[number].metadata.owner_references
         if any(reference.controller for reference in owner_references):
-            groups = [template_positions]
+            groups = [template_positions]  # pods with the same template have the same controller
         else:
-            groups = np.split(template_positions, len(template_positions))
+            groups = np.split(template_positions, len(template_positions))  # one by one
         for group in groups:
             workload = str(find_owner(pods[int(group[0])]))
-            parts.setdefault(workload, []).append(group)
-    return {workload: np.concatenate(groups) for workload, groups in parts.items()}
+            groups_by_workload.setdefault(workload, []).append(group)
+    return {workload: np.concatenate(groups) for workload, groups in groups_by_workload.items()}
 
 
 def _build_misplaced_finding(misplaced: MisplacedPods) -> Finding:
-    """Build the finding about misplaced pods of a workload."""
+    """Build the finding about misplaced pods of a workload. Its rule depends on the rejecting plugin and the reason."""
     rule = find_broken_rule(misplaced.refuses, misplaced.reason)
     further = misplaced.pods - len(misplaced.examples)
     suffix = f" and {further:,} more" if further else ""
@@ -259,21 +259,22 @@ def _build_misplaced_finding(misplaced: MisplacedPods) -> Finding:
 
 
 def _build_overcommitted_finding(node: OvercommittedNode) -> Finding:
-    """Build the finding about an overcommitted node, with the first pod that was too much.
+    """Build the finding about an overcommitted node, with the first pod that exceeded the node, if known.
 
-    It is only a warning if all pods that are too much are static, since no scheduler placed them.
+    The finding is only a warning if all excess pods are static, since no scheduler placed them.
     """
     (requested, allocatable), unit = format_for_sentence(node.resource, node.requested, node.allocatable)
     verb = agreeing(node.pods, "requests", "request")
     message = f"{counted(node.pods, 'pod')} {verb} {requested} of {allocatable} {unit}"
-    excess = [arrival for arrival in node.arrivals if arrival.beyond]
-    if excess and excess[0].at:
+    excess_pods = [arrival for arrival in node.arrivals if arrival.beyond]
+    if excess_pods and excess_pods[0].at:
         gap = f", {node.gap:,.3g} s after the pod before it" if node.gap is not None else ""
-        message += f"; {excess[0].pod} was too much, started at {excess[0].at}{gap}"
+        message += f"; {excess_pods[0].pod} was too much, started at {excess_pods[0].at}{gap}"
+
     fix = OVERCOMMITTED.fix
     if not node.allocatable:
         fix = f"Check why the node no longer offers {node.resource}: its device plugin may be gone"
-    is_all_static = bool(excess) and all(arrival.static for arrival in excess)
+    is_all_static = bool(excess_pods) and all(arrival.static for arrival in excess_pods)
     severity = WARNING if is_all_static else OVERCOMMITTED.severity
     return OVERCOMMITTED.build_finding(f"Node {node.node}", message, fix, path=node.resource, severity=severity)
 
@@ -285,7 +286,10 @@ def _build_shared_device_finding(shared_device: SharedDevice) -> Finding:
 
 
 def _build_orphaned_finding(orphaned: OrphanedPods) -> Finding:
-    """Build the finding about pods on a node that does not exist. It is a note if all of them are being deleted."""
+    """Build the finding about pods on a node that does not exist.
+
+    The finding is only a note if all of these pods are being deleted.
+    """
     leaving = f", {orphaned.leaving:,} of them being deleted" if orphaned.leaving else ""
     examples = ", ".join(orphaned.examples)
     suffix = " and others" if orphaned.pods > len(orphaned.examples) else ""
@@ -295,7 +299,10 @@ def _build_orphaned_finding(orphaned: OrphanedPods) -> Finding:
 
 
 def _build_rejected_finding(rejected_pods: RefusedPods, audited: AuditedCluster) -> Finding:
-    """Build the finding about pods that kubelets rejected for one reason, including pods known only from events."""
+    """Build the finding about pods that kubelets rejected for one reason, including pods known only from events.
+
+    Some reasons have a fix and a severity of their own.
+    """
     parts = []
     if rejected_pods.pods:
         age = format_age(rejected_pods.last, audited.now)
@@ -311,7 +318,10 @@ def _build_rejected_finding(rejected_pods: RefusedPods, audited: AuditedCluster)
 
 
 def _build_headline(section: PlacedSection) -> str:
-    """Return the numbers of nodes, devices and pods that break rules as text, or that none does."""
+    """Return the numbers of nodes, devices and pods with problems as text, or that there are no problems.
+
+    If no pods were judged, the text says so.
+    """
     counts = ", ".join(f"{number:,} {words}" for number, words in _iter_headline_counts(section) if number)
     if counts:
         return counts
@@ -323,7 +333,7 @@ def _build_headline(section: PlacedSection) -> str:
 def _iter_headline_counts(section: PlacedSection) -> Iterator[tuple[int, str]]:
     """Yield the numbers for the headline with the words that follow them, the gravest first. Some may be 0.
 
-    Pods that break a rule and pods that only drifted, as the rule is a note, are counted separately.
+    Pods that break a rule are counted separately from pods that only drifted: the rule of the latter is a note.
     """
     broken = drifted = 0
     for misplaced in section.misplaced:

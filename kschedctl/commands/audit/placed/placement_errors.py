@@ -24,9 +24,9 @@ MAX_EXAMPLES = 6
 
 
 def iter_rejected_pods(cluster: Cluster) -> Iterator[RefusedPods]:
-    """Yield the pods that kubelets rejected by reason, most frequent first.
+    """Yield the pods that kubelets rejected, grouped by reason, most frequent first.
 
-    They include deleted pods that are known only from events.
+    Deleted pods that are known only from events are counted, too.
     """
     table = cluster.pods
     rows_by_reason: dict[str, list[int]] = {}
@@ -57,7 +57,10 @@ def _count_deleted_rejected_pods(cluster: Cluster) -> Counter[str]:
 
 
 def _build_rejected_pods(table: PodTable, reason: str, rows: list[int], deleted_count: int) -> RefusedPods:
-    """Build the report about pods rejected for one reason. `rows` are those of the pods that still exist."""
+    """Build the report about the pods that kubelets rejected for one reason.
+
+    `rows` are the rows of the pods that still exist, and `deleted_count` is the number of pods that do not.
+    """
     if not rows:
         return RefusedPods(reason=reason, pods=0, gone=deleted_count)
     columns = table.columns
@@ -79,20 +82,23 @@ def _build_rejected_pods(table: PodTable, reason: str, rows: list[int], deleted_
 
 
 def iter_orphaned_pods(cluster: Cluster) -> Iterator[OrphanedPods]:
-    """Yield pods on nodes that do not exist by node, most pods first, or nothing if not all nodes were read."""
+    """Yield the pods on nodes that do not exist, grouped by node, most pods first.
+
+    Nothing is yielded if not all nodes were read. Pods that have ended do not count.
+    """
     if cluster.gap("Node"):
         return
     table = cluster.pods.drop_terminated()
     existing_names = {node.metadata.name for node in cluster.nodes}
-    is_missing = np.array([bool(name) and name not in existing_names for name in table.node.values], np.bool_)
-    rows = np.flatnonzero(is_missing[table.node.codes])
+    is_missing_node = np.array([bool(name) and name not in existing_names for name in table.node.values], np.bool_)
+    rows = np.flatnonzero(is_missing_node[table.node.codes])
     codes = table.node.codes[rows]
     groups = [_build_orphaned_pods(table, rows[codes == code]) for code in np.unique(codes)]
     yield from sorted(groups, key=lambda orphaned_pods: (-orphaned_pods.pods, orphaned_pods.node))
 
 
 def _build_orphaned_pods(table: PodTable, rows: Rows) -> OrphanedPods:
-    """Build the report about the pods on one missing node."""
+    """Build the report about the pods on one missing node. `rows` are these pods' rows in the table."""
     templates = [table.templates[number] for number in table.template[rows].tolist()]
     return OrphanedPods(
         node=table.node.text_of(int(rows[0])),
@@ -103,7 +109,10 @@ def _build_orphaned_pods(table: PodTable, rows: Rows) -> OrphanedPods:
 
 
 def iter_shared_devices(cluster: Cluster) -> Iterator[SharedDevice]:
-    """Yield devices allocated to several claims, not counting admin access and shares of a device."""
+    """Yield devices that are allocated to several claims.
+
+    Allocations for admin access and shares of a device do not count.
+    """
     claims: dict[tuple[str, str, str], list[str]] = {}
     for claim in cluster.resource_claims:
         allocation = claim.status.allocation
@@ -130,10 +139,10 @@ class _NodePod(NamedTuple):
 
 
 def iter_overcommitted_nodes(view: Fork) -> Iterator[OvercommittedNode]:
-    """Yield the overcommitted resources node by node. Nodes that offer nothing of any resource are left out.
+    """Yield the overcommitted resources node by node. Nodes without any allocatable resource are left out.
 
-    An allocatable amount beyond int64 wraps to a negative one, as it does in kube-scheduler. A resource that no pod of
-    the node requests is not overcommitted by that.
+    An allocatable amount beyond int64 wraps to a negative one, as it does in kube-scheduler, but that alone does not
+    overcommit a resource that no pod of the node requests.
     """
     has_resources = view.allocatable.any(axis=1, keepdims=True)
     is_overcommitted = (view.requested > np.maximum(view.allocatable, 0)) & has_resources
@@ -143,33 +152,38 @@ def iter_overcommitted_nodes(view: Fork) -> Iterator[OvercommittedNode]:
 
 
 def _build_overcommitted_node(view: Fork, row: Row, column: int, resource: str) -> OvercommittedNode:
-    """Build the report about a node and a resource.
+    """Build the report about a node and a resource, of which more is requested than allocatable.
 
-    Its pods are in order of time, and the first pod that exceeds the node is known. If times are missing, they are in
-    order of request, and no pod is said to exceed the node.
+    The pods are in order of time, and the report says which pod was the first to exceed the node. If times are missing,
+    the pods are in order of request, and no pod is said to exceed the node.
     """
     pods = [pod for pod in _iter_pods_on_node(view, row, column) if pod.requests]
-    has_all_times = all(pod.nanoseconds is not None for pod in pods)
-    if has_all_times:
+    allocatable = int(view.allocatable[row, column])
+    if all(pod.nanoseconds is not None for pod in pods):
         ordered = sorted(pods, key=lambda pod: pod.nanoseconds or 0)
+        cumulative_requests = np.cumsum([pod.requests for pod in ordered])
+        first_beyond = int(np.argmax(cumulative_requests > allocatable))
+        gap = _compute_gap_before_excess(ordered, first_beyond)
     else:
         ordered = sorted(pods, key=lambda pod: pod.requests)
-    allocatable = int(view.allocatable[row, column])
-    cumulative_requests = np.cumsum([pod.requests for pod in ordered])
-    first_beyond = int(np.argmax(cumulative_requests > allocatable))
+        first_beyond = len(ordered)  # unknown
+        gap = None
     return OvercommittedNode(
         node=view.nodes.names[row],
         resource=resource,
         requested=int(view.requested[row, column]),
         allocatable=allocatable,
         pods=len(ordered),
-        arrivals=tuple(_iter_arrivals(view, ordered, first_beyond if has_all_times else len(ordered))),
-        gap=_compute_gap(ordered, first_beyond) if has_all_times else None,
+        arrivals=tuple(_iter_arrivals(view, ordered, first_beyond)),
+        gap=gap,
     )
 
 
 def _iter_pods_on_node(view: Fork, row: Row, column: int) -> Iterator[_NodePod]:
-    """Yield the pods of a node with their requests of one resource and their times."""
+    """Yield the pods of a node with their requests of the resource in `column`, and when they were placed.
+
+    A pod's time is when it was bound or, if that is unknown, when it started.
+    """
     table = view.pods.objects.table
     columns = table.columns
     for position in view.pods_on(row):
@@ -187,9 +201,10 @@ def _parse_time(time: str) -> int | None:
 
 
 def _iter_arrivals(view: Fork, ordered: Sequence[_NodePod], first_beyond: int) -> Iterator[Arrival]:
-    """Yield the pod before the first one that exceeded the node, and the pods from there on, at most MAX_ARRIVALS.
+    """Yield at most MAX_ARRIVALS pods in order, beginning with the pod before the first that exceeded the node.
 
-    `first_beyond` is the index of that first one, or the number of pods if there is none: then these are the last pods.
+    `first_beyond` is the index of the first pod that exceeded the node. If it is the number of pods, no pod did, and
+    the last pods are yielded.
     """
     start = max(min(first_beyond - 1, len(ordered) - MAX_ARRIVALS), 0)
     for index, node_pod in enumerate(ordered[start : start + MAX_ARRIVALS], start):
@@ -204,10 +219,10 @@ def _iter_arrivals(view: Fork, ordered: Sequence[_NodePod], first_beyond: int) -
         )
 
 
-def _compute_gap(ordered: Sequence[_NodePod], first_beyond: int) -> float | None:
+def _compute_gap_before_excess(ordered: Sequence[_NodePod], first_beyond: int) -> float | None:
     """Return the seconds between the first pod that exceeded the node and the pod before it.
 
-    Return None if there is no pod before it or if a time is unknown.
+    Return None if there is no pod before it or if one of the times is unknown.
     """
     if not first_beyond:
         return None

@@ -86,9 +86,9 @@ class _PodInfoGroup(NamedTuple):
 
 
 def replay_bound_pods(scheduler: Scheduler, progress: Progress = NO_PROGRESS) -> PlacementReplay:
-    """Replay all bound pods of this scheduler that should stay, each on its own node.
+    """Replay all bound pods of this scheduler, each on its own node, and report the misplaced pods.
 
-    DaemonSet pods, static pods and terminating pods are left out.
+    DaemonSet pods, static pods and terminating pods are left out. Pods that no profile serves are only counted.
     """
     view = scheduler.view
     has_comparison_operators = scheduler.gates.enabled("TaintTolerationComparisonOperators")
@@ -120,25 +120,28 @@ def replay_bound_pods(scheduler: Scheduler, progress: Progress = NO_PROGRESS) ->
 
 
 def _iter_pod_info_groups(view: Fork) -> Iterator[_PodInfoGroup]:
-    """Yield the bound pods by PodInfo, without terminating pods and pods of DaemonSets and static manifests.
+    """Yield the bound pods grouped by PodInfo, without terminating pods, DaemonSet pods and static pods.
 
     Kubelets create static pods without a scheduler, and the DaemonSet controller removes its misplaced pods itself.
     """
-    order = np.argsort(view.pods.info, kind="stable")
-    order = order[view.node[order] >= 0]
-    infos = view.pods.info[order]
-    bounds = [*np.flatnonzero(np.diff(infos, prepend=-1)).tolist(), len(order)]  # where the next PodInfo begins
-    for start, stop in pairwise(bounds):
+    positions_by_info = np.argsort(view.pods.info, kind="stable")
+    bound_positions = positions_by_info[view.node[positions_by_info] >= 0]
+    infos = view.pods.info[bound_positions]
+    starts = np.flatnonzero(np.diff(infos, prepend=-1)).tolist()  # where the next PodInfo begins
+    for start, stop in pairwise([*starts, len(bound_positions)]):
         number = int(infos[start])
         info = view.pods.infos[number]
         owner = find_controller(info.pod.metadata)
         if not info.terminating and (owner is None or owner.kind not in ("DaemonSet", "Node")):
-            positions = order[start:stop]
+            positions = bound_positions[start:stop]
             yield _PodInfoGroup(number, info, positions, view.node[positions].astype(np.int64))
 
 
 def _list_plugins_that_can_reject(info: PodInfo, framework: Framework) -> list[str]:
-    """Return the names of the plugins that can reject a pod with this PodInfo, apart from ports and taints."""
+    """Return the names of the plugins that can reject a pod with this PodInfo, judging by the pod's spec.
+
+    Host ports and taints are checked separately.
+    """
     spec = info.spec
     names = []
     has_node_affinity = spec.affinity is not None and spec.affinity.node_affinity is not None
@@ -159,12 +162,15 @@ def _has_added_affinity(framework: Framework) -> bool:
 
 
 def _iter_rejections_on_own_nodes(plugins: Sequence[Plugin], group: _PodInfoGroup, view: Fork) -> Iterator[Misplaced]:
-    """Yield rejections by the plugins' filters on the pods' own nodes, with one of the pods removed from each node.
+    """Yield the pods of the group that the plugins' filters reject on the pods' own nodes.
 
-    Plugins that fail, or whose PreFilter does not succeed, yield nothing.
+    One pod of the group is removed from each node before the filters run. Plugins that fail, or whose PreFilter does
+    not succeed, yield nothing.
     """
+    # Remove one pod with the group's PodInfo from each of its nodes.
     rows = np.unique(group.rows).astype(np.int32)
-    without_pods = Delta.from_changes(rows, np.full(len(rows), group.number, np.int32), np.full(len(rows), -1))
+    infos = np.full(len(rows), group.number, np.int32)
+    without_pods = Delta.from_changes(rows, infos, np.full(len(rows), -1))
     for plugin in plugins:
         state = None
         try:
@@ -176,13 +182,13 @@ def _iter_rejections_on_own_nodes(plugins: Sequence[Plugin], group: _PodInfoGrou
             if offers(plugin, FilterPlugin):
                 rejections = plugin.filter(group.info, view, state, without_pods)
                 verdict = PluginVerdict.from_rejections(rejections, len(view.nodes))
-                yield from _iter_misplaced(plugin.name, verdict, group)
+                yield from _iter_misplaced_pods(plugin.name, verdict, group)
         except PluginError:
             continue  # objects on which the plugin depends for this running pod are gone
 
 
-def _iter_misplaced(plugin_name: str, verdict: PluginVerdict, group: _PodInfoGroup) -> Iterator[Misplaced]:
-    """Yield the pods of the group whose own node a plugin rejects, by reason."""
+def _iter_misplaced_pods(plugin_name: str, verdict: PluginVerdict, group: _PodInfoGroup) -> Iterator[Misplaced]:
+    """Yield the pods of the group whose own node the plugin rejects, grouped by reason."""
     for rejection in verdict.rejections:
         is_rejected = rejection.mask[group.rows]
         if is_rejected.any():
@@ -190,9 +196,9 @@ def _iter_misplaced(plugin_name: str, verdict: PluginVerdict, group: _PodInfoGro
 
 
 def _iter_port_conflicts(group: _PodInfoGroup, view: Fork) -> Iterator[Misplaced]:
-    """Yield the pods whose host port another pod on the node holds, too.
+    """Yield the pods of the group whose host port another pod on the node holds, too.
 
-    NodePorts itself only knows that a port is held, not how often.
+    The filter of NodePorts cannot be used, because it only knows that a port is held, not how often.
     """
     own_ports = group.info.host_ports
     if not own_ports:

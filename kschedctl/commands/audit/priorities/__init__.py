@@ -51,7 +51,7 @@ class _UnschedulablePod(NamedTuple):
 
 
 def find_starving_pods(audited: AuditedCluster, tiers: Tiers) -> tuple[StarvingPods, ...]:
-    """Return the pods that wait for room longer than the threshold, by workload, longest wait first.
+    """Return the pods that wait for room longer than the threshold, grouped by workload, longest wait first.
 
     Pods that match no node do not starve, since preemption cannot help them. Pods of the lowest tier starve only if
     pods of higher tiers started meanwhile. Without the time of the cluster nothing is returned.
@@ -70,7 +70,7 @@ def find_starving_pods(audited: AuditedCluster, tiers: Tiers) -> tuple[StarvingP
 
 
 def _iter_unschedulable_pods(audited: AuditedCluster) -> Iterator[_UnschedulablePod]:
-    """Yield the unschedulable pods of known age for which preemption could make room on some node."""
+    """Yield the unschedulable pods of known age, if preemption could make room for them on some node."""
     for replayed in audited.replay:
         if replayed.explanation.verdict == "Unschedulable" and describe_preemption(replayed.explanation):
             for pod in replayed.pods:
@@ -80,7 +80,7 @@ def _iter_unschedulable_pods(audited: AuditedCluster) -> Iterator[_Unschedulable
 
 
 def describe_preemption(explanation: Explanation) -> str:
-    """Return what preemption does for an unschedulable pod or why it does nothing, as text.
+    """Describe what preemption does for an unschedulable pod, or why it does nothing.
 
     The text is empty if the only reason is that no eviction helps on any node.
     """
@@ -190,10 +190,10 @@ def build_priorities_section(audited: AuditedCluster) -> PrioritiesSection:
 
 
 def _find_unknowns(audited: AuditedCluster, growth: Growth, has_several_tiers: bool) -> tuple[UnknownKind, ...]:
-    """Return the unread data that the section depends on.
+    """Return the unread data on which the section depends.
 
-    Events matter only if there are several tiers, since no pod is preempted within one tier, and the time only if pods
-    are unschedulable.
+    Events matter only if there are several tiers, since no pod is preempted within one tier. The cluster's time matters
+    only if pods are unschedulable.
     """
     unread = list(audited.iter_unread_kinds("Pod", "Service"))
     if has_several_tiers:
@@ -204,7 +204,10 @@ def _find_unknowns(audited: AuditedCluster, growth: Growth, has_several_tiers: b
 
 
 def _iter_starving_findings(starving_pods: Sequence[StarvingPods]) -> Iterator[Finding]:
-    """Yield a finding for each workload with starving pods. The rule depends on whether pods of lower tiers run."""
+    """Yield a finding for each workload with starving pods.
+
+    The rule depends on whether pods of lower tiers run, or only pods of higher tiers started meanwhile.
+    """
     for starving in starving_pods:
         age = spell_age(starving.age)
         oldest = "" if len(starving.pods) == 1 else "the oldest "
@@ -220,7 +223,7 @@ def _iter_starving_findings(starving_pods: Sequence[StarvingPods]) -> Iterator[F
 
 
 def _describe_lower_pods(pods: int, started_since: int) -> str:
-    """Describe how many pods of lower tiers are running, and how many of them started while the others were pending."""
+    """Describe how many pods of lower tiers are running, and how many of them started during the wait."""
     if pods == 1:
         return f"1 lower-tier pod is running, which started {'since' if started_since else 'before'} then"
     started = f"{started_since:,}" if started_since else "none"
@@ -238,7 +241,10 @@ def _iter_preempted_findings(workloads: Sequence[PreemptedWorkload]) -> Iterator
 
 
 def _iter_growth_findings(growth: Growth) -> Iterator[Finding]:
-    """Yield a warning for each victim behind a Service, and one note about all other victims."""
+    """Yield a warning for each victim of growth behind a Service, and one note about all other victims.
+
+    Without a grown tier there are no findings.
+    """
     tier = growth.tier
     if tier is None:
         return
@@ -318,7 +324,11 @@ def _build_headline(
     starving: Sequence[StarvingPods],
     exposed: Sequence[ExposedWorkload],
 ) -> str:
-    """Return the numbers of tiers, of starving pods, of victims of growth and of exposed pods, as text."""
+    """Return the numbers of tiers, of starving pods, of victims of growth and of exposed pods, as text.
+
+    `tier` is the tier that was grown, if any, and `victims` are the workloads that would lose pods. Except for the
+    tiers, numbers that are 0 are left out.
+    """
     parts = [counted(len(tiers.priorities), "tier")]
     starving_count = sum(len(starving_pods.pods) for starving_pods in starving if starving_pods.lower_pods)
     if starving_count:

@@ -34,23 +34,24 @@ def find_exposed_workloads(tiers: Tiers) -> tuple[ExposedWorkload, ...]:
     can_preempt = is_user_tier & tiers.can_preempt[pods.info]
     preemptors_by_tier = tiers.count_pods_by_tier(can_preempt)
     jobs_by_tier = tiers.count_pods_by_tier(can_preempt & tiers.owned_by_job[pods.info])
-    # tiers are numbered from the highest: the sums before a tier are those of the tiers above it
+    # Tiers are numbered from the highest, so the sums before a tier count the tiers above it.
     pods_above = np.cumsum([0, *preemptors_by_tier]).tolist()
     jobs_above = np.cumsum([0, *jobs_by_tier]).tolist()
 
-    counts = np.bincount(pods.info[tiers.running], minlength=len(pods.infos))
+    running_by_info = np.bincount(pods.info[tiers.running], minlength=len(pods.infos))
     infos_by_workload: dict[tuple[str, int], list[int]] = {}
-    for number in np.flatnonzero(tiers.behind_service & (counts > 0)).tolist():
+    for number in np.flatnonzero(tiers.behind_service & (running_by_info > 0)).tolist():
         tier = int(tiers.tier_by_info[number])
         if pods_above[tier]:
             workload = str(find_owner(pods.infos[number].pod))
             infos_by_workload.setdefault((workload, tier), []).append(number)
+
     workloads = (
         ExposedWorkload(
             workload=workload,
             tier=tiers.names[tier],
             priority=int(tiers.priorities[tier]),
-            pods=int(counts[numbers].sum()),
+            pods=int(running_by_info[numbers].sum()),
             services=tiers.services[numbers[0]],
             tiers_above=tuple(tiers.names[above] for above in range(tier) if preemptors_by_tier[above]),
             pods_above=pods_above[tier],
@@ -86,7 +87,7 @@ class PreemptedPod(NamedTuple):
 
 
 def find_preempted_workloads(tiers: Tiers) -> tuple[PreemptedWorkload, ...]:
-    """Return the workloads that lost pods to preemption, most preemptions first."""
+    """Return the workloads that lost pods to preemption, with the number of preemptions, most preemptions first."""
     cluster = tiers.view.cluster
     workload_index = PodWorkloadIndex(cluster)
     victims_by_workload: dict[str, list[PreemptedPod]] = {}
@@ -109,7 +110,7 @@ def find_preempted_workloads(tiers: Tiers) -> tuple[PreemptedWorkload, ...]:
 
 
 def _count_pods_by_workload(tiers: Tiers) -> Counter[str]:
-    """Return the number of pods of each workload, excluding terminating pods."""
+    """Return the number of pods of each workload. Terminating pods are not counted."""
     counts = np.bincount(tiers.pods.info, minlength=len(tiers.pods.infos))
     by_workload: Counter[str] = Counter()
     for info, count in zip(tiers.pods.infos, counts.tolist(), strict=True):
@@ -119,19 +120,19 @@ def _count_pods_by_workload(tiers: Tiers) -> Counter[str]:
 
 
 def _iter_preempted_pods(cluster: Cluster) -> Iterator[PreemptedPod]:
-    """Yield each preempted pod once, from events and from terminating pods without an event."""
-    reported = set()
+    """Yield the preempted pods that events report, and terminating pods that were preempted but have no event."""
+    pods_with_event = set()
     for event in cluster.events:
         reference = event.involved_object
         if event.reason == PREEMPTED and reference.kind in ("", "Pod"):
-            reported.add((reference.namespace, reference.name))
+            pods_with_event.add((reference.namespace, reference.name))
             yield PreemptedPod(reference.namespace, reference.name, count_occurrences(event), get_last_time(event))
     for row in cluster.pods.find_rows(_is_preempted).tolist():
         pod = cluster.pods[row]
-        if (pod.metadata.namespace, pod.metadata.name) not in reported:
-            yield PreemptedPod(
-                pod.metadata.namespace, pod.metadata.name, 1, cluster.pods.columns.disrupted.text_of(row)
-            )
+        namespace, name = pod.metadata.namespace, pod.metadata.name
+        if (namespace, name) not in pods_with_event:
+            disrupted_at = cluster.pods.columns.disrupted.text_of(row)
+            yield PreemptedPod(namespace, name, 1, disrupted_at)
 
 
 def _is_preempted(template: Pod) -> bool:
@@ -162,7 +163,8 @@ class PodWorkloadIndex:
     def find_workload(self, namespace: str, name: str) -> Owner:
         """Return the workload of the pod with this name, or the pod itself if its workload is unknown.
 
-        A deleted pod belongs to a workload if its name is that of the workload with a random suffix or a number.
+        A deleted pod belongs to a workload if the pod's name is the prefix of the workload's pods with a random suffix
+        or a number.
         """
         pod = self._cluster.pod(namespace, name)
         if pod is not None:
@@ -190,17 +192,20 @@ class Growth(NamedTuple):
 
 
 def grow_tier(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits, done: Callable[[int], None]) -> Growth:
-    """Replay additional pods of a tier and the return of the pods that they preempt.
+    """Replay additional pods of a tier, then the return of the pods that they preempt, and report the victims.
 
-    The result is empty if no tier can grow, or if it should not. Raises UsageError for an unknown tier.
+    The result is empty if no tier can grow, or if `limits` ask for no additional pods. `done` is called as pods are
+    scheduled. Raises UsageError for an unknown tier.
     """
     info_number = _find_info_to_clone(scheduler, tiers, limits)
     if info_number is None or not limits.grow:
         return Growth()
+
     simulation = Simulation(scheduler)
     cloned_position = tiers.find_pod_with_info(info_number)
-    outcomes = simulation.schedule(simulation.view.add_clones(cloned_position, limits.grow), done)
-    message = next((outcome.message for outcome in simulation.explain(outcomes) if outcome.row < 0), "")
+    clones = simulation.view.add_clones(cloned_position, limits.grow)
+    outcomes = simulation.schedule(clones, done)
+    first_failure = next((outcome.message for outcome in simulation.explain(outcomes) if outcome.row < 0), "")
     simulation.preemption = False  # preempted pods do not preempt others when they are recreated
     simulation.schedule(recreate_gone_pods(simulation, list_victims(outcomes)))
 
@@ -213,33 +218,38 @@ def grow_tier(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits, done: 
         workload=str(find_owner(cloned_pod)),
         asked=limits.grow,
         placed=sum(outcome.row >= 0 for outcome in outcomes),
-        message=message,
+        message=first_failure,
     )
-    return Growth(report, _group_by_workload(tiers, report_evictions(simulation)), find_simulation_unknowns(simulation))
+    victims = _group_preempted_by_workload(tiers, report_evictions(simulation))
+    return Growth(report, victims, find_simulation_unknowns(simulation))
 
 
 def _find_info_to_clone(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits) -> int | None:
-    """Return the number of the tier's most frequent PodInfo that can be cloned, or None if there is none.
+    """Return the number of the PodInfo of which a tier has the most pods, or None if no pod can be cloned.
 
-    If the limits do not name a tier, it is the highest tier of users with such a PodInfo.
+    The tier is the one that the limits name, otherwise the highest non-system tier with pods that can be cloned.
     """
-    counts = np.bincount(tiers.pods.info, minlength=len(tiers.pods.infos))
-    counts[~tiers.pods.where(lambda info: _can_clone(scheduler, info))] = 0
+    pods_by_info = np.bincount(tiers.pods.info, minlength=len(tiers.pods.infos))
+    can_clone = tiers.pods.where(lambda info: _can_clone(scheduler, info)) & (pods_by_info > 0)
     if limits.tier:
         tier = _find_tier(tiers, limits.tier)
     else:
-        is_user_info = ~tiers.is_system[tiers.tier_by_info] & (counts > 0)
+        is_user_info = can_clone & ~tiers.is_system[tiers.tier_by_info]
         if not is_user_info.any():
             return None
-        tier = int(tiers.tier_by_info[is_user_info].min())
-    counts[tiers.tier_by_info != tier] = 0
-    return int(counts.argmax()) if counts.any() else None
+        tier = int(tiers.tier_by_info[is_user_info].min())  # tiers are numbered from the highest
+
+    is_eligible = can_clone & (tiers.tier_by_info == tier)
+    if not is_eligible.any():
+        return None
+    return int(np.where(is_eligible, pods_by_info, 0).argmax())
 
 
 def _can_clone(scheduler: Scheduler, info: PodInfo) -> bool:
     """Return whether another pod like this can be created and scheduled.
 
-    A profile serves it, and it does not terminate, has no claims or group, and is not bound to its node by its owner.
+    A profile must serve the pod. The pod must not terminate, must have no claims and no scheduling group, and its owner
+    must not bind it to a node.
     """
     spec = info.spec
     has_volume_claims = any(volume.persistent_volume_claim or volume.ephemeral for volume in spec.volumes)
@@ -251,14 +261,17 @@ def _can_clone(scheduler: Scheduler, info: PodInfo) -> bool:
 
 
 def _find_tier(tiers: Tiers, tier_name: str) -> int:
-    """Return the index of the tier with a PriorityClass or a priority value. Raises UsageError if there is none."""
+    """Return the index of the tier that has the given PriorityClass name or priority value.
+
+    Raises UsageError if there is no such tier.
+    """
     for tier, (name, value) in enumerate(zip(tiers.names, tiers.priorities.tolist(), strict=True)):
         if tier_name in (str(value), *name.split(", ")):
             return tier
     raise UsageError(f'no pod has priority "{tier_name}"', where="--tier", hint=f"there are: {', '.join(tiers.names)}")
 
 
-def _group_by_workload(tiers: Tiers, evicted: tuple[EvictedPod, ...]) -> tuple[EvictedWorkload, ...]:
+def _group_preempted_by_workload(tiers: Tiers, evicted: tuple[EvictedPod, ...]) -> tuple[EvictedWorkload, ...]:
     """Group preempted pods by workload in order of preemption. Pods that terminate anyway are left out."""
     groups: dict[str, list[EvictedPod]] = {}
     for evicted_pod in evicted:

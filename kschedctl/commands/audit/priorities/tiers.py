@@ -50,18 +50,20 @@ class Tiers:
 
     @cached_property
     def services(self) -> list[tuple[str, ...]]:
-        """The Services that select the pods of each PodInfo (T,), as `namespace/name`."""
+        """The Services that select the pods of each PodInfo, as `namespace/name`, length T."""
         # indexed by one label of the selector, so that few Services are compared with each PodInfo
-        by_label: dict[tuple[str, str, str], list[Service]] = {}
+        # Index the Services by one label of their selector, so that few of them are compared with each PodInfo.
+        services_by_label: dict[tuple[str, str, str], list[Service]] = {}
         for service in self.view.cluster.services:
             if service.spec.selector:
                 key, value = min(service.spec.selector.items())
-                by_label.setdefault((service.metadata.namespace, key, value), []).append(service)
+                services_by_label.setdefault((service.metadata.namespace, key, value), []).append(service)
+
         services = []
         for info in self.pods.infos:
             names = []
             for key, value in info.labels.items():
-                for service in by_label.get((info.namespace, key, value), ()):
+                for service in services_by_label.get((info.namespace, key, value), ()):
                     if service.spec.selector.items() <= info.labels.items():
                         names.append(f"{info.namespace}/{service.metadata.name}")
             services.append(tuple(names))
@@ -84,7 +86,7 @@ class Tiers:
 
     @cached_property
     def names(self) -> list[str]:
-        """The name of each tier: the PriorityClasses that its pods use, otherwise its value."""
+        """The name of each tier: the PriorityClasses that its pods use or, without any, the priority value."""
         classes_by_tier: dict[int, dict[str, None]] = {}
         for tier, info in zip(self.tier_by_info.tolist(), self.pods.infos, strict=True):
             if info.spec.priority_class_name:
@@ -100,13 +102,13 @@ class Tiers:
         return counts
 
     def build_reports(self) -> tuple[PriorityTier, ...]:
-        """Build a report about each tier with its numbers of pods and nodes and its requests."""
+        """Build a report about each tier: its numbers of pods and nodes, its requests, and whether it preempts."""
         is_bound = self.view.node >= 0
         pods = self.count_pods_by_tier(is_bound)
         pending = self.count_pods_by_tier(~is_bound)
         user_facing = self.count_pods_by_tier(is_bound & self.behind_service[self.pods.info])
         preempting = self.count_pods_by_tier(self.can_preempt[self.pods.info])
-        nodes = self._count_nodes(is_bound)
+        nodes = self._count_nodes_by_tier(is_bound)
         return tuple(
             PriorityTier(
                 name=self.names[tier] if self.names[tier] != str(value) else "",
@@ -115,24 +117,26 @@ class Tiers:
                 pending=pending[tier],
                 nodes=nodes[tier],
                 user_facing=user_facing[tier],
-                requests=self._sum_requests(tier, is_bound),
+                requests=self._sum_requests_of_tier(tier, is_bound),
                 preempts=preempting[tier] > 0,
                 system=bool(self.is_system[tier]),
             )
             for tier, value in enumerate(self.priorities.tolist())
         )
 
-    def _count_nodes(self, is_bound: Bools) -> list[int]:
-        """Return the number of nodes with pods of each tier, length K."""
+    def _count_nodes_by_tier(self, is_bound: Bools) -> list[int]:
+        """Return the number of nodes on which each tier has pods, length K. `is_bound` is the mask of pods on nodes."""
+        # Code each pair of a tier and a node as one number, to count different pairs.
         node_count = max(len(self.view.nodes), 1)
-        # pairs of tier and node, coded as one number
-        pairs = np.unique(self.tier_by_pod[is_bound].astype(np.int64) * node_count + self.view.node[is_bound])
-        counts: list[int] = np.bincount(pairs // node_count, minlength=len(self.priorities)).tolist()
+        tiers = self.tier_by_pod[is_bound].astype(np.int64)
+        different_pairs = np.unique(tiers * node_count + self.view.node[is_bound])
+        tier_by_pair = different_pairs // node_count
+        counts: list[int] = np.bincount(tier_by_pair, minlength=len(self.priorities)).tolist()
         return counts
 
-    def _sum_requests(self, tier: int, is_bound: Bools) -> dict[str, int]:
-        """Return the requests of the tier's pods on nodes by resource, without those that are 0."""
+    def _sum_requests_of_tier(self, tier: int, is_bound: Bools) -> dict[str, int]:
+        """Return what the tier's pods on nodes request of each resource. Resources with no requests are left out."""
         infos = self.pods.info[is_bound & (self.tier_by_pod == tier)]
-        counts = np.bincount(infos, minlength=len(self.pods.infos))
-        totals = counts @ self.view.requests
+        pods_by_info = np.bincount(infos, minlength=len(self.pods.infos))
+        totals = pods_by_info @ self.view.requests
         return {name: int(totals[column]) for name, column in self.view.resources.items() if totals[column]}

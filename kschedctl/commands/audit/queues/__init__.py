@@ -112,7 +112,10 @@ def has_queues(audited: AuditedCluster) -> bool:
 
 
 def build_queues_section(audited: AuditedCluster) -> QueuesSection:
-    """Build the section about Kueue's queues. Without ClusterQueues and Workloads nothing is replayed."""
+    """Build the section about Kueue's queues.
+
+    Without ClusterQueues and Workloads, or if Kueue's replay fails, the section says so.
+    """
     unknown = [*audited.iter_unread_kinds(*_NEEDED_KINDS)]
     if not has_queues(audited):
         return QueuesSection(title=TITLE, headline="no ClusterQueues", **build_verdict(RULES, (), unknown))
@@ -122,18 +125,21 @@ def build_queues_section(audited: AuditedCluster) -> QueuesSection:
     except InputError as error:
         unknown.append(UnknownKind("ClusterQueue", f"could not be replayed: {error.what}", VERDICT))
         report = KueueQueues()
+    if not audited.now and audited.cluster.kueue_workloads:
+        unknown.append(NO_TIMES)
+
     limit = audited.thresholds.queued_seconds
     waiting = list_waiting_workloads(audited, report)
     long_waiting = [workload for workload in waiting if (audited.seconds_since(workload.since) or 0) > limit]
     inactive = list_inactive_queues(audited.cluster, report)
-    # without the time of the cluster, all waiting Workloads count
+
+    # A queue can only starve if Workloads wait long in it. Without the cluster's time, all waiting Workloads count.
     longest_first = long_waiting if audited.now else waiting
     oldest_by_queue = {workload.queue: workload for workload in reversed(longest_first)}
     starving = find_starving_queues(report, oldest_by_queue)
     unused = find_unused_flavors(audited.cluster, report)
     unplaced = find_unplaced_workloads(audited, limit)
-    if not audited.now and audited.cluster.kueue_workloads:
-        unknown.append(NO_TIMES)
+
     findings = [
         *_iter_inactive_findings(inactive),
         *_iter_waiting_findings(long_waiting),
@@ -163,7 +169,10 @@ def _iter_inactive_findings(inactive: Iterable[InactiveQueue]) -> Iterator[Findi
 
 
 def _iter_waiting_findings(long_waiting: Iterable[LongWaitingWorkload]) -> Iterator[Finding]:
-    """Yield a finding for each ClusterQueue with Workloads that wait long, and for each Workload without a queue."""
+    """Yield a finding for each ClusterQueue with Workloads that wait long.
+
+    Each long-waiting Workload without a queue has a finding of its own.
+    """
     by_queue: dict[str, list[LongWaitingWorkload]] = {}
     for workload in long_waiting:
         if workload.queue:
@@ -202,7 +211,7 @@ def _iter_unplaced_findings(unplaced: Iterable[UnplacedWorkload]) -> Iterator[Fi
 
 
 def _iter_unused_findings(unused: Iterable[UnusedFlavor]) -> Iterator[Finding]:
-    """Yield a finding for each flavor in which no Workload holds quota."""
+    """Yield a finding for each unused flavor: no ClusterQueue has quota in it, or no Workload holds this quota."""
     for flavor in unused:
         message = "no ClusterQueue has quota in it"
         if flavor.queues:
@@ -240,7 +249,8 @@ def _build_headline(
 def list_waiting_workloads(audited: AuditedCluster, report: KueueQueues) -> list[LongWaitingWorkload]:
     """Return the Workloads that are neither admitted nor deactivated, the longest waiting first.
 
-    Workloads that were not replayed have the queue of their quota reservation, if any, and the reason of their status.
+    The queue and the reason come from the replay. For Workloads that were not replayed, they come from the quota
+    reservation, if any, and the status.
     """
     replayed = {workload.workload: workload for workload in report.waiting}
     without_replay = WaitingQueues(audited.cluster, None)
@@ -262,7 +272,7 @@ def list_waiting_workloads(audited: AuditedCluster, report: KueueQueues) -> list
 
 
 def _find_waiting_since(workload: KueueWorkload) -> str:
-    """Return the time since which a Workload waits: its last eviction, otherwise its creation, empty if unknown."""
+    """Return the time since which a Workload waits: its last eviction, otherwise its creation, "" if unknown."""
     evicted = find_condition(workload.status.conditions, _EVICTED)
     if evicted and evicted.last_transition_time:
         return evicted.last_transition_time
@@ -270,7 +280,10 @@ def _find_waiting_since(workload: KueueWorkload) -> str:
 
 
 def list_referenced_kinds(cluster: Cluster) -> list[str]:
-    """Return the optional kinds of Kueue that ClusterQueues and ResourceFlavors of the cluster refer to."""
+    """Return the kinds Cohort, AdmissionCheck and Topology, as far as the cluster's objects refer to them.
+
+    These kinds of Kueue are optional, so that it does not matter if unreferenced kinds were not read.
+    """
     specs = [queue.spec for queue in cluster.cluster_queues]
     is_referenced = {
         "Cohort": any(spec.cohort or spec.cohort_name for spec in specs),
@@ -281,7 +294,10 @@ def list_referenced_kinds(cluster: Cluster) -> list[str]:
 
 
 def list_inactive_queues(cluster: Cluster, report: KueueQueues) -> list[InactiveQueue]:
-    """Return the ClusterQueues that admit nothing, except those that only lack objects of an unread kind."""
+    """Return the ClusterQueues that admit nothing.
+
+    Queues are left out if they are inactive only because objects of a kind that was not read seem to be missing.
+    """
     return [
         InactiveQueue(queue=state.queue, reason=state.reason, message=state.message, waiting=state.waiting)
         for state in report.queues
@@ -292,11 +308,13 @@ def list_inactive_queues(cluster: Cluster, report: KueueQueues) -> list[Inactive
 def find_starving_queues(
     report: KueueQueues, oldest_by_queue: Mapping[str, LongWaitingWorkload]
 ) -> list[StarvingQueue]:
-    """Return the active ClusterQueues that borrow nothing and wait, while others borrow what they have quota for.
+    """Return the active ClusterQueues with waiting Workloads that borrow nothing while other queues borrow.
 
-    `oldest_by_queue` has the longest-waiting Workload of each ClusterQueue in which some wait. A queue that borrows
-    nothing has a share of 0, whatever the weights of fair sharing are.
+    The other queues of the cohort borrow flavors and resources for which the starving queue has quota.
+    `oldest_by_queue` has the longest-waiting Workload of each ClusterQueue in which Workloads wait. A queue that
+    borrows nothing has a share of 0, whatever the weights of fair sharing are.
     """
+    # ClusterQueue -> the pairs of a flavor and a resource for which it has quota, or which it borrows
     nominal: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
     borrowed: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
     for quota in report.quotas:
@@ -326,7 +344,7 @@ def find_starving_queues(
 
 
 def _group_by_root_cohort(queues: Iterable[ClusterQueueState]) -> dict[str, list[ClusterQueueState]]:
-    """Return the active ClusterQueues by their root cohort, without those that have no cohort."""
+    """Group the active ClusterQueues by their root cohort. Queues without a cohort are left out."""
     cohorts: dict[str, list[ClusterQueueState]] = {}
     for state in queues:
         if state.cohort and state.active:
@@ -339,9 +357,9 @@ def find_unused_flavors(cluster: Cluster, report: KueueQueues) -> list[UnusedFla
     """Return the ResourceFlavors in which no Workload holds quota, with the ClusterQueues that have quota in them."""
     cluster_queues = {state.queue for state in report.queues}
     used_flavors = set()
-    queues_by_flavor: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    queues_by_flavor: defaultdict[str, dict[str, None]] = defaultdict(dict)  # the keys are an ordered set of queues
     for quota in report.quotas:
-        if quota.queue in cluster_queues:  # other quotas are those of cohorts
+        if quota.queue in cluster_queues:  # the other quotas belong to cohorts
             queues_by_flavor[quota.flavor][quota.queue] = None
             if _is_positive(quota.reserved):
                 used_flavors.add(quota.flavor)
@@ -369,7 +387,7 @@ def find_unplaced_workloads(audited: AuditedCluster, min_seconds: float) -> list
     pods_by_owner = _group_unbound_pods(audited.cluster)
     unplaced = []
     for since, workload in long_admitted:
-        owners = _list_owners(workload, audited.cluster)
+        owners = _list_owners_of_workload(workload, audited.cluster)
         pods = {pod for owner in owners for pod in pods_by_owner.get(owner, ())}
         admission = workload.status.admission
         if pods and admission is not None:
@@ -387,7 +405,10 @@ def find_unplaced_workloads(audited: AuditedCluster, min_seconds: float) -> list
 
 
 def _iter_long_admitted(audited: AuditedCluster, min_seconds: float) -> Iterator[tuple[str, KueueWorkload]]:
-    """Yield the time of admission and the Workload for those that were admitted longer ago and have not ended."""
+    """Yield the Workloads that were admitted more than `min_seconds` ago and have not finished.
+
+    Each Workload follows the time of its admission.
+    """
     for workload in audited.cluster.kueue_workloads:
         conditions = workload.status.conditions
         admitted = find_condition(conditions, ADMITTED)
@@ -399,17 +420,20 @@ def _iter_long_admitted(audited: AuditedCluster, min_seconds: float) -> Iterator
 
 
 def _count_admitted_pods(workload: KueueWorkload) -> int:
-    """Return the number of pods with which a Workload was admitted, which partial admission may have reduced."""
+    """Return the number of pods with which a Workload was admitted.
+
+    Partial admission may have reduced the requested number.
+    """
     counts = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
     assignments = workload.status.admission.pod_set_assignments if workload.status.admission else ()
     counts |= {assigned.name: assigned.count for assigned in assignments if assigned.count is not None}
     return sum(counts.values())
 
 
-def _list_owners(workload: KueueWorkload, cluster: Cluster) -> list[Owner]:
-    """Return the objects that a Workload stands for: its owners, which are a job or the pods of a group.
+def _list_owners_of_workload(workload: KueueWorkload, cluster: Cluster) -> list[Owner]:
+    """Return the objects for which a Workload stands: a job or the pods of a group.
 
-    A Workload without owner references may be found by a job's label. There may be none.
+    These are the Workload's owners or, if it has none, the job that a label names. The list may be empty.
     """
     meta = workload.metadata
     owners = [Owner(reference.kind, meta.namespace, reference.name) for reference in meta.owner_references]
@@ -420,19 +444,25 @@ def _list_owners(workload: KueueWorkload, cluster: Cluster) -> list[Owner]:
 
 
 def _group_unbound_pods(cluster: Cluster) -> dict[Owner, list[str]]:
-    """Return the keys of the pods without a node, by each controller above them and by the pod itself."""
-    controllers = _find_controllers(cluster)
+    """Return the keys of the pods without a node, grouped by the pod itself and by each controller above the pod.
+
+    A pod is in several groups. Pods that have ended or are being deleted are left out.
+    """
+    controllers = _find_controllers_of_workloads(cluster)
     groups: dict[Owner, list[str]] = {}
     for pod in cluster.unbound_pods():
         if pod.terminated or pod.metadata.deletion_timestamp is not None:
             continue
-        for owner in _iter_owners(pod, controllers):
+        for owner in _iter_pod_and_owners(pod, controllers):
             groups.setdefault(owner, []).append(pod.key)
     return groups
 
 
-def _find_controllers(cluster: Cluster) -> dict[Owner, Owner]:
-    """Return the controllers of Jobs and StatefulSets, which own pods and may be owned by other workloads."""
+def _find_controllers_of_workloads(cluster: Cluster) -> dict[Owner, Owner]:
+    """Return the controller of each Job and StatefulSet that has one.
+
+    Jobs and StatefulSets own pods, and may be owned by other workloads themselves.
+    """
     metadata_by_kind = {
         "Job": [job.metadata for job in cluster.jobs],
         "StatefulSet": [stateful_set.metadata for stateful_set in cluster.stateful_sets],
@@ -447,11 +477,14 @@ def _find_controllers(cluster: Cluster) -> dict[Owner, Owner]:
     return controllers
 
 
-def _iter_owners(pod: Pod, controllers: Mapping[Owner, Owner]) -> Iterator[Owner]:
-    """Yield the pod itself, then its controller, the controller of this controller, and so on up to `_MAX_OWNERS`."""
+def _iter_pod_and_owners(pod: Pod, controllers: Mapping[Owner, Owner]) -> Iterator[Owner]:
+    """Yield the pod itself, then its controller, the controller of this controller, and so on.
+
+    At most `_MAX_OWNERS` controllers are yielded, so that cycles end.
+    """
     itself = Owner("Pod", pod.metadata.namespace, pod.metadata.name)
     yield itself
-    owner = find_owner(pod)
+    owner = find_owner(pod)  # the pod itself if it has no controller
     for _ in range(_MAX_OWNERS):
         if owner != itself:
             yield owner

@@ -17,7 +17,7 @@ from kschedctl.commands.audit.races.question import (
     NEVER,
     Measures,
     RaceFields,
-    build_question,
+    build_race_question,
     measure_cluster,
     parse_expiry,
 )
@@ -57,10 +57,10 @@ SLOW = AuditRule(
 
 
 def build_races_section(audited: AuditedCluster) -> RacesSection:
-    """Build the section from rival schedulers and a simulation of the cluster.
+    """Build the section about rival schedulers, with a simulation of the cluster.
 
     In the simulation, assumed pods never expire, as now, or expire after 30 s, as in earlier versions. If there are
-    rivals, it has as many instances as there are schedulers, on the nodes that they share.
+    rivals, the simulation has as many instances as there are schedulers, on the nodes that they share.
     """
     view = audited.scheduler.view
     rivals, shared_rows = find_rivals(view)
@@ -79,20 +79,28 @@ def build_races_section(audited: AuditedCluster) -> RacesSection:
 
 
 def find_rivals(view: Fork) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Return other schedulers that placed pods on the same nodes as this one, and the rows of these nodes."""
+    """Find other schedulers that placed pods on the same nodes as this one.
+
+    Return the sorted names of these schedulers and the rows of the shared nodes.
+    """
     names = [info.spec.scheduler_name for info in view.pods.infos]
     is_bound = view.node >= 0
-    is_of_rival = np.array([name not in view.settings.served for name in names], np.bool_)[view.pods.info]
-    shared_rows = np.intersect1d(view.node[is_bound & is_of_rival], view.node[is_bound & ~is_of_rival])
-    rival_infos = np.unique(view.pods.info[is_bound & is_of_rival & np.isin(view.node, shared_rows)])
+    is_rival_info = np.array([name not in view.settings.served for name in names], np.bool_)
+    is_of_rival = is_rival_info[view.pods.info]
+    rows_of_rivals = view.node[is_bound & is_of_rival]
+    own_rows = view.node[is_bound & ~is_of_rival]
+    shared_rows = np.intersect1d(rows_of_rivals, own_rows)
+
+    is_on_shared_node = is_bound & np.isin(view.node, shared_rows)
+    rival_infos = np.unique(view.pods.info[is_of_rival & is_on_shared_node])
     rivals = {names[info] for info in rival_infos.tolist()}
     return tuple(sorted(rivals)), tuple(shared_rows.tolist())
 
 
 def _simulate_cluster(audited: AuditedCluster, measures: Measures, *, instances: int, nodes: int) -> Races | None:
-    """Simulate the cluster with one size and rate and at most `MAX_PODS` pods.
+    """Simulate the cluster with one size and rate, and at most `MAX_PODS` pods.
 
-    Return None if the cluster has no nodes, or no pods from which their rate and the room for them are known.
+    Return None if the cluster has no nodes, or too few pods to measure their rate and the room for them.
     """
     if not nodes or measures.rate is None or measures.room is None:
         return None
@@ -102,7 +110,7 @@ def _simulate_cluster(audited: AuditedCluster, measures: Measures, *, instances:
         instances=instances,
         seconds=min(MIN_ARRIVAL_SECONDS, MAX_PODS / rate),
     )
-    return compare_expiries(build_question(fields, replace(measures, nodes=nodes, rate=rate)), audited.progress)
+    return compare_expiries(build_race_question(fields, replace(measures, nodes=nodes, rate=rate)), audited.progress)
 
 
 def _find_result(races: Races, expiry: str) -> RaceResult:
@@ -111,9 +119,10 @@ def _find_result(races: Races, expiry: str) -> RaceResult:
 
 
 def _build_headline(races: Races | None, rivals: tuple[str, ...], shared: int, version: str) -> str:
-    """Return the share of double-booked pods as text.
+    """Return the simulated share of double-booked pods as text, or that there are no pods.
 
     With rival schedulers it is the share if assumed pods never expire, otherwise the share with an expiry of 30 s.
+    `shared` is the number of nodes that the schedulers share.
     """
     if races is None:
         return "no pods run that could race for room"
@@ -134,7 +143,10 @@ def _build_headline(races: Races | None, rivals: tuple[str, ...], shared: int, v
 def _iter_findings(
     races: Races | None, rivals: tuple[str, ...], shared_rows: tuple[int, ...], view: Fork
 ) -> Iterator[Finding]:
-    """Yield findings about rival schedulers and about kubelets that learn late of bindings."""
+    """Yield findings about rival schedulers and about kubelets that learn late of bindings.
+
+    Without a simulation (`races` is None) there are no findings.
+    """
     if races is None:
         return
     if rivals:
@@ -146,7 +158,10 @@ def _iter_findings(
 
 
 def _build_rivals_finding(races: Races, rivals: tuple[str, ...], shared_rows: tuple[int, ...], view: Fork) -> Finding:
-    """Build the finding about several schedulers on the same nodes. It is a note if no pod was double-booked."""
+    """Build the finding about several schedulers on the same nodes.
+
+    The finding is only a note if the simulation double-booked no pod.
+    """
     schedulers = f"{', '.join(rivals)} and {', '.join(sorted(view.settings.served))}"
     node_names = ", ".join(view.nodes.names[row] for row in shared_rows[:MAX_NAMED_NODES])
     ellipsis = ", …" if len(shared_rows) > MAX_NAMED_NODES else ""

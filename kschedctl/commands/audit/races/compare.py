@@ -13,7 +13,10 @@ from kschedctl.text.counts import counted
 
 
 def compare_expiries(question: RaceQuestion, progress: Progress = NO_PROGRESS) -> Races:
-    """Simulate every combination of size, rate and expiry. Raises UsageError for values that cannot be simulated."""
+    """Simulate every combination of size, rate and expiry, and recommend an expiry.
+
+    Raises UsageError for values that cannot be simulated.
+    """
     question.validate()
     sizes_and_rates = [(nodes, rate) for nodes in question.nodes for rate in question.rates]
     done = progress.begin("Simulating", len(sizes_and_rates) * question.runs)
@@ -42,7 +45,10 @@ def compare_expiries(question: RaceQuestion, progress: Progress = NO_PROGRESS) -
 def _simulate_size_and_rate(
     question: RaceQuestion, nodes: int, rate: float, done: Callable[[int], None]
 ) -> Iterator[RaceResult]:
-    """Simulate a size and a rate, and yield the result of each expiry. All expiries have the same random draws."""
+    """Simulate a size and a rate in several runs, and yield the result of each expiry.
+
+    Each run has its own seed. All expiries of a run have the same random draws. `done` is called after each run.
+    """
     setting = RaceSetting(
         nodes,
         rate,
@@ -60,7 +66,7 @@ def _simulate_size_and_rate(
         done(1)
     counts_by_expiry = zip(*counts_by_run, strict=True)
     for expiry, ttl, counts in zip(question.expiries, ttls, counts_by_expiry, strict=True):
-        yield _build_result(setting, expiry.text, ttl, counts)
+        yield _build_race_result(setting, expiry.text, ttl, counts)
 
 
 def _simulate_ttls(setting: RaceSetting, draws: RandomDraws, ttls: Sequence[float]) -> list[RaceCounts]:
@@ -74,8 +80,8 @@ def _simulate_ttls(setting: RaceSetting, draws: RandomDraws, ttls: Sequence[floa
     return [counts_by_ttl[ttl] for ttl in effective_ttls]
 
 
-def _build_result(setting: RaceSetting, expiry: str, ttl: float, counts: Sequence[RaceCounts]) -> RaceResult:
-    """Build the result of all runs with one size, rate and expiry."""
+def _build_race_result(setting: RaceSetting, expiry: str, ttl: float, counts: Sequence[RaceCounts]) -> RaceResult:
+    """Build the result of all runs with one size, rate and expiry. `counts` has the counts of each run."""
     pods = sum(run.assumed for run in counts)
     double_booked = sum(run.double_booked for run in counts)
     shares = [run.double_booked / max(run.assumed, 1) for run in counts]
@@ -98,9 +104,10 @@ def _build_result(setting: RaceSetting, expiry: str, ttl: float, counts: Sequenc
 
 
 def _build_headline(results: Sequence[RaceResult], instances: int) -> str:
-    """Return the advice and the worst case that it avoids as text, or that no pod is double-booked.
+    """Return the advice and the worst case that the advice avoids as text, or that no pod is double-booked.
 
-    If instances double-book pods even with the best expiry, the advice is to run a single one.
+    If instances double-book pods even with the best expiry, the advice is to run a single instance. If the worst case
+    has the best expiry, there is no advice.
     """
     worst = _find_worst_result(results)
     if not worst.double_booked:
@@ -152,10 +159,10 @@ def format_percent(share: float) -> str:
 
 
 def _find_best_expiry(results: Sequence[RaceResult]) -> tuple[str, int]:
-    """Return the best expiry and the number of double-booked pods with it.
+    """Return the best expiry and the number of double-booked pods with this expiry.
 
     `never` is the best if it is among the expiries, since an expiry can only give away room that is taken. Otherwise
-    it is the expiry with the fewest double-booked pods, the longest if there are several.
+    the expiry with the fewest double-booked pods is the best, and the longest of several.
     """
     double_booked: Counter[str] = Counter()
     for result in results:
@@ -169,8 +176,8 @@ def _find_best_expiry(results: Sequence[RaceResult]) -> tuple[str, int]:
 def _build_recommendation(results: Sequence[RaceResult], question: RaceQuestion) -> str:
     """Return the advice and the reasons in a few sentences.
 
-    They are about expiry if pods expired, about the number of instances if the best expiry does not prevent double
-    booking, and about the versions of kube-scheduler in any case.
+    The sentences are about expiry if pods expired, about the number of instances if the best expiry does not prevent
+    double booking, and in any case about the versions of kube-scheduler.
     """
     best_expiry, remaining = _find_best_expiry(results)
     parts = []

@@ -131,7 +131,10 @@ def _build_exponential(times: Sequence[float]) -> Latency:
 
 
 def _build_lognormal(times: Sequence[float]) -> Latency:
-    """Build a lognormal latency from median and 99th percentile. Raises InputError if they contradict each other."""
+    """Build a lognormal latency from its median and 99th percentile, in seconds.
+
+    Raises InputError if the two contradict each other.
+    """
     median, p99 = times
     if not 0 < median <= p99:
         raise InputError("the median of a lognormal time must be above 0 and at most its 99th percentile")
@@ -148,10 +151,10 @@ FORMS = "constant:TIME, exponential:MEAN, lognormal:MEDIAN,P99 or measured"
 
 
 def parse_latency(text: str, option: str, measured: MeasuredLatency | None = None) -> Latency:
-    """Parse the distribution that an option names. A time alone is constant.
+    """Parse the distribution of times that an option names. A time alone is constant.
 
-    `measured` is the distribution of the cluster, None if it is unknown. Raises UsageError for an unknown distribution,
-    for malformed times, and if the unknown distribution of the cluster is named.
+    `measured` is the distribution measured in the cluster, or None if that is unknown. Raises UsageError for an unknown
+    distribution, for malformed times, and if the cluster's distribution is named but unknown.
 
     >>> str(parse_latency("exponential:10s", "--informer-lag")), str(parse_latency("2s", "--informer-lag"))
     ('exponential:10s', 'constant:2s')

@@ -92,6 +92,7 @@ class RandomDraws(NamedTuple):
         pods = int(random.poisson(setting.rate * setting.seconds))
         arrivals = np.sort(random.uniform(0, setting.seconds, pods))
 
+        # Pods that run already at the start, of which only the ends within the simulated time matter
         total_room = setting.nodes * setting.room
         mean_run_time = setting.load * total_room / setting.rate
         initial_pods = _distribute_evenly(round(min(setting.load, 1.0) * total_room), setting.nodes)
@@ -153,9 +154,10 @@ class SimulatedScheduler:
         self._idle: simpy.Event | None = None
 
     def pick_node(self, room: int, tie: float) -> int:
-        """Return one of the nodes with the fewest pods, or NOWHERE if all are full. `tie` in [0, 1) chooses among them.
+        """Return one of the nodes with the fewest pods, as far as the instance knows, or NOWHERE if all are full.
 
-        The scoring strategy LeastAllocated gives these nodes the highest score if all nodes are equal.
+        `room` is the number of pods for which a node has room, and `tie` in [0, 1) chooses among the nodes. The scoring
+        strategy LeastAllocated gives these nodes the highest score if all nodes are equal.
         """
         fewest = self.known_pods.min()
         if fewest >= room:
@@ -222,14 +224,14 @@ class RaceSimulation:
         event.callbacks.append(lambda _: function(*arguments))
 
     def _generate_arrivals(self) -> Generator[simpy.Event, None, None]:
-        """Enqueue each pod at its instance when it arrives."""
+        """Put each pod into the queue of its scheduler instance at the pod's arrival time."""
         pauses = np.diff(self.draws.arrivals, prepend=0.0).tolist()
         for pod, (pause, instance) in enumerate(zip(pauses, self.draws.instance.tolist(), strict=True)):
             yield self.env.timeout(pause)
             self.instances[instance].enqueue(pod)
 
     def _run_scheduler(self, instance: SimulatedScheduler) -> Generator[simpy.Event, None, None]:
-        """Run an instance: pick a node for the first pod of the queue, assume it there and start binding.
+        """Run an instance: pick a node for the first pod of the queue, assume the pod there and start binding.
 
         The instance waits for a change if its queue is empty or if the first pod fits nowhere.
         """
@@ -246,12 +248,13 @@ class RaceSimulation:
             pod = instance.queue.popleft()
             instance.add_pod(node)
             self.result.assumed += 1
-            self._call_later(float(self.draws.binding[pod]), self._bind, pod, node)
+            self._call_later(float(self.draws.binding[pod]), self._bind_pod, pod, node)
 
-    def _bind(self, pod: int, node: int) -> None:
-        """Write a binding on the API server, which all instances see after their lags.
+    def _bind_pod(self, pod: int, node: int) -> None:
+        """Write a binding to the API server. Each instance sees the binding after its own informer lag.
 
-        The kubelet rejects the pod if the node is full. Otherwise it runs, and its end is planned.
+        If the node is full, the kubelet rejects the pod, which counts as double-booked. Otherwise the pod runs, and its
+        end is planned.
         """
         lags = self.draws.lags[pod].tolist()
         own_instance = int(self.draws.instance[pod])
@@ -271,18 +274,20 @@ class RaceSimulation:
     def _notify_own_instance(self, instance: SimulatedScheduler, node: int, lag: float, *, fits: bool) -> None:
         """Notify the instance that assumed the pod, after the lag, whether the pod runs on the node.
 
-        Its cache drops the pod if the lag is longer than the TTL, and adds it again once it sees the pod.
+        If the lag is longer than the TTL, the instance's cache drops the pod when the TTL expires, and adds the pod
+        again once the instance sees it running.
         """
-        expires = lag > self.ttl
-        if expires:
-            self.result.expired += 1
-            self._call_later(self.ttl, instance.drop_assumed_pod, node)
-        if expires and fits:
+        if lag <= self.ttl:
+            if not fits:
+                self._call_later(lag, instance.remove_pod, node)
+            return
+
+        self.result.expired += 1
+        self._call_later(self.ttl, instance.drop_assumed_pod, node)
+        if fits:
             self._call_later(lag, instance.add_pod, node)
-        elif expires:
+        else:
             self._call_later(lag, instance.wake)
-        elif not fits:
-            self._call_later(lag, instance.remove_pod, node)
 
     def _end_pod(self, node: int, lags: Sequence[float]) -> None:
         """End a pod. Each instance sees the end after its lag."""

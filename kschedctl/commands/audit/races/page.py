@@ -35,7 +35,7 @@ def build_races_evidence(races: RacesSection, style: Style) -> Page:
 
 
 def build_race_tables(results: Sequence[RaceResult], style: Style) -> Page:
-    """Build a table of the results and a plot over sizes.
+    """Build a table of the results and a plot over cluster sizes.
 
     With a single size and rate, or in wide output, the table has a row for each expiry, otherwise a column.
     """
@@ -56,7 +56,7 @@ def _format_expiry(result: RaceResult) -> str:
 
 
 def _build_expiry_table(results: Sequence[RaceResult]) -> Table:
-    """Build a table with a row for each size and rate and a column for each expiry."""
+    """Build a table of the double-booked shares, with a row for each size and rate and a column for each expiry."""
     expiries = tuple(dict.fromkeys(result.expiry for result in results))
     columns = (
         Column("nodes", right=True),
@@ -70,7 +70,7 @@ def _build_expiry_table(results: Sequence[RaceResult]) -> Table:
 
 
 def _format_share(result: RaceResult) -> Marked:
-    """Return the share of double-booked pods in color, with its range if it differs between runs."""
+    """Format the share of double-booked pods in color, with its range in percent if it differs between runs."""
     if not result.share:
         tone = Tone.GOOD
     elif result.share <= WARNING_SHARE:
@@ -95,7 +95,7 @@ def format_short_percent(share: float) -> str:
 
 
 def _plot_by_size(results: Sequence[RaceResult]) -> Page:
-    """Plot the share of double-booked pods over sizes at the highest rate.
+    """Plot the share of double-booked pods over cluster sizes, at the highest rate.
 
     Return () if there is only one size or if no pod is double-booked.
     """
@@ -112,7 +112,7 @@ def _plot_by_size(results: Sequence[RaceResult]) -> Page:
 
 
 def build_assumptions(assumptions: RaceAssumptions) -> Page:
-    """Build lines about the assumptions, and about those that were taken from the cluster."""
+    """Build lines about the assumptions, about those taken from the cluster, and about measured latencies."""
     parts = [
         count(assumptions.instances, "scheduler instance"),
         f"pods arriving for {format_duration(assumptions.seconds)}",

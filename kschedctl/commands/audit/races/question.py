@@ -129,7 +129,10 @@ class RaceQuestion:
 
     @property
     def arrival_seconds(self) -> float:
-        """The time for which pods arrive: the given one, or several times the longest expiry that lags exceed."""
+        """The time for which pods arrive: the given time, or several times the longest expiry that lags exceed.
+
+        Without a given time, it has an upper limit, so that the simulation ends.
+        """
         if self.seconds:
             return self.seconds
         ttls = {expiry.ttl(nodes) for expiry in self.expiries for nodes in self.nodes}
@@ -185,21 +188,23 @@ class RaceFields(TypedDict, total=False):
     runs: int
 
 
-def build_question(fields: RaceFields, measures: Measures | None) -> RaceQuestion:
-    """Build the parameters of a comparison. Those that `fields` do not give are measured in the cluster.
+def build_race_question(fields: RaceFields, measures: Measures | None) -> RaceQuestion:
+    """Build the parameters of a comparison from `fields`, then from the cluster's measures, then from defaults.
 
-    Parameters that were not measured have their defaults. Raises UsageError for parameters that cannot be simulated.
+    The result also says which parameters were taken from the cluster. Raises UsageError for parameters that cannot be
+    simulated.
     """
     cluster_fields = _build_cluster_fields(measures)
-    used_fields = set(cluster_fields.keys() - fields.keys())
-    question = RaceQuestion(**(cluster_fields | fields))
-    latencies = (question.binding, question.informer)
+    parameters = RaceQuestion(**(cluster_fields | fields))
+
+    names_from_cluster = set(cluster_fields.keys() - fields.keys())
+    latencies = (parameters.binding, parameters.informer)
     measured_latencies = [latency for latency in latencies if isinstance(latency, MeasuredLatency)]
     if measured_latencies:
-        used_fields.add("binding")  # options can name the measured latencies as well
+        names_from_cluster.add("binding")  # options can name the measured latencies as well
     question = replace(
-        question,
-        from_cluster=tuple(words for name, words in CLUSTER_FIELDS.items() if name in used_fields),
+        parameters,
+        from_cluster=tuple(words for name, words in CLUSTER_FIELDS.items() if name in names_from_cluster),
         measured=summarize_lags(measured_latencies[0]) if measured_latencies else None,
     )
     question.validate()
@@ -207,7 +212,7 @@ def build_question(fields: RaceFields, measures: Measures | None) -> RaceQuestio
 
 
 def _build_cluster_fields(measures: Measures | None) -> RaceFields:
-    """Return the parameters that were measured in the cluster."""
+    """Return the parameters that were measured in the cluster, none without `measures`."""
     fields = RaceFields()
     if measures is None:
         return fields
@@ -246,7 +251,7 @@ class Measures:
 
 
 def measure_cluster(view: Fork) -> Measures:
-    """Measure the size, the load, the pod rate and the latencies of a cluster. What is unknown is None."""
+    """Measure the size, the load, the pod rate and the latencies of a cluster. Unknown measures are None."""
     nodes = len(view.nodes)
     bound_pods = int((view.node >= 0).sum())
     load = _measure_load(view)
@@ -261,7 +266,10 @@ def measure_cluster(view: Fork) -> Measures:
 
 
 def _measure_load(view: Fork) -> float:
-    """Return the requested share of the most requested resource in the whole cluster, 0 if nothing is allocatable."""
+    """Return the requested share of the most requested resource in the whole cluster.
+
+    CPU, memory and the number of pods are considered. The share is 0 if nothing is allocatable.
+    """
     columns = [view.resources[name] for name in (CPU, MEMORY, PODS)]
     allocatable = view.allocatable[:, columns].sum(axis=0)
     requested = view.requested[:, columns].sum(axis=0)
@@ -270,7 +278,7 @@ def _measure_load(view: Fork) -> float:
 
 
 def measure_peak_rate(cluster: Cluster) -> float | None:
-    """Return the pods created per second in the busiest minute, or None if no time is known.
+    """Return the pods created per second in the busiest minute, or None if no creation time is known.
 
     Only pods that still exist are counted.
     """
@@ -288,9 +296,10 @@ def measure_peak_rate(cluster: Cluster) -> float | None:
 def measure_kubelet_lags(cluster: Cluster) -> MeasuredLatency | None:
     """Return the times from binding to the kubelet's start of each pod, or None if there are too few pods.
 
-    A kubelet learns of a binding as a scheduler does, from a watch of the API server. The time is an upper bound, as
-    the kubelet's own work is included. Pulling images comes later. Both times are whole seconds of two clocks: a start
-    before the binding counts as 0. Static pods are left out, as they are not bound by a scheduler.
+    A kubelet learns of a binding as a scheduler does, from a watch of the API server. The time is an upper bound,
+    because it includes the kubelet's own work, but not the pulling of images. Both times are whole seconds of two
+    clocks, so that a start before the binding counts as 0. Static pods are left out, as they are not bound by a
+    scheduler.
     """
     pods = cluster.pods
     bound_at = _parse_time_column(cluster, pods.columns.scheduled)
@@ -310,7 +319,7 @@ def _parse_time_column(cluster: Cluster, column: TextColumn) -> np.typing.NDArra
 
 
 def summarize_lags(lags: MeasuredLatency) -> MeasuredLags:
-    """Return median, 99th percentile and maximum of measured lags."""
+    """Return the number, the median, the 99th percentile and the maximum of measured lags."""
     longest = float(lags.times[-1])
     return MeasuredLags(
         pods=len(lags.times), median=lags.get_quantile(0.5), p99=lags.get_quantile(0.99), longest=longest

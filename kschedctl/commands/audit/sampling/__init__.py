@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.sampling.report import SampledProfile, SamplingCosts, SamplingSection
-from kschedctl.commands.audit.sampling.sampled_searches import SamplingLimits, compute_default_costs
+from kschedctl.commands.audit.sampling.sampled_searches import SamplingLimits, compute_default_sampling_costs
 from kschedctl.replay.audit_rules import NOTE, WARNING, AuditRule, build_verdict
 from kschedctl.reports.findings import Finding
 from kschedctl.text.counts import counted
@@ -38,7 +38,7 @@ WASTES = AuditRule(
 
 def build_sampling_section(audited: AuditedCluster) -> SamplingSection:
     """Build the section from the most frequent pending pods, or from running pods if no pending pod fits on a node."""
-    report = compute_default_costs(
+    report = compute_default_sampling_costs(
         audited.scheduler, MAX_KINDS, limits=SamplingLimits(percentages=PERCENTAGES), progress=audited.progress
     )
     findings = (finding for profile in report.profiles for finding in _iter_findings(profile, audited))
@@ -52,7 +52,10 @@ def build_sampling_section(audited: AuditedCluster) -> SamplingSection:
 
 
 def _build_headline(report: SamplingCosts) -> str:
-    """Return the loss of the profile that loses most as text, or the report's headline if no profile samples nodes."""
+    """Return the loss of the profile that loses most, as text.
+
+    If no profile samples nodes, return the report's headline, which begins with a small letter here.
+    """
     current_points = [
         profile.advice.now for profile in report.profiles if profile.advice.now and profile.advice.verdict != "idle"
     ]

@@ -44,15 +44,20 @@ PODS_TEXTS = {
 def build_sampling_page(report: SamplingCosts, style: Style) -> Page:
     """Build the page: the advice, and for each profile the setting, the kinds of pods and the curve."""
     verdict = report.profiles[0].advice.verdict if report.profiles else "none"
-    parts: list[Block] = [paragraph(Marked(report.headline, VERDICTS[verdict]))]
-    parts += build_not_created_section(report.not_created, style) if report.not_created else ()
+    page: list[Block] = [paragraph(Marked(report.headline, VERDICTS[verdict]))]
+    if report.not_created:
+        page += build_not_created_section(report.not_created, style)
     if report.undecided:
-        parts.append(paragraph(Marked("Not certain:", Tone.WARNING), describe_verdict_doubts(report.unknown)))
-    parts += build_left_out_lines(report.not_replayed, ())
+        page.append(paragraph(Marked("Not certain:", Tone.WARNING), describe_verdict_doubts(report.unknown)))
+    page += build_left_out_lines(report.not_replayed, ())
+
     for profile in report.profiles:
         blocks = (_build_setting_line(profile.setting), *_build_profile_blocks(profile, PODS_TEXTS[report.asked]))
-        parts += build_subsection(profile.scheduler_name, blocks) if len(report.profiles) > 1 else blocks
-    return tuple(parts)
+        if len(report.profiles) > 1:
+            page += build_subsection(profile.scheduler_name, blocks)
+        else:
+            page += blocks
+    return tuple(page)
 
 
 def build_sampling_evidence(section: SamplingSection, style: Style) -> Page:
@@ -66,7 +71,7 @@ def build_sampling_evidence(section: SamplingSection, style: Style) -> Page:
 
 
 def _build_setting_line(setting: SamplingSetting) -> Block:
-    """Build the line about percentageOfNodesToScore and the number of nodes that it leads to."""
+    """Build the line about percentageOfNodesToScore and the number of feasible nodes that it requires."""
     current = "0, which means 50 - nodes/125 percent, at least 5"
     if setting.configured:
         current = f"{setting.configured} ({setting.origin})"
@@ -112,7 +117,7 @@ def _build_kind_row(kind: SampledKind, profile: SampledProfile) -> tuple[Cell | 
 
 
 def _build_curve_table(profile: SampledProfile) -> Table:
-    """Build a table of the costs by percentage."""
+    """Build a table with the costs of each percentage on the profile's curve."""
     number_columns = ("%", "evaluated", "scored", "mean", "P50", "P90", "max", "missed")
     columns = (*(Column(name, right=True) for name in number_columns), Column("is"))
     rows = tuple((*_build_point_cells(point), _format_marks(point, profile)) for point in profile.curve)

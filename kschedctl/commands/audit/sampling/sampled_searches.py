@@ -45,10 +45,11 @@ DIGITS = 4
 """The number of decimals in reports."""
 
 
-def measure_kind(kind: PodKind, framework: Framework, percentages: Sequence[int], done: Done) -> SampledKind:
-    """Measure the costs of placing one more pod of a kind, over all nodes at which the search may start.
+def measure_pod_kind(kind: PodKind, framework: Framework, percentages: Sequence[int], done: Done) -> SampledKind:
+    """Measure the costs of placing one more pod of a kind with each percentage, from every node as the start.
 
-    If a plugin or PreFilter prevents the comparison, return the reason why the kind is unmeasured.
+    If an error or PreFilter prevents the comparison, the result has the reason as `unmeasured`. `done` is called with
+    the number of percentages that are finished.
     """
     sampled = SampledKind(workload=kind.workload, pod=kind.pod.key, pods=kind.pods)
     view = kind.scheduler.view
@@ -86,15 +87,19 @@ def _explain_why_not_comparable(cycle: Cycle) -> str:
 def _measure_percentage(
     percentage: int, starts: EveryStart, scheduler: Scheduler, framework: Framework
 ) -> SamplingPoint:
-    """Measure the costs of one percentage over all starts."""
+    """Measure the costs of searching with one percentage, over all nodes at which the search may start."""
     terms = SearchTerms.from_profile(framework.profile, framework.release)._replace(percentage=percentage)
     sampling = SampledFrom(0).start_sampling(scheduler.configuration, starts.offered)
     enough = sampling.count_nodes_needed(starts.offered, terms)
-    return build_point(percentage, enough, starts.search_samples(enough))
+    return build_sampling_point(percentage, enough, starts.search_samples(enough))
 
 
-def build_point(percentage: int, enough: int, searches: Searches) -> SamplingPoint:
-    """Return the costs over all starts. Percentiles are losses that really occur."""
+def build_sampling_point(percentage: int, enough: int, searches: Searches) -> SamplingPoint:
+    """Build the point of a curve: the costs of a percentage over all starts of the search.
+
+    `enough` is the number of feasible nodes that end a search. Percentiles are losses that really occur, without
+    interpolation.
+    """
     loss = searches.expected_loss
     median, p90 = np.percentile(loss, (50, 90), method="inverted_cdf").tolist()
     return SamplingPoint(
@@ -111,10 +116,10 @@ def build_point(percentage: int, enough: int, searches: Searches) -> SamplingPoi
     )
 
 
-def combine_kinds(kinds: Sequence[SampledKind]) -> tuple[SamplingPoint, ...]:
-    """Combine the curves of the kinds that fit on a node into one curve, which is empty if there are none.
+def combine_curves_of_kinds(kinds: Sequence[SampledKind]) -> tuple[SamplingPoint, ...]:
+    """Combine the curves of the kinds that fit on a node into one curve, which is empty if no kind fits.
 
-    Means are weighted by pods, other values are those of the worst kind.
+    Means are weighted by pods. Maximums and percentiles are the values of the worst kind.
     """
     measured_kinds = [kind for kind in kinds if kind.curve and kind.fitting]
     pods = [kind.pods for kind in measured_kinds]
@@ -160,23 +165,23 @@ def build_named_kinds(targets: Iterable[TargetPod]) -> list[PodKind]:
     return [PodKind(target.scheduler, recreate_pod(target.pod), str(find_owner(target.pod))) for target in targets]
 
 
-def iter_default_kinds(
+def iter_default_pod_kinds(
     scheduler: Scheduler, max_kinds: int, namespace: str | None = None
 ) -> Iterator[tuple[str, list[PodKind]]]:
-    """Yield "pending" and "running", each with a kind for the largest workloads with such pods in a namespace.
+    """Yield "pending" and "running", each with kinds that represent the largest workloads with such pods.
 
-    Without a namespace, those of all namespaces count. Pods that no profile serves and pods that run once per node are
-    left out.
+    There are at most `max_kinds` workloads, of one namespace or, without `namespace`, of all namespaces. Pods that no
+    profile serves and pods that run once per node are left out.
     """
-    for source, iter_pods in (("pending", _iter_pending_pods), ("running", _iter_running_pods)):
+    for source, iter_pods in (("pending", _iter_distinct_pending_pods), ("running", _iter_distinct_running_pods)):
         counted_pods = [
             (pod, count) for pod, count in iter_pods(scheduler) if namespace in (None, pod.metadata.namespace)
         ]
         yield source, _choose_largest_workloads(scheduler, counted_pods, max_kinds)
 
 
-def _iter_pending_pods(scheduler: Scheduler) -> Iterator[tuple[Pod, int]]:
-    """Yield one pod for each PodInfo of pending ungated pods, with the number of pods that have this PodInfo."""
+def _iter_distinct_pending_pods(scheduler: Scheduler) -> Iterator[tuple[Pod, int]]:
+    """Return one pod for each PodInfo of pending ungated pods, with the number of pods that share the PodInfo."""
     columns = scheduler.view.pods
     pods_by_info: dict[int, list[Pod]] = {}
     for pod in filter(is_pending, scheduler.cluster.unbound_pods()):
@@ -186,8 +191,11 @@ def _iter_pending_pods(scheduler: Scheduler) -> Iterator[tuple[Pod, int]]:
     return ((pods[0], len(pods)) for pods in pods_by_info.values())
 
 
-def _iter_running_pods(scheduler: Scheduler) -> Iterator[tuple[Pod, int]]:
-    """Yield one pod for each PodInfo of pods on nodes that do not terminate, with the number of pods that have it."""
+def _iter_distinct_running_pods(scheduler: Scheduler) -> Iterator[tuple[Pod, int]]:
+    """Yield one pod for each PodInfo of pods on nodes, with the number of pods that share the PodInfo.
+
+    Terminating pods are left out.
+    """
     view, pods = scheduler.view, scheduler.view.pods
     bound_positions = np.flatnonzero(view.node >= 0)
     infos, first_places, counts = np.unique(pods.info[bound_positions], return_index=True, return_counts=True)
@@ -198,9 +206,10 @@ def _iter_running_pods(scheduler: Scheduler) -> Iterator[tuple[Pod, int]]:
 
 
 def _choose_largest_workloads(scheduler: Scheduler, pods: Iterable[tuple[Pod, int]], max_kinds: int) -> list[PodKind]:
-    """Return a kind for each of the workloads with the most pods. Their first pod represents them.
+    """Return a kind for each of the `max_kinds` workloads with the most pods, represented by its first pod.
 
-    `pods` are pairs of a pod and the number of pods like it.
+    `pods` are pairs of a pod and the number of pods like it. Pods that no profile serves, or that are tied to one node
+    by their controller, are left out.
     """
     first_pods: dict[Owner, Pod] = {}
     counts: Counter[Owner] = Counter()
@@ -236,7 +245,7 @@ DEFAULT_LIMITS = SamplingLimits()
 NAMED = "named"
 
 
-def compute_default_costs(
+def compute_default_sampling_costs(
     scheduler: Scheduler,
     max_kinds: int,
     namespace: str | None = None,
@@ -246,16 +255,16 @@ def compute_default_costs(
 ) -> SamplingCosts:
     """Return the costs for pending pods of the largest workloads, or for running pods if no pending pod fits.
 
-    `namespace` limits the pods to one namespace.
+    There are at most `max_kinds` workloads. `namespace` limits the pods to one namespace.
     """
-    for source, kinds in iter_default_kinds(scheduler, max_kinds, namespace):
+    for source, kinds in iter_default_pod_kinds(scheduler, max_kinds, namespace):
         report = compute_sampling_costs(scheduler, kinds, source, limits=limits, progress=progress)
         if any(profile.curve for profile in report.profiles):
             break
     return report
 
 
-def compute_named_costs(
+def compute_sampling_costs_of_targets(
     scheduler: Scheduler,
     targets: Iterable[TargetPod],
     *,
@@ -298,7 +307,7 @@ def compute_sampling_costs(
         framework = scheduler.framework(name)
         assert framework is not None
         not_replayed.update(dict.fromkeys(find_unreplayed_parts(framework)))
-        setting = build_setting(scheduler, framework)
+        setting = build_sampling_setting(scheduler, framework)
         percentages = sorted({*limits.percentages, setting.effective})
         sampled_kinds = []
         for kind in profile_kinds:
@@ -306,21 +315,21 @@ def compute_sampling_costs(
             kind_framework, kind_unknowns = kind.scheduler.find_framework_for(info, kind.scheduler.view)
             unknown.update(dict.fromkeys(kind_unknowns))
             assert kind_framework is not None
-            sampled_kinds.append(measure_kind(kind, kind_framework.without_extenders(), percentages, done))
+            sampled_kinds.append(measure_pod_kind(kind, kind_framework.without_extenders(), percentages, done))
 
-        curve = combine_kinds(sampled_kinds)
+        curve = combine_curves_of_kinds(sampled_kinds)
         profiles.append(
             SampledProfile(
                 scheduler_name=name,
                 setting=setting,
-                advice=build_advice(setting, sampled_kinds, curve, limits.max_loss),
+                advice=build_sampling_advice(setting, sampled_kinds, curve, limits.max_loss),
                 kinds=tuple(sampled_kinds),
                 curve=curve,
             )
         )
 
     return SamplingCosts(
-        headline=build_headline(profiles),
+        headline=build_sampling_headline(profiles),
         nodes=len(scheduler.view.nodes),
         asked=source,
         profiles=tuple(profiles),
@@ -329,17 +338,21 @@ def compute_sampling_costs(
     )
 
 
-def build_setting(scheduler: Scheduler, framework: Framework) -> SamplingSetting:
-    """Return the percentage that applies to a profile, where it is set, and its effect in this cluster."""
+def build_sampling_setting(scheduler: Scheduler, framework: Framework) -> SamplingSetting:
+    """Build the report on percentageOfNodesToScore: its value in a profile, where it is set, and its effect.
+
+    If it is not set, it adapts to the number of nodes. In a small cluster all nodes are evaluated.
+    """
     profile_percentage = framework.profile.percentage_of_nodes_to_score
     if profile_percentage is not None:
         configured, origin = profile_percentage, "profile"
     else:
         configured = scheduler.configuration.percentage_of_nodes_to_score
         origin = "configuration" if configured else "default"
+
     nodes = len(scheduler.view.nodes)
-    adapted = configured or compute_adaptive_percentage(nodes)
-    effective = adapted if nodes >= LEAST_NODES else 100
+    percentage = configured or compute_adaptive_percentage(nodes)  # 0 stands for the adaptive percentage
+    effective = percentage if nodes >= LEAST_NODES else 100
     searches = SampledFrom(0).start_sampling(scheduler.configuration, nodes)
     terms = SearchTerms.from_profile(framework.profile, framework.release)
     return SamplingSetting(
@@ -352,22 +365,24 @@ def build_setting(scheduler: Scheduler, framework: Framework) -> SamplingSetting
     )
 
 
-def build_advice(
+def build_sampling_advice(
     setting: SamplingSetting, kinds: Sequence[SampledKind], curve: Sequence[SamplingPoint], max_loss: float
 ) -> SamplingAdvice:
-    """Return the advice: the smallest percentage from which no kind loses more than `max_loss`, and a verdict.
+    """Advise on the percentage: find the smallest one from which no kind loses more than `max_loss`, and a verdict.
 
-    The verdict is "keep" if this percentage would save too little, "idle" if the percentage has no effect, and "none"
-    if there is no curve.
+    The verdict is "raise" or "lower", "keep" if lowering would save too little, "idle" if the percentage has no effect,
+    and "none" if there is no curve. `curve` has the mean costs of all `kinds`.
     """
     if not curve:
         return SamplingAdvice(verdict="none", max_loss=max_loss)
     now = next(point for point in curve if point.percentage == setting.effective)
+
+    # Find the smallest percentage from which all larger ones are acceptable, too. 100% loses nothing.
     kind_curves = [kind.curve for kind in kinds if kind.curve]
     first_acceptable = 0
     for index in range(len(curve)):
         if any(kind_curve[index].loss > max_loss for kind_curve in kind_curves):
-            first_acceptable = index + 1  # at 100% nothing is lost, so that there is one
+            first_acceptable = index + 1
     then = curve[first_acceptable]
 
     has_effect = any(point.scored != curve[-1].scored for point in curve)
@@ -383,8 +398,11 @@ def build_advice(
     return SamplingAdvice(verdict=verdict, max_loss=max_loss, percentage=then.percentage, now=now, then=then)
 
 
-def build_headline(profiles: Sequence[SampledProfile]) -> str:
-    """Return the advice for the profile that needs it most, in one line, with its name if there are several."""
+def build_sampling_headline(profiles: Sequence[SampledProfile]) -> str:
+    """Return the advice for the profile that needs it most urgently, as one line.
+
+    If there are several profiles, the line begins with the profile's name.
+    """
     most_urgent = min(profiles, key=lambda profile: VERDICTS_BY_URGENCY.index(profile.advice.verdict))
     advice_text = _describe_advice(most_urgent)
     if len(profiles) == 1:
@@ -393,7 +411,7 @@ def build_headline(profiles: Sequence[SampledProfile]) -> str:
 
 
 def _describe_advice(profile: SampledProfile) -> str:
-    """Return the advice for a profile in one line."""
+    """Return the advice for a profile in one line, or why no advice is possible or needed."""
     setting, advice = profile.setting, profile.advice
     now, then = advice.now, advice.then
     if not setting.scores:

@@ -17,7 +17,7 @@ from kschedctl.commands.audit.topology.workload_topology import (
     TopologyDomains,
     WorkloadConstraint,
     Workloads,
-    iter_constraints,
+    iter_spread_constraints,
 )
 from kschedctl.replay.audit_rules import NOTE, WARNING, AuditRule, build_verdict
 from kschedctl.replay.unknown import IN_SIMULATIONS, find_unread_dependencies, summarize_unknowns
@@ -100,7 +100,8 @@ class SingleDomainWorkload(NamedTuple):
 def build_topology_section(audited: AuditedCluster, scope: TopologyScope = EVERYTHING) -> TopologySection:
     """Build the section about the workloads with at least two pods on nodes.
 
-    If `scope` names workloads, all of them and their constraints are shown, otherwise only those with problems.
+    If `scope` names workloads, all of them and their constraints are shown, otherwise only workloads in a single domain
+    and constraints with problems.
     """
     view = audited.scheduler.view
     workloads = Workloads.from_view(view)
@@ -108,22 +109,29 @@ def build_topology_section(audited: AuditedCluster, scope: TopologyScope = EVERY
         DomainPlacement.from_workloads(TopologyDomains.from_view(key, view), workloads)
         for key in _list_topology_keys(view, scope)
     ]
-    selected = [
-        number for number, owner in enumerate(workloads.owners) if not scope.workloads or owner in scope.workloads
-    ]
-    is_selected = set(selected).__contains__
-    constraints = [
-        constraint for constraint in iter_constraints(audited.scheduler, workloads) if is_selected(constraint.workload)
-    ]
-    single_domain = [
-        entry for entry in _list_single_domain_workloads(placements, workloads) if is_selected(entry.workload)
-    ]
+
+    def is_selected(workload: int) -> bool:
+        """Return whether the scope includes the workload with this number."""
+        return not scope.workloads or workloads.owners[workload] in scope.workloads
+
+    selected = [number for number in range(len(workloads)) if is_selected(number)]
+    all_constraints = iter_spread_constraints(audited.scheduler, workloads)
+    constraints = [constraint for constraint in all_constraints if is_selected(constraint.workload)]
+    all_in_single_domain = _list_single_domain_workloads(placements, workloads)
+    single_domain = [entry for entry in all_in_single_domain if is_selected(entry.workload)]
+
     findings = [
         *(_build_single_domain_finding(entry, placements, constraints, workloads, view) for entry in single_domain),
         *(finding for constraint in constraints for finding in _iter_constraint_findings(constraint, workloads)),
         *_iter_down_domain_findings(constraints, workloads),
     ]
+
+    def is_shown(constraint: SpreadPromise) -> bool:
+        """Return whether the section shows the constraint: it has a problem or belongs to a named workload."""
+        return bool(scope.workloads) or not constraint.holds or bool(_find_worst_loss(constraint).stranded)
+
     shown_workloads = selected if scope.workloads else [entry.workload for entry in single_domain]
+    unknown = summarize_unknowns(find_unread_dependencies(audited.cluster), IN_SIMULATIONS)
     return TopologySection(
         title="Topology: what takes down which workload",
         headline=_build_headline(len(selected), len(constraints), findings),
@@ -131,17 +139,16 @@ def build_topology_section(audited: AuditedCluster, scope: TopologyScope = EVERY
         workloads=len(selected),
         constraints=len(constraints),
         placed=tuple(_build_placed_workload(number, workloads, placements) for number in shown_workloads),
-        promises=tuple(
-            constraint.report
-            for constraint in constraints
-            if scope.workloads or not constraint.report.holds or _find_worst_loss(constraint.report).stranded
-        ),
-        **build_verdict(RULES, findings, summarize_unknowns(find_unread_dependencies(audited.cluster), IN_SIMULATIONS)),
+        promises=tuple(constraint.report for constraint in constraints if is_shown(constraint.report)),
+        **build_verdict(RULES, findings, unknown),
     )
 
 
 def _list_topology_keys(view: Fork, scope: TopologyScope) -> list[str]:
-    """Return host name, zone, the keys of constraints that nodes have, and the requested keys."""
+    """Return the topology keys to report: host name, zone, the keys in spread constraints, and the requested keys.
+
+    Zone and the keys in constraints are left out if no node has the label.
+    """
     specs = (info.spec for info in view.pods.infos)
     constraint_keys = sorted(
         {constraint.topology_key for spec in specs for constraint in spec.topology_spread_constraints}
@@ -153,7 +160,10 @@ def _list_topology_keys(view: Fork, scope: TopologyScope) -> list[str]:
 def _list_single_domain_workloads(
     placements: Sequence[DomainPlacement], workloads: Workloads
 ) -> list[SingleDomainWorkload]:
-    """Return the workloads whose pods share a domain although there are others, each with the first such placement."""
+    """Return the workloads whose pods share a domain although the cluster has several.
+
+    Each workload comes with the first placement, by topology key, for which this is so.
+    """
     placement_by_workload: dict[int, DomainPlacement] = {}
     for placement in placements:
         if placement.size > 1:
@@ -176,9 +186,10 @@ def _build_single_domain_finding(
     workloads: Workloads,
     view: Fork,
 ) -> Finding:
-    """Build the finding about a workload in one domain.
+    """Build the finding about a workload whose pods are all in one domain.
 
-    If taints and node selection leave the pods no other domain, the finding says so, and how to add one.
+    The finding says how many other domains would take the pods. If taints and node selection leave the pods no other
+    domain, it says so and how to add one.
     """
     number, placement = single_domain
     main_info = workloads.infos_by_workload[number][0]
@@ -204,7 +215,10 @@ def _find_domain_rule(key: str) -> tuple[AuditRule, str]:
 def _choose_widest_placement(
     single_domain: SingleDomainWorkload, placements: Sequence[DomainPlacement], workloads: Workloads, view: Fork
 ) -> DomainPlacement:
-    """Return the placement by zone if the workload can use only one of several zones, otherwise its own placement."""
+    """Return the placement by zone if the workload can use only one of several zones.
+
+    Otherwise return the placement of `single_domain`.
+    """
     number, placement = single_domain
     main_info = workloads.infos_by_workload[number][0]
     for candidate in placements:
@@ -232,8 +246,9 @@ def _build_only_domain_finding(
 ) -> Finding:
     """Build the finding about a workload whose pods share the only domain that they may use.
 
-    The finding is a warning if the workload has a DoNotSchedule constraint with the topology key: with one domain it
-    cannot spread the pods, and without minDomains it has no effect at all. Otherwise the finding is a note.
+    `number` is the workload's number. The finding is a warning if the workload has a DoNotSchedule constraint with the
+    topology key: with one domain the constraint cannot spread the pods, and without minDomains it has no effect at all.
+    Otherwise the finding is a note.
     """
     key = placement.domains.key
     owner = workloads.owners[number]
@@ -257,10 +272,10 @@ def _build_only_domain_finding(
 
 
 def _format_constraint_change(key: str, constraint: SpreadPromise | None, pods: int) -> str:
-    """Return how the workload's DoNotSchedule constraint has to change to need two domains, as the end of a sentence.
+    """Return the end of a sentence: how to make a DoNotSchedule constraint with the topology key need two domains.
 
-    Without a constraint one has to be added, and a sufficient constraint needs no change. With minDomains 2 the minimum
-    counts as 0 in one domain, which then takes maxSkew pods.
+    Without a constraint, one has to be added. The text is empty if the constraint is sufficient already. With
+    minDomains 2 the minimum counts as 0 in one domain, which then takes maxSkew pods.
     """
     if constraint is None:
         return f", and spread over {key} by DoNotSchedule with maxSkew: 1 and minDomains: 2"
@@ -273,7 +288,7 @@ def _format_constraint_change(key: str, constraint: SpreadPromise | None, pods: 
 
 
 def _count_reachable_domains(info_number: int, placement: DomainPlacement, view: Fork) -> int:
-    """Return in how many domains pods with a PodInfo may run by node selection and taints, at least 1."""
+    """Return in how many domains pods with a PodInfo may run by node selection, taints and cordons, at least 1."""
     spec = view.pods.infos[info_number].spec
     may_run = match_required_affinity(view.nodes, compile_required_node_affinity(spec))
     may_run = may_run & match_tolerations(view.nodes, spec.tolerations) & ~view.nodes.unschedulable
@@ -292,9 +307,10 @@ def _iter_constraint_findings(numbered: WorkloadConstraint, workloads: Workloads
 
 
 def _build_skew_finding(owner: Owner, constraint: SpreadPromise) -> Finding:
-    """Build the finding that a constraint does not hold: a note if it is ScheduleAnyway.
+    """Build the finding that a constraint does not hold. For ScheduleAnyway the finding is only a note.
 
-    The fix depends on why: too few domains, a domain that counts although pods cannot go there, or drift.
+    The proposed fix depends on the cause: too few domains, a domain that counts although pods cannot go there, or pods
+    that have become uneven over time.
     """
     counts = f"{constraint.most} has {counted(constraint.most_pods, 'pod')}"
     counts += f", {constraint.least} {constraint.least_pods:,}"
@@ -331,27 +347,28 @@ def _build_stranded_finding(owner: Owner, constraint: SpreadPromise, worst_loss:
 
 
 def _iter_down_domain_findings(constraints: Sequence[WorkloadConstraint], workloads: Workloads) -> Iterator[Finding]:
-    """Yield one finding about the workload with the most pods stranded while a domain's nodes are down.
+    """Yield one finding about the constraint that strands the most pods while a domain's nodes are down.
 
-    It represents all others, since every constraint without nodeTaintsPolicy: Honor has this effect.
+    It represents all other constraints, since every constraint without nodeTaintsPolicy: Honor has this effect. Nothing
+    is yielded if no constraint strands pods only then.
     """
-    worst_losses = [_find_worst_loss(constraint.report) for constraint in constraints]
-    affected = [
-        (loss, constraint)
-        for loss, constraint in zip(worst_losses, constraints, strict=True)
-        if loss.stranded_while_down and not loss.stranded
-    ]
+    affected: list[tuple[BrokenDomain, WorkloadConstraint]] = []
+    for numbered in constraints:
+        loss = _find_worst_loss(numbered.report)
+        if loss.stranded_while_down and not loss.stranded:
+            affected.append((loss, numbered))
     if not affected:
         return
+
     worst_loss, worst_constraint = max(affected, key=lambda pair: pair[0].stranded_while_down)
     owner, constraint = workloads.owners[worst_constraint.workload], worst_constraint.report
     stranded = worst_loss.stranded_while_down
     lost_pods = f"{stranded:,} of {counted(worst_loss.lost, 'pod')} {agreeing(stranded, 'stays', 'stay')} pending"
     message = f"while the nodes of {worst_loss.domain} are down, {lost_pods}"
     message += f": maxSkew {constraint.max_skew} over {constraint.key} still counts this domain, which has no pods"
-    others = len(affected) - 1
-    if others:
-        message += f"; {counted(others, 'more constraint')} {agreeing(others, 'does', 'do')} so"
+    further = len(affected) - 1
+    if further:
+        message += f"; {counted(further, 'more constraint')} {agreeing(further, 'does', 'do')} so"
     yield STRANDED_WHILE_DOWN.build_finding(str(owner), message, namespace=owner.namespace, path=constraint.key)
 
 
@@ -378,13 +395,14 @@ def _build_headline(workloads: int, constraints: int, findings: Sequence[Finding
     if not constraints:
         return workloads_text
     skewed = [finding for finding in findings if finding.rule == SKEWED.id]
-    return f"{workloads_text}; {_format_constraint_counts(constraints, skewed)}"
+    return f"{workloads_text}; {_format_spread_constraint_counts(constraints, skewed)}"
 
 
-def _format_constraint_counts(constraints: int, skewed: Sequence[Finding]) -> str:
+def _format_spread_constraint_counts(constraints: int, skewed: Sequence[Finding]) -> str:
     """Return how many constraints are broken (DoNotSchedule) or uneven (ScheduleAnyway), as text.
 
-    Examples are `2 spread constraints hold` and `1 of 5 spread constraints broken, 2 uneven (ScheduleAnyway)`.
+    `skewed` are the findings about such constraints. Examples are `2 spread constraints hold` and `1 of 5 spread
+    constraints broken, 2 uneven (ScheduleAnyway)`.
     """
     constraints_text = counted(constraints, "spread constraint")
     broken = sum(finding.severity != NOTE for finding in skewed)

@@ -45,7 +45,7 @@ class TopologyDomains:
 
     @classmethod
     def from_view(cls, key: str, view: Fork) -> TopologyDomains:
-        """Return the domains of a key. For kubernetes.io/hostname every node is a domain."""
+        """Return the domains of a topology key. For kubernetes.io/hostname every node is a domain."""
         if key == HOSTNAME:
             return cls(key, view.nodes.names, view.nodes.rows)
         column = view.nodes.label(key)
@@ -74,7 +74,7 @@ class DomainPlacement:
 
     @classmethod
     def from_workloads(cls, domains: TopologyDomains, workloads: Workloads) -> DomainPlacement:
-        """Count the pods of each workload in each domain."""
+        """Count the pods of each workload in each domain. Pods on nodes without a domain are not counted."""
         codes = domains.codes[workloads.row_by_pod].astype(np.int64)
         has_domain = codes >= 0
         # pairs of workload and domain, coded as one number
@@ -95,16 +95,20 @@ class DomainPlacement:
         return np.diff(self.starts)
 
     def find_single_domain(self, workloads: Workloads) -> Bools:
-        """Return whether all pods of each workload are in one domain, shape (W,)."""
+        """Return a mask (W,) of the workloads whose pods are all in one domain.
+
+        A workload with a pod on a node without a domain does not count.
+        """
+        workload_by_pair = np.repeat(np.arange(len(workloads)), self.used)
         pods_in_domains = np.zeros(len(workloads), np.int64)
-        np.add.at(pods_in_domains, np.repeat(np.arange(len(workloads)), self.used), self.pods)
-        single: Bools = (self.used == 1) & (pods_in_domains == workloads.pods)
-        return single
+        np.add.at(pods_in_domains, workload_by_pair, self.pods)
+        has_all_in_one: Bools = (self.used == 1) & (pods_in_domains == workloads.pods)
+        return has_all_in_one
 
     def build_report(self, workload: int, pods: int) -> WorkloadDomains:
-        """Build the report about the distribution of a workload with this number of pods, the fullest domain first.
+        """Build the report about the distribution of a workload that has `pods` pods, the fullest domain first.
 
-        With many domains only the loss of the fullest domain is reported.
+        The report has the effect of losing each domain or, with more than MAX_LOSSES domains, of losing the fullest.
         """
         pairs = slice(self.starts[workload], self.starts[workload + 1])
         fullest_first = np.argsort(-self.pods[pairs], kind="stable")
@@ -161,28 +165,30 @@ class Workloads:
 
     @classmethod
     def from_view(cls, view: Fork) -> Workloads:
-        """Return the workloads of a view, ordered by kind, namespace and name."""
-        # number all workloads, -1 for pods that belong to none
+        """Return the workloads with at least MIN_PODS pods on nodes, ordered by kind, namespace and name."""
+        # Number all workloads. Pods without a workload have -1.
         owner_by_info = _find_replicated_owners(view)
         all_owners = sorted({owner for owner in owner_by_info if owner is not None})
-        numbers = {owner: number for number, owner in enumerate(all_owners)}
-        code_by_info = np.array([-1 if owner is None else numbers[owner] for owner in owner_by_info], np.int64)
+        number_by_owner = {owner: number for number, owner in enumerate(all_owners)}
+        code_by_info = np.array([-1 if owner is None else number_by_owner[owner] for owner in owner_by_info], np.int64)
 
-        # keep the workloads with enough pods on nodes, and number them anew
-        positions = np.flatnonzero((view.node >= 0) & (code_by_info[view.pods.info] >= 0))
-        codes = code_by_info[view.pods.info[positions]]
+        # Find the workloads with enough pods on nodes.
+        bound_positions = np.flatnonzero((view.node >= 0) & (code_by_info[view.pods.info] >= 0))
+        codes = code_by_info[view.pods.info[bound_positions]]
         has_enough_pods = np.bincount(codes, minlength=len(all_owners)) >= MIN_PODS
-        new_numbers = np.cumsum(has_enough_pods) - 1
-        positions = positions[has_enough_pods[codes]]
-        infos = view.pods.info[positions]
-        workload_by_pod = new_numbers[code_by_info[infos]]
+
+        # Number these workloads anew, from 0 without gaps.
+        new_number_by_code = np.cumsum(has_enough_pods) - 1
         workload_count = int(has_enough_pods.sum())
+        positions = bound_positions[has_enough_pods[codes]]
+        infos = view.pods.info[positions]
+        workload_by_pod = new_number_by_code[code_by_info[infos]]
         return cls(
-            owners=tuple(owner for owner, chosen in zip(all_owners, has_enough_pods.tolist(), strict=True) if chosen),
+            owners=tuple(all_owners[code] for code in np.flatnonzero(has_enough_pods).tolist()),
             workload_by_pod=workload_by_pod,
             row_by_pod=view.node[positions].astype(np.int64),
             pods=np.bincount(workload_by_pod, minlength=workload_count),
-            infos_by_workload=_group_infos(infos, workload_by_pod, workload_count),
+            infos_by_workload=_group_infos_by_workload(infos, workload_by_pod, workload_count),
         )
 
     def __len__(self) -> int:
@@ -199,17 +205,17 @@ def _find_replicated_owners(view: Fork) -> list[Owner | None]:
     return owners
 
 
-def _group_infos(info: Ints, workload_by_pod: Rows, workload_count: int) -> tuple[tuple[int, ...], ...]:
-    """Return the numbers of the PodInfos of each workload, the most frequent first.
+def _group_infos_by_workload(info: Ints, workload_by_pod: Rows, workload_count: int) -> tuple[tuple[int, ...], ...]:
+    """Return the numbers of the PodInfos of each workload, the PodInfo with the most pods first.
 
     `info` and `workload_by_pod` have the PodInfo and the workload of each pod.
     """
     numbers, first_pods, counts = np.unique(info, return_index=True, return_counts=True)
-    infos: list[list[int]] = [[] for _ in range(workload_count)]
-    for place in np.argsort(-counts, kind="stable").tolist():
-        workload = workload_by_pod[first_pods[place]]
-        infos[workload].append(int(numbers[place]))
-    return tuple(map(tuple, infos))
+    infos_by_workload: list[list[int]] = [[] for _ in range(workload_count)]
+    for index in np.argsort(-counts, kind="stable").tolist():
+        workload = workload_by_pod[first_pods[index]]  # all pods with a PodInfo belong to the same workload
+        infos_by_workload[workload].append(int(numbers[index]))
+    return tuple(map(tuple, infos_by_workload))
 
 
 class WorkloadConstraint(NamedTuple):
@@ -220,10 +226,10 @@ class WorkloadConstraint(NamedTuple):
     report: SpreadPromise
 
 
-def iter_constraints(scheduler: Scheduler, workloads: Workloads) -> Iterator[WorkloadConstraint]:
-    """Yield each distinct spread constraint of the workloads' pods.
+def iter_spread_constraints(scheduler: Scheduler, workloads: Workloads) -> Iterator[WorkloadConstraint]:
+    """Yield a report about each distinct spread constraint of the workloads' pods.
 
-    Pods that no profile serves, or whose profile does not run the plugin, are left out.
+    Pods that no profile serves, or whose profile does not run PodTopologySpread, are left out.
     """
     for workload, numbers in enumerate(workloads.infos_by_workload):
         seen: set[tuple[str, SpreadConstraint]] = set()
@@ -233,16 +239,17 @@ def iter_constraints(scheduler: Scheduler, workloads: Workloads) -> Iterator[Wor
                 continue
             for action, domain_counts in _iter_new_constraints(scheduler, info, seen):
                 report = _build_constraint_report(str(workloads.owners[workload]), action, domain_counts, info)
-                report = _with_unusable_domain(report, domain_counts, info, scheduler.view)
+                report = _explain_unusable_domain(report, domain_counts, info, scheduler.view)
                 yield WorkloadConstraint(workload, report)
 
 
-def _with_unusable_domain(
+def _explain_unusable_domain(
     constraint: SpreadPromise, domain_counts: DomainCounts, info: PodInfo, view: Fork
 ) -> SpreadPromise:
-    """Return the constraint with the reason why its emptiest domain counts although pods cannot be placed there.
+    """Return the constraint with the reason why its emptiest domain counts although it takes no pods.
 
-    A constraint that holds, has too few domains, or has pods' room in its emptiest domain is returned unchanged.
+    The constraint is returned unchanged if it holds, if it has too few domains, or if its emptiest domain can take
+    pods.
     """
     if constraint.holds or constraint.domains < constraint.min_domains:
         return constraint
@@ -256,9 +263,10 @@ def _with_unusable_domain(
 def _iter_new_constraints(
     scheduler: Scheduler, info: PodInfo, seen_constraints: set[tuple[str, SpreadConstraint]]
 ) -> Iterator[tuple[str, DomainCounts]]:
-    """Yield a pod's constraints that are not in `seen_constraints`, and add them to it.
+    """Yield the constraints of a pod that are not in `seen_constraints`, and add them to this set.
 
-    Each one comes as its whenUnsatisfiable and the number of pods in each domain.
+    Each constraint is yielded with its whenUnsatisfiable, as the numbers of pods in its domains. Pods that no profile
+    serves, or whose selector is invalid, have none.
     """
     framework = scheduler.framework(info.spec.scheduler_name)
     plugin = framework.plugins.get(NAME) if framework else None
@@ -277,9 +285,10 @@ def _iter_new_constraints(
 
 
 def _build_constraint_report(workload: str, action: str, domain_counts: DomainCounts, info: PodInfo) -> SpreadPromise:
-    """Build the report about a constraint from the number of pods in each domain.
+    """Build the report about a constraint of a workload from the number of pods in each domain.
 
-    `action` is its whenUnsatisfiable. Without domains, the names of the fullest and the emptiest are empty.
+    `action` is the constraint's whenUnsatisfiable. Without domains, the names of the fullest and the emptiest domain
+    are empty.
     """
     constraint, names = domain_counts.constraint, domain_counts.column.values
     existing_domains = np.flatnonzero(domain_counts.exists)
@@ -302,24 +311,28 @@ def _build_constraint_report(workload: str, action: str, domain_counts: DomainCo
         most_pods=int(counts[0]) if len(counts) else 0,
         least=names[fullest_first[-1]] if len(counts) else "",
         least_pods=int(counts[-1]) if len(counts) else 0,
-        losses=tuple(_iter_losses(names, fullest_first, counts, constraint, is_hard=is_hard)),
+        losses=tuple(_iter_domain_losses(names, fullest_first, counts, constraint, is_hard=is_hard)),
     )
 
 
 def compute_constraint_skew(counts: Counts, constraint: SpreadConstraint) -> int:
-    """Return the most minus the fewest pods in a domain. The minimum counts as 0 with fewer domains than minDomains."""
+    """Return the difference between the most and the fewest pods in a domain, 0 without domains.
+
+    As in upstream, the minimum counts as 0 if there are fewer domains than minDomains.
+    """
     if not len(counts):
         return 0
     minimum = 0 if len(counts) < constraint.min_domains else counts.min()
     return int(counts.max() - minimum)
 
 
-def _iter_losses(
+def _iter_domain_losses(
     names: Sequence[str], domains: Rows, counts: Counts, constraint: SpreadConstraint, *, is_hard: bool
 ) -> Iterator[BrokenDomain]:
     """Yield the effect of losing each domain that has pods, or only the fullest if there are many domains.
 
-    `domains` are numbers of domains, the fullest first, and `counts` their pods. Only a hard constraint strands pods.
+    `domains` are the numbers of the domains, the fullest first, and `counts` are their numbers of pods. Only a hard
+    constraint strands pods, i.e. leaves pods of the lost domain without a node.
     """
     max_losses = len(counts) if len(counts) <= MAX_LOSSES else 1
     for i in np.flatnonzero(counts[:max_losses]).tolist():

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kschedctl.admission import resource_quota
-from kschedctl.admission.admit import VALIDATION, iter_outcomes
+from kschedctl.admission.admit import VALIDATION, iter_admission_outcomes
 from kschedctl.admission.not_replayed import iter_undecidable_plugins, iter_undecidable_plugins_for_pod
 from kschedctl.admission.pod_security import extract_pod
 from kschedctl.admission.request import AdmissionRequest
@@ -117,7 +117,7 @@ class _AdmissionReplay:
         pod_count = workload.lowest_replicas
         active_quotas = tuple(quota for quota in quotas if quota.status.hard)
         request = AdmissionRequest(self.cluster, "Pod", dict(created_pod), namespace, (), active_quotas)
-        admitted_count = resource_quota.count_admissible(request, pod_count)
+        admitted_count = resource_quota.count_admissible_objects(request, pod_count)
         self.remaining_quotas[namespace] = resource_quota.charge_quotas(request, admitted_count)
         if admitted_count == pod_count:
             return ""
@@ -129,4 +129,6 @@ class _AdmissionReplay:
         """Replay the admission of one pod, without plugins that lack data or have lint rules of their own."""
         skipped = {VALIDATION, *PLUGINS_WITH_OWN_RULES, *iter_undecidable_plugins(self.cluster, namespace)}
         skipped.update(iter_undecidable_plugins_for_pod(self.cluster, namespace, object_at(pod, "spec")))
-        return list(iter_outcomes(self.cluster, pod, namespace, quotas=quotas, skipped=skipped, annotated=False))
+        return list(
+            iter_admission_outcomes(self.cluster, pod, namespace, quotas=quotas, skipped=skipped, annotated=False)
+        )

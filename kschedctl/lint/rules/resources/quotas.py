@@ -13,7 +13,7 @@ from functools import partial, reduce
 import msgspec
 
 from kschedctl.admission.limit_ranger import Breach, iter_breaches, iter_claim_breaches, with_api_defaults
-from kschedctl.admission.resource_quota import REQUIRED_RESOURCES, compute_pod_usage
+from kschedctl.admission.resource_quota import REQUIRED_RESOURCES, compute_pod_quota_usage
 from kschedctl.api.objects import (
     Container,
     LimitRange,
@@ -77,7 +77,7 @@ def _iter_container_usage(context: LintContext, workload: Workload) -> Iterator[
     containers = (*pod.spec.containers, *pod.spec.init_containers)
     for (path, _), container in zip(workload.containers, containers, strict=True):
         requests, limits = parse_quantities(container.resources.requests), parse_quantities(container.resources.limits)
-        yield path, compute_pod_usage(requests, limits)
+        yield path, compute_pod_quota_usage(requests, limits)
 
 
 def _iter_namespace_workloads(context: LintContext, subject: Subject) -> Iterator[Workload]:
@@ -210,7 +210,7 @@ def _get_pod_usage(workload: Workload, name: str) -> Quantity | None:
     pod = _change_containers(workload.pod, _default_requests_to_limits)
     pod_level = parse_quantities(pod.spec.resources.limits) if pod.spec.resources else {}
     limits = {**aggregate_container_limits(pod.spec.containers, pod.spec.init_containers), **pod_level}
-    return compute_pod_usage(compute_pod_requests(pod), limits).get(name)
+    return compute_pod_quota_usage(compute_pod_requests(pod), limits).get(name)
 
 
 def _change_containers(pod: Pod, change: Callable[[Container], Container]) -> Pod:
