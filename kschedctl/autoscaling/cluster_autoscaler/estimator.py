@@ -174,7 +174,7 @@ class EquivalenceGroup:
 def group_equivalent_pods(pods: Iterable[Pod]) -> list[EquivalenceGroup]:
     """Group similar pods of each controller, in the order of their first pods.
 
-    Once a controller has MAX_GROUPS_PER_CONTROLLER groups, each further different pod forms a group by itself.
+    Once a controller has MAX_GROUPS_PER_CONTROLLER groups, each further different pod forms its own group.
     """
     groups: list[EquivalenceGroup] = []
     by_controller: dict[str, dict[bytes, EquivalenceGroup]] = {}

@@ -1,4 +1,4 @@
-"""Trial removals of nodes, one after the other or each by itself, with the pods that prevent them.
+"""Trial removals of nodes, one after another or each separately, and the pods that prevent them.
 
 Upstream: simulator/cluster.go (1.36). While its pods are being placed, the node still exists as an empty, tainted
 topology domain. It is removed once all of them have room.

@@ -144,7 +144,7 @@ class ScaleUpRun:
 
     loop: AutoscalerLoop
     begun: bool = False
-    """Whether the loop got as far as looking at pods."""
+    """Whether the loop looked at pods."""
     result: str | None = None
     error: str | None = None
     filtered_out: list[Pod] = field(default_factory=list)

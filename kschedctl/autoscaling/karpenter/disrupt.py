@@ -112,7 +112,7 @@ class DisruptionReplay:
         """Node -> the soft constraints without which it could be disrupted."""
 
     def build_report(self, begin: Begin) -> Disruption:
-        """Run every disruption method, try to consolidate each candidate alone, and report the results.
+        """Run every disruption method, try to consolidate each candidate separately, and report the results.
 
         ``begin`` reports the progress over the candidates.
         """

@@ -30,7 +30,7 @@ NEEDED_KINDS = ("KueueWorkload", "ClusterQueue", "LocalQueue", "ResourceFlavor",
 """The kinds without which nothing can be foreseen."""
 _MOST_CYCLES = 200
 _MOST_WORK = 3_000_000
-"""The number of tries, times that of ClusterQueues, after which no further cycle is run.
+"""The number of tries, multiplied by the number of ClusterQueues, after which no further cycle is run.
 
 A cycle tries one Workload of each ClusterQueue, and a try takes longer the more ClusterQueues there are.
 """

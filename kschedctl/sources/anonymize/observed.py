@@ -106,7 +106,7 @@ def _filter_job_conditions(
 
 
 def _replace_lease_name(rewriter: Rewriter, value: str, obj: object) -> str:
-    """Replace the name of a lease unless it is that of a well-known component."""
+    """Replace the name of a lease unless a well-known component holds it under this name."""
     return value if value in COMPONENTS else rewriter.replace_object_name(value)
 
 

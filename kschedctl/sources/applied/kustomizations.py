@@ -1,4 +1,4 @@
-"""Kustomizations, read only as far as they determine the objects of a file without a build."""
+"""Kustomizations, read only to determine the objects in files without running a build."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class TextEdit(NamedTuple):
 
 
 class NotEditableError(Exception):
-    """An error for a field that cannot be edited alone: shared by an anchor, merged, on several lines, or absent."""
+    """A field cannot be edited without changing others: it is shared, merged, on several lines, or absent."""
 
 
 class EditableText:

@@ -22,7 +22,7 @@ class _Greedy(NamedTuple):
     last_with_leader: int | None
     """The last domain that was taken for a leader."""
     last: int | None
-    """The last domain that was taken for workers alone."""
+    """The last domain that was taken only for workers."""
 
 
 class _Candidate(NamedTuple):

@@ -26,7 +26,7 @@ class DomainCapacities:
         self.pods = [np.zeros(size, dtype=np.int64) for size in sizes]
         self.slices = [np.zeros(size, dtype=np.int64) for size in sizes]
         self.pods_with_leader = [np.zeros(size, dtype=np.int64) for size in sizes]
-        """The pods that fit beside a leader."""
+        """The pods that fit together with a leader."""
         self.slices_with_leader = [np.zeros(size, dtype=np.int64) for size in sizes]
         self.leaders = [np.zeros(size, dtype=np.int64) for size in sizes]
         """1 if a leader fits, else 0."""
