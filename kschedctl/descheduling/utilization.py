@@ -16,7 +16,7 @@ import numpy.typing as npt
 from kschedctl.api.arrays import Bools, Counts, Rows
 from kschedctl.api.objects import Pod
 from kschedctl.api.resource_names import PODS
-from kschedctl.api.tolerations import find_untolerated
+from kschedctl.api.tolerations import find_untolerated_taint
 from kschedctl.descheduling.arguments import (
     ONLY_THRESHOLDING,
     HighNodeUtilizationArgs,
@@ -209,7 +209,7 @@ class _Utilization(DeschedulerPlugin[U]):
         tolerations = pod.spec.tolerations
         return any(
             len(tolerations) >= len(taint_sets[set_number])
-            and find_untolerated(taint_sets[set_number], tolerations, None, True) is None
+            and find_untolerated_taint(taint_sets[set_number], tolerations, None, True) is None
             for set_number in np.unique(taint_set_of_node[destinations]).tolist()
         )
 

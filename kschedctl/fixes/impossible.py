@@ -64,7 +64,7 @@ def _format_shape_count(number: int) -> str:
 
 
 def explain_too_large_requests(base: RemedyTrial, *, fits_new_machine: bool = False) -> tuple[str, ...]:
-    """Return a line for each resource of which the pod requests more than any empty node offers.
+    """Return a line for each resource that the pod requests more of than any empty node offers.
 
     The line calls the request doubtful if no machine is likely to be so large, unless `fits_new_machine` says that an
     autoscaler knows a machine that is large enough.

@@ -329,7 +329,7 @@ def add_new_nodes(cluster: Cluster, new: NewNodes) -> Cluster:
 
 
 def _report_new_nodes_of_pools(cluster: Cluster, pool_by_node: Mapping[str, str]) -> Iterator[NewPoolNodes]:
-    """Yield the number of new nodes of each pool in each zone, with the number of their pods.
+    """Yield, for each pool and zone, the number of new nodes and of the pods on these nodes.
 
     `pool_by_node` maps the names of the new nodes to their pools.
     """

@@ -134,7 +134,7 @@ def _group_equivalent_nodes(cycle: Cycle) -> list[Ints]:
 
 
 def _iter_plugin_columns(cycle: Cycle) -> Iterator[Ints]:
-    """Yield the columns (N,), one value per node, by which each plugin that rejects nodes tells its nodes apart."""
+    """Yield the columns (N,), one value per node, that distinguish nodes for each plugin that rejects nodes."""
     for name, verdict in cycle.filter.verdicts.items():
         if verdict.rejected.any():
             yield from get_plugin_remedies(name).columns(cycle)

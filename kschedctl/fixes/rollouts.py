@@ -147,7 +147,7 @@ def _replay_rollout(trial: RemedyTrial, manifest: Struct | None) -> RolloutResul
 
 
 def _replay_single_preemption(owner: Owner, trial: RemedyTrial, cluster: Cluster) -> RolloutResult:
-    """Let the trial's pod preempt in the changed cluster, and return what becomes of the evicted pods.
+    """Let the trial's pod preempt in the changed cluster, and return the fate of the evicted pods.
 
     The result names a harm if the pod has no node in the end.
     """

@@ -159,7 +159,7 @@ def _has_permit_plugins(scheduler: Scheduler) -> bool:
 def group_retried_pods(
     simulation: Simulation, outcomes: Iterable[Outcome], workloads: Mapping[str, str]
 ) -> tuple[RetriedPods, ...]:
-    """Group the retried pods by workload and by the queue in which they wait now."""
+    """Group the retried pods by workload and by the queue where they wait now."""
     pods_by_group: dict[tuple[str, QueuePlace], list[str]] = {}
     labels_by_group: dict[tuple[str, QueuePlace], Counter[str]] = {}
     for outcome in outcomes:

@@ -77,7 +77,7 @@ def settle(
 
 @dataclass(frozen=True)
 class UnexplainedSettling:
-    """A settled cluster for which no reasons were computed yet, since they are expensive."""
+    """A settled cluster without the reasons why pods wait, which are expensive to compute."""
 
     simulation: Simulation
     outcomes: list[Outcome]
@@ -96,7 +96,7 @@ class UnexplainedSettling:
         return frozenset(pods[outcome.position].key for outcome in waiting_outcomes)
 
     def explain(self) -> SettledCluster:
-        """Return the settled cluster with the reasons for which pods wait."""
+        """Return the settled cluster with the reasons why pods wait."""
         return build_settled_cluster(self.simulation, self.simulation.explain(self.outcomes))
 
 

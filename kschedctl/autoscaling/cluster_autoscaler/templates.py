@@ -12,7 +12,7 @@ from kschedctl.api.copying import replace
 from kschedctl.api.defaults import default_node
 from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Node, OwnerReference, Pod, PodMeta, PodStatus, StoredWorkload
-from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated
+from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated_taint
 from kschedctl.api.workloads import add_daemon_tolerations
 from kschedctl.autoscaling.cluster_autoscaler import nodes as node_facts
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, AutoscalerOptions, NodeGroupList
@@ -146,7 +146,7 @@ def iter_daemon_pods(node: Node, daemon_sets: Iterable[StoredWorkload]) -> Itera
             continue
         if not compile_required_node_affinity(spec).allows(labels, name):
             continue
-        if find_untolerated(node.spec.taints, spec.tolerations, HARD_EFFECTS) is not None:
+        if find_untolerated_taint(node.spec.taints, spec.tolerations, HARD_EFFECTS) is not None:
             continue
         meta = workload.metadata
         owner = OwnerReference("DaemonSet", meta.name, "apps/v1", meta.uid, controller=True)

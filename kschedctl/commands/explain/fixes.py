@@ -95,9 +95,9 @@ def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
 def should_search_fixes(report: Explanation, target: TargetPod) -> bool:
     """Return whether fixes could help the pod.
 
-    Fixes are replayed for a single pod, so they cannot help a pod that fits by itself but waits for its group or at
-    Permit, or a pod of a gang that another project places. Pods that are being deleted need no fix. A gated pod can be
-    helped only if nothing but device claims gates it.
+    Fixes are replayed for a single pod. They cannot help a pod that fits but waits for its group or at Permit, or a pod
+    of a gang that another project places. Pods that are being deleted need no fix. A gated pod can be helped only if
+    nothing but device claims gates it.
     """
     if report.pod_group is not None and (report.feasible or report.pod_group.decided_by):
         return False

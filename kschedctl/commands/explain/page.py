@@ -302,7 +302,7 @@ def _stack_refusals(texts: _RefusalTexts) -> Stack:
 
 
 def _describe_refusals(refusals: Sequence[Refusal], style: Style) -> _RefusalTexts:
-    """Describe by which plugins a node is rejected. With -o wide, further plugins come with their figures.
+    """Describe which plugins reject a node. With -o wide, further plugins come with their figures.
 
     A node that no plugin evaluated is described as "not evaluated", with the reason in place of figures.
     """

@@ -60,7 +60,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class WaitingThresholds:
-    """The times for which pods may wait or terminate before something is wrong."""
+    """The times that pods may wait or terminate before something is wrong."""
 
     stuck_seconds: int = 60
     """The time after which a pod that fits was tried. It waits for a back-off of at most ten seconds, and for the

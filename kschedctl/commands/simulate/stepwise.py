@@ -197,7 +197,7 @@ def _search_nodes_for_pod(
 
 
 def _build_untried_pod(name: str, start: int, why: str) -> SampledPod:
-    """Build the report about a pod for which no node is searched. The next search starts at the same node."""
+    """Build the report about a pod that is not tried. The next search starts at the same node."""
     return SampledPod(name, start, searched=0, num_to_find=0, processed=0, next=start, unscheduled=why)
 
 

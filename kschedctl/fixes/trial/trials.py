@@ -38,7 +38,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 @dataclass(frozen=True)
 class RemedyTrial:
-    """The result of replaying the scheduling cycle of a pod with a set of changes."""
+    """The replay of a pod's scheduling cycle with a set of changes."""
 
     scheduler: Scheduler
     changes: tuple[Fix, ...]
@@ -337,7 +337,7 @@ def _apply_pod_edit(view: Fork, key: ObjectKey, edit: EditedObject) -> None:
 def readmit_pod(before: Pod, after: Pod, cluster: Cluster) -> Pod | None:
     """Return the changed pod with what admission adds when the pod is recreated, or None if admission denies the pod.
 
-    The pod is returned as it is if its spec did not change, or if it can be updated in place.
+    The pod is returned unchanged if its spec did not change, or if it can be updated in place.
     """
     if before.spec == after.spec or (find_owner(before).kind == "Pod" and is_valid_update(before, after)):
         return after

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kschedctl.api.node_selector import NodeSelectorError
 from kschedctl.api.objects import Taint
 from kschedctl.api.queueing import FlavorFungibility, KueuePodSet, ResourceFlavor
-from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated
+from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated_taint
 from kschedctl.queueing.kueue.amounts import (
     FlavorResource,
     Requests,
@@ -343,7 +343,9 @@ class FlavorAssigner:
                     return mismatch
             spec = pod_set.template.spec
             tolerations = (*spec.tolerations, *flavor.spec.tolerations)
-            taint = find_untolerated(flavor.spec.node_taints, tolerations, HARD_EFFECTS, comparison_operators=True)
+            taint = find_untolerated_taint(
+                flavor.spec.node_taints, tolerations, HARD_EFFECTS, comparison_operators=True
+            )
             if taint is not None:
                 return f"untolerated taint {_format_taint(taint)} in flavor {name}"
             if not matches_flavor(spec, flavor.spec.node_labels):

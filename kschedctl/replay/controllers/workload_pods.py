@@ -194,9 +194,9 @@ ORDINAL_LABELS = frozenset({"statefulset.kubernetes.io/pod-name", "apps.kubernet
 
 
 def build_additional_pod(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod], note: str) -> TargetPod:
-    """Build one more pod like the youngest of a workload's pods, with their priority.
+    """Build one more pod like the youngest of a workload's pods, with the same priority.
 
-    A StatefulSet's pod has the next ordinal and claims like those of the last pod. Raises InputError if admission
+    A StatefulSet's pod has the next ordinal, and its claims are like the last pod's. Raises InputError if admission
     denies the pod.
     """
     workload: StatefulSet | Pod

@@ -88,7 +88,7 @@ class KubeSchedulerConfiguration(Struct, frozen=True):
 def parse_document(document: JsonObject, minor: int = NEWEST_MINOR) -> KubeSchedulerConfiguration:
     """Parse a document, including the plugins' arguments.
 
-    Raises ConfigurationError for anything that is not strictly valid in this minor version.
+    Raises ConfigurationError if the document is not strictly valid in this minor version.
     """
     _validate_kind(document)
     body = {key: value for key, value in document.items() if key not in _TYPE_META}
@@ -149,10 +149,10 @@ def _validate_kind(document: object) -> None:
 
 
 def _decode_plugin_args(config: PluginConfig, path: str, minor: int) -> tuple[object, list[str]]:
-    """Return a plugin's typed arguments, and an error for their unknown fields if there are any.
+    """Return a plugin's typed arguments, and the errors about their unknown fields.
 
-    Arguments of a plugin that has none in this version are returned as they are. Raises ConfigurationError for a wrong
-    type.
+    If the plugin takes no arguments in this version, the given arguments are returned as they are. Raises
+    ConfigurationError for a wrong type.
     """
     args_type = get_args_types(minor).get(config.name)
     if args_type is None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kschedctl.api.objects import Node, PodSpec, Toleration
 from kschedctl.api.queueing import KueuePodSet, SliceConstraint, TopologyRequest
-from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated
+from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated_taint
 from kschedctl.queueing.kueue.amounts import Requests, saturate, sum_requests
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
 from kschedctl.queueing.kueue.node_affinity import matches_required_affinity, score_preferred_affinity
@@ -458,7 +458,7 @@ def _build_match_key(spec: PodSpec) -> bytes:
 
 def _find_exclusion_reason(node: Node, spec: PodSpec, tolerations: Sequence[Toleration]) -> str | None:
     """Return why a pod may not use a node (a taint, the node selector or the affinity), or None if it may."""
-    taint = find_untolerated(node.spec.taints, tolerations, HARD_EFFECTS, comparison_operators=True)
+    taint = find_untolerated_taint(node.spec.taints, tolerations, HARD_EFFECTS, comparison_operators=True)
     if taint is not None:
         return f'taint "{taint}"'
     labels = node.metadata.labels

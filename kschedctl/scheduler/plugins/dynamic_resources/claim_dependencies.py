@@ -95,11 +95,11 @@ def _build_refusing_dependency(kind: str) -> Dependency:
     return Dependency(kind, Effect.REFUSES)
 
 
-def iter_re2_doubts(plugin: str, info: PodInfo, view: Fork, features: Features) -> Iterator[Unknown]:
-    """Yield the kinds, ResourceClaim or DeviceClass, with CEL selectors for the pod that only RE2 can evaluate.
+def iter_re2_unknowns(plugin: str, info: PodInfo, view: Fork, features: Features) -> Iterator[Unknown]:
+    """Yield an unknown for each of ResourceClaim and DeviceClass with a CEL selector that only RE2 can evaluate.
 
-    All DeviceClasses count if the pod has claims or extended resources may be backed by devices. Nothing is yielded if
-    RE2 is installed, or if a claim of the pod is missing or unusable.
+    Only the pod's claims are checked. All DeviceClasses are checked if the pod has claims, or if devices may back
+    extended resources. Nothing is yielded if RE2 is installed, or if a claim of the pod is missing or unusable.
     """
     if regular_expressions.has_re2():
         return
