@@ -52,9 +52,9 @@ def admit(
 ) -> Admission:
     """Replay kube-apiserver 1.36's admission of a pod or another object, and return its outcome.
 
-    ``namespace`` is the namespace of the request, by default that of the manifest. ``plugins`` are enabled in addition
-    to the default ones, and are by default those of the cluster's API server. Webhooks and policies are not called.
-    Raises UsageError for an unknown plugin, and InputError if the manifest is not an object.
+    ``namespace`` is the namespace of the request, by default the manifest's namespace. ``plugins`` are enabled in
+    addition to the default plugins and, by default, are the plugins of the cluster's API server. Webhooks and policies
+    are not called. Raises UsageError for an unknown plugin, and InputError if the manifest is not an object.
 
     >>> admit(Cluster.from_objects([]), {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}}).message
     'namespaces "default" not found'
@@ -116,8 +116,8 @@ def iter_admission_outcomes(
         # An object that is admitted in one order of the validating steps is admitted in all. Otherwise, the first
         # step that denies it decides the message.
         if not outcome.allowed:
-            yield from (run(mutating_order, order, all_quotas) for order in rotate(ranges)[1:])
-            yield from (run(mutating_order, ranges, order) for order in rotate(all_quotas)[1:])
+            yield from (run(mutating_order, order, all_quotas) for order in list_rotations(ranges)[1:])
+            yield from (run(mutating_order, ranges, order) for order in list_rotations(all_quotas)[1:])
 
 
 def list_orders(ranges: Sequence[LimitRange]) -> Iterable[Sequence[LimitRange]]:
@@ -125,10 +125,10 @@ def list_orders(ranges: Sequence[LimitRange]) -> Iterable[Sequence[LimitRange]]:
 
     Of more than MAX_PERMUTED LimitRanges, only the rotations are returned.
     """
-    return permutations(ranges) if len(ranges) <= MAX_PERMUTED else rotate(ranges)
+    return permutations(ranges) if len(ranges) <= MAX_PERMUTED else list_rotations(ranges)
 
 
-def rotate(objects: Sequence[T]) -> list[Sequence[T]]:
+def list_rotations(objects: Sequence[T]) -> list[Sequence[T]]:
     """Return the rotations of a sequence, in which each object comes first once.
 
     An empty sequence has one rotation, which is empty.

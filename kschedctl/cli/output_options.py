@@ -160,7 +160,7 @@ class Output:
         return self.color is Color.ALWAYS
 
     def _shows_all_nodes(self) -> bool:
-        """Return whether every node is listed by itself."""
+        """Return whether every node is listed separately."""
         return False
 
     def _draws_plots(self) -> bool:
@@ -195,7 +195,7 @@ class View(Output):
         return to_compact(document)
 
     def _shows_all_nodes(self) -> bool:
-        """Return whether every node is listed by itself."""
+        """Return whether every node is listed separately."""
         return self.each_node or self.nodes
 
 

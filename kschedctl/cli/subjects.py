@@ -33,9 +33,10 @@ Subject = Pod | Owner
 
 
 def find_named_targets(inquiry: Inquiry, words: Sequence[str], scope: Scope, source: Source) -> list[TargetPod]:
-    """Return the target pods for the words of the command line. Raises KschedctlError.
+    """Return the target pods for the words of the command line.
 
     Only a namespace in `scope`, as given on the command line, restricts words that name their namespace themselves.
+    Raises KschedctlError if a name is unknown or a manifest is invalid.
     """
     home = with_context_namespace(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
     subjects = (_resolve_reference(inquiry, reference, scope, home) for reference in parse_references(words))
@@ -139,7 +140,7 @@ def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
     """Build the target pods of a workload of the cluster.
 
     The first target has the workload's pod creation failures. If there are failures, but nothing is known about the
-    pods, the only target is a placeholder. Raises KschedctlError.
+    pods, the only target is a placeholder. Raises KschedctlError if a manifest is invalid.
     """
     from kschedctl.replay.controllers.creation_failures import find_unread_kinds  # noqa: PLC0415 - not for a pod
     from kschedctl.replay.controllers.missing_pods import (  # noqa: PLC0415 - not for a pod

@@ -106,7 +106,7 @@ def _make_picture_renderer(format: str) -> Callable[[Document, Style], str | byt
 
 
 def _describe_doubt(document: Document) -> str:
-    """Return a sentence for an undecided answer, or "". It is drawn in the picture, which may be seen alone."""
+    """Return a sentence for an undecided answer, or "". Pictures show it, because they may be seen alone."""
     if not getattr(document, "undecided", False):
         return ""
     doubts = describe_verdict_doubts(getattr(document, "unknown", ()))

@@ -83,7 +83,7 @@ class NodeGroups:
 
 
 def find_node_groups(cluster: Cluster, user_groups: UserGroups = UserGroups()) -> NodeGroups:
-    """Find the node groups of all sources and merge them. The user's groups come first. There may be no groups."""
+    """Find the node groups in all sources and merge them, the user's groups first. There may be none."""
     flags = parse_autoscaler_flags(cluster.autoscaler)
     merger = _GroupMerger(cluster, user_groups, flags)
     groups, sources = merger.merge_groups()
@@ -239,7 +239,7 @@ class _GroupMerger:
     def _mark_unknown_template(self, group: JsonObject) -> JsonObject:
         """Return the group, with its template marked as unknown if it has neither nodes nor a template.
 
-        A mark that the group does not need is removed.
+        A needless mark is removed.
         """
         if group.get("nodes") or group.get("template"):
             return {name: value for name, value in group.items() if name != UNKNOWN}

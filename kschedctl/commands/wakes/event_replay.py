@@ -65,7 +65,7 @@ class RejectedPod(NamedTuple):
     attempt: Attempt
     unknown: tuple[Unknown, ...] = ()
     gang: GangResult | None = None
-    """The gang with which the pod is bound. The rejectors are then those of the whole gang."""
+    """The gang with which the pod is bound. If there is one, the rejectors are the rejectors of the whole gang."""
     pod_group: PodGroupReport | None = None
     """The pod group with which the pod is scheduled."""
 

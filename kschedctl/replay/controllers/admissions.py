@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kschedctl.admission import resource_quota
-from kschedctl.admission.admit import POD_SECURITY, VALIDATION, check_namespace, iter_admission_outcomes, rotate
+from kschedctl.admission.admit import POD_SECURITY, VALIDATION, check_namespace, iter_admission_outcomes, list_rotations
 from kschedctl.admission.not_replayed import (
     NAMESPACE_LIFECYCLE,
     SERVICE_ACCOUNT_PLUGIN,
@@ -489,7 +489,7 @@ class Admissions:
         """Yield the denial of each quota that may be checked first, or nothing if one order of quotas admits the
         request.
         """
-        for quotas in rotate(request.quotas):
+        for quotas in list_rotations(request.quotas):
             request.quotas = quotas
             try:
                 if NAMESPACE_LIFECYCLE not in skipped:
