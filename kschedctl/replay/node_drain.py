@@ -42,7 +42,7 @@ def iter_moved_pods(drain: NodeDrain) -> Iterator[MovedPod]:
 
 @dataclass
 class NodeDrain:
-    """The drain of some nodes of a simulation, in which the nodes are already cordoned. Pods are positions."""
+    """A drain of nodes that are already cordoned in the simulation. Pods are positions."""
 
     simulation: Simulation
     nodes: Sequence[str]

@@ -84,9 +84,9 @@ class EventHandlers:
         self.pre_checked = list_pre_checked_resources(gates)
 
     def list_occurrences(self, change: ChangedObject) -> list[Occurrence]:
-        """Return the events made of a change, or an empty list if no plugin registered for such changes.
+        """Return the events that a change causes, or an empty list if no plugin registered for them.
 
-        A changed DeviceTaintRule becomes the events of the ResourceSlices whose devices it taints.
+        A changed DeviceTaintRule causes an event for each ResourceSlice whose devices it taints.
         """
         if change.kind == POD:
             return list(self._iter_pod_events(change))
@@ -154,7 +154,7 @@ class EventHandlers:
     # -- pods ------------------------------------------------------------------------------------------------------
 
     def _iter_pod_events(self, change: ChangedObject) -> Iterator[Occurrence]:
-        """Yield the events of an added, updated or deleted pod. A pod that has terminated counts as deleted."""
+        """Yield the events of an added, updated or deleted pod. A pod that has ended counts as deleted."""
         old = None if change.old is None or change.old.terminated else change.old
         new = None if change.new is None or change.new.terminated else change.new
         change = ChangedObject(POD, old, new, change.documents)
@@ -206,7 +206,7 @@ class EventHandlers:
         return pod.spec.scheduler_name in self.served
 
     def list_pod_actions(self, change: ChangedObject) -> list[ActionType]:
-        """Return the kinds of updates that a pod underwent and for which plugins can register in this version.
+        """Return the kinds of updates in a pod's change for which plugins can register in this version.
 
         If there are none, the update counts as the general `UPDATE`.
         """
@@ -221,7 +221,7 @@ class EventHandlers:
         return action_types or [ActionType.UPDATE]
 
     def _build_placed_update(self, action: ActionType) -> ClusterEvent:
-        """Build the event for an update of a pod on a node. Some versions report it as any update."""
+        """Build the event for an update of a pod on a node. Some versions report all such updates as general ones."""
         is_always_general = action is ActionType.UPDATE_POD_SCALE_DOWN
         if REPORTED_AS_ANY_UPDATE.at(self.gates.release) and (is_always_general or self.gates.enabled(QUEUEING_HINTS)):
             return self._build_event(ASSIGNED_POD, ActionType.UPDATE)._replace(broad=True)
@@ -406,10 +406,10 @@ class Registrations:
         self._plugins_by_event: dict[ClusterEvent, frozenset[str]] = {}
 
     def _iter_registrations(self, plugin: Plugin) -> Iterator[ClusterEventWithHint]:
-        """Yield a plugin's registrations, without hints if they do not count.
+        """Yield a plugin's registrations, without hints if this version ignores hints.
 
-        As upstream does, changes of taints are added for a plugin that registers for added nodes, because a new node
-        may have taints at first.
+        As in upstream, a plugin that registers for added nodes is also registered for changed taints, because a new
+        node may have taints at first.
         """
         if not offers(plugin, EnqueueExtensions):
             yield from iter_wildcard_events(self.gates)
@@ -424,7 +424,7 @@ class Registrations:
             yield ClusterEventWithHint(NODE, ActionType.UPDATE_NODE_TAINT)
 
     def find_hints(self, plugin: str, event: ClusterEvent) -> tuple[HintFunction | None, ...]:
-        """Return a plugin's hint functions for an event, with None in place of a hint that is always Queue.
+        """Return a plugin's hint functions for an event. A hint that is always Queue is None.
 
         The result is empty if the plugin did not register for the event.
         """
@@ -437,7 +437,7 @@ class Registrations:
         return self._hints[key]
 
     def do_all_hints_skip(self, info: PodInfo, event: ClusterEvent, view: Fork) -> bool:
-        """Return whether the hints of all plugins are Skip for the pod after every change that causes this event."""
+        """Return whether all plugins' hints for the pod are Skip, whatever change causes this event."""
         if event not in self._skip_predicates:
             self._skip_predicates[event] = self._find_skip_predicates(event)
         predicates = self._skip_predicates[event]
@@ -472,7 +472,7 @@ def collect_actions(registrations_by_profile: Iterable[Registrations]) -> Mappin
 
 
 def iter_wildcard_events(gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-    """Yield the events of a wildcard registration: all actions of all kinds, without kinds that need a feature gate.
+    """Yield the events of a wildcard registration: all actions of all kinds, except kinds that need a feature gate.
 
     Upstream: UnrollWildCardResource.
     """

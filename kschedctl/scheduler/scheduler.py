@@ -89,7 +89,7 @@ class Framework:
         self.missing = sorted([*missing, *self._iter_missing_points()])
 
     def _iter_missing_points(self) -> Iterator[str]:
-        """Yield `name at point` for third-party plugins that run at points which are not replayed for them."""
+        """Yield `name at point` for each extension point of a third-party plugin that is not replayed."""
         third_party = self.plugins.keys() - IN_TREE.keys()
         replayed_points = {name: find_extension_points(self.plugins[name]) for name in third_party}
         for point, names in self.profile.plugins.items():
@@ -100,7 +100,7 @@ class Framework:
                     yield f"{name} at {point}"
 
     def without_plugins(self, names: frozenset[str]) -> Framework:
-        """Return the framework without these plugins, or itself if no plugin is named. Results are cached."""
+        """Return the framework without these plugins, or itself if `names` is empty. Results are cached."""
         if not names:
             return self
         if names not in self._reduced_frameworks:
@@ -116,7 +116,7 @@ class Framework:
         return framework
 
     def without_extenders(self) -> Framework:
-        """Return the framework with extenders that are not called, for cycles that upstream never runs."""
+        """Return the framework with extenders that are never called, for cycles that upstream does not run."""
         if all(extender.call is None for extender in self.extenders):
             return self
         framework = self._copy()
@@ -124,7 +124,7 @@ class Framework:
         return framework
 
     def _copy(self) -> Framework:
-        """Return a copy with empty caches, of which the caller replaces plugins or extenders."""
+        """Return a copy with empty caches. The caller then replaces its plugins or extenders."""
         framework = copy(self)
         framework._reduced_frameworks = {}
         framework._plugins_by_point = {}
@@ -218,7 +218,7 @@ class Scheduler:
     def framework(self, scheduler_name: str) -> Framework | None:
         """Return the framework of the profile with this schedulerName, or None if there is no such profile.
 
-        It is built on first use.
+        The framework is built on first use.
         """
         if scheduler_name not in self._frameworks and scheduler_name in self.configuration.profiles:
             profile = self.configuration.profiles[scheduler_name]
@@ -236,7 +236,7 @@ class Scheduler:
         return next((plugin for plugin in plugins if offers(plugin, QueueSortPlugin)), None)
 
     def get_registrations(self, scheduler_name: str) -> Registrations:
-        """Return the events for which the plugins of a profile registered. Without such a profile, there are none."""
+        """Return the events for which the plugins of a profile registered, or no events if there is no such profile."""
         if scheduler_name not in self._registrations:
             framework = self.framework(scheduler_name)
             plugins = framework.rejecting_plugins if framework else ()
@@ -253,7 +253,7 @@ class Scheduler:
         return EventHandlers(actions, profiles, self.gates, requests, slices=slices, classes=classes)
 
     def find_framework_for(self, info: PodInfo, view: Fork) -> tuple[Framework | None, tuple[Unknown, ...]]:
-        """Return the framework to schedule a pod with, and what remains unknown about the pod.
+        """Return the framework to schedule a pod with, and the facts about the pod that remain unknown.
 
         Plugins that cannot be asked because required objects were not read are left out of the framework. If no
         profile serves the pod, return None and no unknowns.

@@ -116,9 +116,9 @@ class ChangedNodes(NodeColumns):
         return self._labels[key]
 
     def _with_changed_values(self, values: Sequence[T], codes: Ints, changed: Mapping[Row, T]) -> tuple[list[T], Ints]:
-        """Return the distinct values and each node's index among them, after the nodes in `changed` got other values.
+        """Return the distinct values and each node's index among them, with the new values of the nodes in `changed`.
 
-        New values come last. An added node that is not in `changed` gets index 0.
+        New distinct values come last. An added node that is not in `changed` gets index 0.
         """
         code_by_value = {value: code for code, value in enumerate(values)}
         extended = np.append(codes, np.zeros(self._more, codes.dtype))

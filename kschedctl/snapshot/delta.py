@@ -35,9 +35,9 @@ class Delta(msgspec.Struct, frozen=True):
         return len(self.node) > 0
 
     def sum_changes(self, values: npt.NDArray[np.int64], nodes: int) -> npt.NDArray[np.int64]:
-        """Return by how much the sum of the values over each node's pods changes, (N, ...).
+        """Return, for each of `nodes` nodes, the change of the sum of the values over its pods.
 
-        `values` (T, ...) has one entry per PodInfo.
+        `values` has one entry per PodInfo, which may be a number or an array.
         """
         total = np.zeros((nodes, *values.shape[1:]), np.int64)
         if self:
@@ -45,9 +45,9 @@ class Delta(msgspec.Struct, frozen=True):
         return total
 
     def apply_to_sums(self, sums: npt.NDArray[np.int64], values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return a copy of the sums of each node's pods, (N, ...), after the changes.
+        """Return a copy of `sums`, the sums over each node's pods, with the changes applied.
 
-        `values` (T, ...) has one entry per PodInfo, which is added for an added pod and subtracted for a removed one.
+        `values` has one entry per PodInfo. It is added for each added pod and subtracted for each removed pod.
         """
         total = sums.copy()
         if self:
@@ -55,7 +55,7 @@ class Delta(msgspec.Struct, frozen=True):
         return total
 
     def _add_changes(self, values: npt.NDArray[np.int64], total: npt.NDArray[np.int64]) -> None:
-        """Add the changes of the values, (K, ...), to the nodes' sums in `total` in place. There must be a change."""
+        """Add `values`, one entry per change, to the nodes' sums in `total`, in place. There must be a change."""
         changes = values.take(self.info, axis=0)
         changes *= self.sign.reshape(-1, *[1] * (values.ndim - 1))
         starts = find_run_starts(self.node)
@@ -69,7 +69,7 @@ class Delta(msgspec.Struct, frozen=True):
         return self.sum_changes(selected.astype(np.int64), nodes)
 
     def restrict_to(self, rows: Rows) -> Delta:
-        """Return only the changes on these rows. In the result, a node is numbered by its place among the rows."""
+        """Return only the changes on these rows. In the result, a node's row is its place among `rows`."""
         # The changes on each row are a range, since changes are sorted by node.
         starts = np.searchsorted(self.node, rows)
         ends = np.searchsorted(self.node, rows, "right")
@@ -82,9 +82,9 @@ class Delta(msgspec.Struct, frozen=True):
         return Delta(place, self.info[change_indexes], self.sign[change_indexes])
 
     def find_differing_nodes(self, other: Delta, nodes: int) -> npt.NDArray[np.bool_]:
-        """Return the nodes whose changes differ from those of another delta, (N,).
+        """Return a mask (N,) of the nodes whose changes differ from their changes in another delta.
 
-        Changes in another order may count as different.
+        The same changes in another order may count as different.
 
         >>> some, more = Delta(*np.array([[0, 2], [7, 7], [1, 1]])), Delta(*np.array([[0, 1, 2], [7, 7, 8], [1, 1, 1]]))
         >>> some.find_differing_nodes(more, 4).tolist()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
-from typing import Any, NamedTuple, NoReturn, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
@@ -15,13 +15,15 @@ from kschedctl.api.objects import Node, Pod
 from kschedctl.cluster import Cluster
 from kschedctl.snapshot.changed_nodes import ClosedNodes, NodeSubset
 from kschedctl.snapshot.delta import Delta
-from kschedctl.snapshot.gang_history import GangHistory
 from kschedctl.snapshot.indexes import ClusterObjects
 from kschedctl.snapshot.nodes import Domains
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import Settings, Snapshot
 from kschedctl.snapshot.tallies import Tally
 from kschedctl.snapshot.trail import Arrivals, PodsByNode, Trail
+
+if TYPE_CHECKING:
+    from kschedctl.snapshot.gang_history import GangHistory
 
 MAX_TALLIES, MAX_MEMOS = 1024, 4096
 MAX_MEMOS_OF_PODS = 65_536
@@ -103,7 +105,8 @@ class Fork:
     def without_nodes(self, gone: Bools) -> Fork:
         """Return a fork without the nodes in the mask `gone` (N,). Their pods become unplaced.
 
-        It shares columns about single nodes with this fork and with the forks without other nodes: see `PartOfFork`.
+        The result shares columns about single nodes with this fork and with other forks made this way: see
+        `PartOfFork`.
         """
         # The new snapshot gives the pods the rows that their nodes have now, or -1 if the node is gone.
         fork = Fork(self.snapshot.without_nodes(gone, self.cluster, self.node))
@@ -119,7 +122,8 @@ class Fork:
     ) -> Fork:
         """Return a fork with the objects of another cluster that has the same pods.
 
-        `nodes` are changed nodes by row. `more` has new nodes, each with the row of an existing node that it resembles.
+        `nodes` has the changed nodes by row. `more` has new nodes, each with the row of an existing node that it
+        resembles.
         """
         fork = Fork(self.snapshot.with_changes(cluster, self.node, nodes, more))
         fork.pods = self.pods
@@ -179,7 +183,7 @@ class Fork:
 
     @cached_property
     def _is_nominee_held_back(self) -> Bools:
-        """(M,): whether the pod of each of the snapshot's nominations is kept out of the queue."""
+        """Whether the nominated pod is kept out of the queue, for each of the snapshot's nominations."""
         _, positions = self.snapshot.nominations
         mask = np.zeros(len(positions), np.bool_)
         if self.settings.held_back is not None:
@@ -243,7 +247,7 @@ class Fork:
         return self.sum_by_node(self.nonzero_requests)
 
     def sum_by_node(self, values: Counts) -> Counts:
-        """Return the sums over the pods of each node, (N, ...), of values with one entry per distinct pod, (T, ...)."""
+        """Return, for each node, the sum of the values over its pods. `values` has one entry per distinct pod."""
         has_value = np.asarray(values.any(axis=tuple(range(1, values.ndim))))
         # Only placed pods with a value other than 0 count.
         positions = self.pods.find_positions(has_value)
@@ -284,8 +288,9 @@ class Fork:
     ) -> Tally:
         """Return the object that maintains the sums of `tally`, for repeated use.
 
-        The caller must bring it up to date with the trail. If `info` has no number, it is not cached. `by_node` is the
-        key of a tally with the same weights by node, from which the sums by domain follow if it exists.
+        The caller must bring the tally up to date with the trail. If `info` has no number, the tally is not cached.
+        `by_node` is the key of a tally that has the same weights by node. If that tally exists, the sums by domain are
+        computed from it.
         """
         pod_key = _build_pod_key(key, info)
         tally = self._tallies.get(pod_key)
@@ -336,7 +341,7 @@ class Fork:
     def add_clones(self, position: Position, count: int) -> list[Position]:
         """Add `count` copies of a pod without a node, and return their positions.
 
-        They share the pod's name, which `with_clone_name` makes distinct.
+        The copies share the pod's name. Use `with_clone_name` to get distinct names.
         """
         first = len(self.pods)
         self.pods = self.pods.with_clones(position, count)
@@ -362,7 +367,7 @@ class Fork:
         self._record_move(position, Row(int(self.node[position])), -1)
 
     def _record_move(self, position: Position, row: Row, sign: int) -> None:
-        """Update the sums, the trail and the caches for a pod that comes to a node (`sign` 1) or leaves it (-1)."""
+        """Update the sums, the trail and the caches for a pod that joins a node (`sign` 1) or leaves it (-1)."""
         info = int(self.pods.info[position])
 
         # Change the sums of the node in place.
@@ -384,9 +389,9 @@ class Fork:
                 self._nominated_by_priority = {}
 
     def mask_placed_before_group(self) -> Bools:
-        """Return a mask (P,) of the pods that have a node.
+        """Return a mask over all pods of those that have a node.
 
-        In the cycle of a pod group, the mask has the pods that had a node when the cycle began.
+        During the cycle of a pod group, return the pods that had a node when the cycle began.
         """
         placed = self.node >= 0
         if self.group_since is not None:
@@ -404,7 +409,7 @@ class Fork:
     # -- nominated pods ------------------------------------------------------------------------------------------
 
     def nominate(self, position: Position, row: Row) -> None:
-        """Nominate a node for a pod, which replaces an earlier nomination. NO_ROW clears the pod's nomination."""
+        """Nominate a node for a pod, replacing any earlier nomination. NO_ROW clears the pod's nomination."""
         rows, positions = self.nominations
         is_other = positions != position
         rows, positions = rows[is_other], positions[is_other]
@@ -442,7 +447,7 @@ class Fork:
         return self._build_nominated_delta(positions != position, priority)
 
     def _build_nominated_delta(self, selected: Bools, priority: int) -> Delta:
-        """Build a delta that adds the pods of the selected nominations (M,).
+        """Build a delta that adds the pods of the selected nominations. `selected` is a mask over the nominations.
 
         Pods that have a node or a lower priority are left out.
         """
@@ -508,9 +513,9 @@ def _build_pod_key(key: Hashable, info: PodInfo | None) -> Hashable:
 
 
 def _get_or_make(memo: Memo, key: Hashable, make: Callable[[], V], max_memos: int) -> V:
-    """Return the cached result of a key, or compute it.
+    """Return the cached result for a key, or compute and cache it.
 
-    It is cached among at most `max_memos` results, unless the key is None.
+    At most `max_memos` results are cached. A result whose key is None is not cached.
     """
     if key in memo:
         cached: V = memo[key]

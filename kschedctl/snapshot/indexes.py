@@ -33,7 +33,7 @@ class Indexes:
         self._versions: dict[Hashable, list[_Version]] = {}
 
     def get_or_make(self, key: Hashable, sources: tuple[object, ...], make: Callable[[], V]) -> V:
-        """Return the value derived from these very objects, or derive and store it.
+        """Return the value for `key` derived from these very source objects, deriving and storing it if needed.
 
         Only the MAX_VERSIONS latest values of a key are kept.
         """
@@ -76,7 +76,7 @@ class ClusterObjects:
 
     @property
     def cluster(self) -> Cluster:
-        """A cluster with all objects as they are now."""
+        """A cluster with the current state of all objects."""
         if self._replaced:
             self._cluster = self._cluster.with_objects(self._replaced)
             self._replaced = {}
@@ -116,7 +116,7 @@ class ClusterObjects:
     def get_follower(self, key: Hashable, make: Callable[[], F], *kinds: str) -> F:
         """Return the value that `make` derives from the objects, building it on first use.
 
-        Its `replace_object` is called whenever an object of these kinds is replaced.
+        The value's `replace_object` is called whenever an object of one of `kinds` is replaced.
         """
         follower: F | None = self._followers.get(key)
         if follower is None:
@@ -126,9 +126,9 @@ class ClusterObjects:
         return follower
 
     def replace(self, objects: Mapping[str, Sequence[Struct]]) -> None:
-        """Replace objects by objects of the same kind and name, and add objects whose names are new.
+        """Replace objects with the given objects of the same kind and name, and add objects whose names are new.
 
-        Followers of their kinds are told about each of them.
+        Followers of their kinds are notified of each object.
         """
         for kind, replacements in objects.items():
             self._replaced.setdefault(kind, []).extend(replacements)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from kschedctl.api.arrays import Bools, Ints, Row, Rows
 from kschedctl.api.node_selector import CompiledNodeSelector, RequiredNodeAffinity
 from kschedctl.api.objects import ContainerImage, Node, Taint, Toleration
-from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated
+from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated_taint
 
 ZONE, REGION, HOSTNAME = "topology.kubernetes.io/zone", "topology.kubernetes.io/region", "kubernetes.io/hostname"
 BETA_ZONE, BETA_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
@@ -27,7 +27,7 @@ BETA_ZONE, BETA_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-doma
 def get_region_and_zone(node: Node) -> tuple[str, str]:
     """Return region and zone from the node's labels, preferring the deprecated labels.
 
-    Each is empty if the node has no such label.
+    A missing region or zone is an empty string.
     """
     labels = node.metadata.labels
     region = labels.get(BETA_REGION, labels.get(REGION, ""))
@@ -189,7 +189,7 @@ class NodeColumns(ABC):
     ) -> npt.NDArray[np.generic]:
         """Return `function(labels, name)` for every node, computed only once for nodes that it cannot tell apart.
 
-        The function reads the labels of these `keys`, and distinguishes the nodes of these `names` from others.
+        The function must read only the labels in `keys`, and may use a node's name only if it is in `names`.
         """
         first_rows, group = self._group_by_labels(keys)
 
@@ -206,7 +206,7 @@ class NodeColumns(ABC):
         return answers
 
     def _group_by_labels(self, keys: frozenset[str]) -> tuple[Ints, Ints]:
-        """Return the first row of each group of nodes with equal labels of these keys, and the group of each node."""
+        """Group the nodes by the values of these labels. Return each group's first row, and the group of each node."""
         if keys not in self._groups:
             group = np.zeros(len(self), np.int64)
             for key in sorted(keys):
@@ -244,9 +244,9 @@ class ListedImages:
                 self._numbers_by_name.setdefault(name, []).append(number)
 
     def find_image_state(self, name: str) -> ImageState | None:
-        """Return the nodes that have the image of this name, or None if there are none.
+        """Return the nodes that have the image with this name, or None if no node has it.
 
-        If a node lists the image several times, the first size counts.
+        If a node lists the image several times, the first size is used.
         """
         numbers = self._numbers_by_name.get(name)
         if numbers is None:
@@ -332,12 +332,12 @@ def find_untolerated_taints(
 ) -> tuple[list[Taint | None], Ints]:
     """Return the first untolerated taint of each taint set, and the index of each node's set.
 
-    Only NoSchedule and NoExecute taints count. None in place of a taint means that the set is tolerated.
+    Only NoSchedule and NoExecute taints are considered. If a taint set is tolerated, its entry is None.
     """
     taint_sets, set_of_node = nodes.taint_sets
     all_tolerations = tuple(tolerations)
     untolerated = [
-        find_untolerated(taints, all_tolerations, HARD_EFFECTS, comparison_operators) for taints in taint_sets
+        find_untolerated_taint(taints, all_tolerations, HARD_EFFECTS, comparison_operators) for taints in taint_sets
     ]
     return untolerated, set_of_node
 

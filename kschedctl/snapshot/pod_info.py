@@ -59,11 +59,11 @@ class AffinityTerm(NamedTuple):
     def with_selected_namespaces(
         self, namespaces: Mapping[str, Mapping[str, str]], replaced: bool = False
     ) -> AffinityTerm:
-        """Return the term with the names of the namespaces that its namespace selector selects added.
+        """Return the term extended by the names of the namespaces that its namespace selector selects.
 
-        `namespaces` has the labels of each namespace. With `replaced`, the names take the place of the selector, as
-        documented. Upstream since 1.34 keeps the selector and matches it against no labels. A term that selects all
-        namespaces stays as it is.
+        `namespaces` has the labels of each namespace. With `replaced`, the names replace the selector, as documented.
+        Otherwise the selector is kept, as in upstream since 1.34, which matches it against no labels. A term that
+        selects all namespaces is returned unchanged.
         """
         if self.namespace_selector.selects_everything:
             return self
@@ -116,7 +116,7 @@ class PodInfo:
 
     @cached_property
     def nonzero_requests(self) -> dict[str, int]:
-        """Resource -> amount, with a default for containers without CPU or memory requests."""
+        """The requested amount by resource, with a default for containers without CPU or memory requests."""
         defaults: Mapping[str, Quantity] = DEFAULT_REQUESTS
         if self.options.pod_level and has_pod_level_requests(self.pod):
             defaults = {name: quantity for name, quantity in DEFAULT_REQUESTS.items() if name not in self.requests}
@@ -130,7 +130,10 @@ class PodInfo:
         return self.compute_amounts(self.options._replace(use_status=False, dra_node_allocatable=False))
 
     def compute_amounts(self, options: Options) -> dict[str, int]:
-        """Compute the requests under these options, as integers. Raises InputError that names the pod."""
+        """Compute the requests under these options, as integers.
+
+        Raises InputError that names the pod if an amount is invalid.
+        """
         try:
             return to_amounts(compute_pod_requests(self.pod, options))
         except QuantityError as error:
@@ -171,7 +174,7 @@ class PodInfo:
 
     @cached_property
     def affinity_errors(self) -> list[str]:
-        """An error for each kind of terms with a selector that cannot be parsed, in upstream's order and words."""
+        """Upstream's error for each kind of affinity term with a selector that cannot be parsed, in its order."""
         groups = {
             "requiredAffinityTerms": _list_required_terms(self._pod_affinity),
             "requiredAntiAffinityTerms": _list_required_terms(self._pod_anti_affinity),
@@ -204,7 +207,7 @@ class PodInfo:
             return ()
 
     def _parse_terms(self, terms: Iterable[tuple[PodAffinityTerm, int]]) -> tuple[AffinityTerm, ...]:
-        """Parse pod affinity terms with their weights. A term without namespaces is about the pod's own namespace.
+        """Parse pod affinity terms with their weights. A term without namespaces applies to the pod's own namespace.
 
         Raises SelectorError if a selector is invalid.
         """
@@ -226,8 +229,8 @@ class PodInfo:
 def to_amounts(requests: Quantities) -> dict[str, int]:
     """Convert requests to integers, rounded up: CPU in millicores, and all other counted resources in units.
 
-    Resources that the scheduler does not count are left out. Beyond 64 bits, an amount becomes 0 or wraps around like
-    upstream's (see Quantity). Raises QuantityError for negative amounts.
+    Resources that the scheduler does not count are left out. An amount beyond 64 bits becomes 0 or wraps around, as in
+    upstream (see Quantity). Raises QuantityError for negative amounts.
     """
     result = {}
     for name, quantity in requests.items():

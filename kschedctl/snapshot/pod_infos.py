@@ -51,7 +51,7 @@ class PodInfos:
 
     @cached_property
     def priority(self) -> npt.NDArray[np.int64]:
-        """The priority of each of the T distinct PodInfos, of shape (T,)."""
+        """The priority of each distinct PodInfo."""
         priorities = []
         # Only pods without a priority in their document need their PodInfo, whose priority comes from a PriorityClass.
         for number, template in enumerate(self.infos.templates):
@@ -63,8 +63,8 @@ class PodInfos:
     def _infos_with_affinity(self) -> list[tuple[PodInfo, list[int]]]:
         """Infos with pod affinity or anti-affinity, each with the numbers of the infos that have the same terms.
 
-        Bound pods of a namespace that share an affinity struct have the same terms. Admission may change the terms of
-        other pods.
+        Only bound pods of one namespace that share an affinity struct are known to have the same terms, since admission
+        may change the terms of other pods.
         """
         groups: dict[tuple[str, int] | int, list[int]] = {}
         for number, template in enumerate(self.infos.templates):
@@ -79,7 +79,7 @@ class PodInfos:
         return infos_with_numbers
 
     def mask_with_terms(self, *kinds: str) -> Bools:
-        """Return a mask (T,) of the infos that have terms of at least one of these kinds.
+        """Return a mask over the infos of those that have terms of at least one of these kinds.
 
         A kind is the name of a property of PodInfo, such as `required_anti_affinity`.
         """
@@ -160,7 +160,7 @@ class PodInfos:
 
     @cached_property
     def host_port_users(self) -> dict[HostPort, list[int]]:
-        """Host port -> numbers of the infos that take it. Infos with the same containers are evaluated once."""
+        """The numbers of the infos that use each host port. Infos with the same containers are evaluated once."""
         numbers_by_containers: dict[tuple[int, int, bool], list[int]] = {}
         for number, template in enumerate(self.infos.templates):
             spec = template.spec
@@ -175,7 +175,7 @@ class PodInfos:
         return users
 
     def mask_with_host_port(self, predicate: Callable[[HostPort], bool]) -> Bools:
-        """Return a mask (T,) of the infos that take a host port for which the predicate holds."""
+        """Return a mask over the infos of those that use a host port for which the predicate holds."""
         mask = np.zeros(len(self.infos), np.bool_)
         for port, numbers in self.host_port_users.items():
             if predicate(port):
@@ -187,9 +187,9 @@ class PodInfos:
         return np.fromiter(map(predicate, self.infos.templates), np.bool_, len(self.infos))
 
     def matching(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
-        """Return a mask (T,) of the infos whose labels the selector matches and that are in these namespaces.
+        """Return a mask over the infos of those that the selector matches and that are in these namespaces.
 
-        None stands for all namespaces. Results are cached, as numbers if few infos match.
+        If `namespaces` is None, all namespaces are included. Results are cached, as numbers if few infos match.
         """
         # Look the result up, as a mask or as the numbers of few infos.
         key = (selector, namespaces)
@@ -212,7 +212,7 @@ class PodInfos:
         return matching
 
     def _compute_match(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
-        """Compute the mask (T,) that `matching` returns. The selector is evaluated once for each distinct label set."""
+        """Compute the mask over the infos that `matching` returns, evaluating the selector once for each label set."""
         label_sets, set_of_info = self._label_sets
         candidates: Iterable[int] = range(len(label_sets))
         if namespaces is not None:
@@ -237,7 +237,7 @@ class PodInfos:
 
     @cached_property
     def _distinct_demands(self) -> tuple[list[PodInfo], Ints]:
-        """The `demands`, and the index of each info's requests among them, (T,)."""
+        """The `demands`, and each info's index of its requests among them."""
         index_by_digest: dict[bytes, int] = {}
         index_by_ids: dict[tuple[int, ...], int] = {}  # templates that share objects need no digest of their own
         infos: list[PodInfo] = []
@@ -255,7 +255,7 @@ class PodInfos:
 
     @cached_property
     def _label_sets(self) -> tuple[list[tuple[str, Mapping[str, str]]], Ints]:
-        """The distinct pairs of namespace and labels, and the index of each info's pair, (T,)."""
+        """The distinct pairs of namespace and labels, and each info's index of its pair."""
         index_by_content: dict[bytes, int] = {}
         index_by_ids: dict[tuple[str, int], int] = {}  # templates that share a labels object need not be encoded
         sets: list[tuple[str, Mapping[str, str]]] = []
@@ -275,7 +275,7 @@ class PodInfos:
 
     @cached_property
     def _label_sets_by_namespace(self) -> dict[str, list[int]]:
-        """Namespace -> indexes of its distinct label sets."""
+        """The indexes of the distinct label sets of each namespace."""
         indexes: dict[str, list[int]] = {}
         label_sets, _ = self._label_sets
         for index, (namespace, _) in enumerate(label_sets):
@@ -286,7 +286,7 @@ class PodInfos:
         """Return the indexes of the label sets of a namespace that the selector may match.
 
         If the selector requires one value of a label, only label sets with this value are returned. Otherwise, all
-        label sets of the namespace are.
+        label sets of the namespace are returned.
         """
         required_label = _find_required_label(selector)
         if required_label is None:
@@ -333,7 +333,7 @@ def _find_required_label(selector: Selector) -> tuple[str, str] | None:
 
 
 def _may_take_host_ports(pod: Pod) -> bool:
-    """Return whether a pod of the documents may take host ports.
+    """Return whether a pod, as written in the documents, may take host ports.
 
     With host networking, a container port becomes a host port by default.
     """
@@ -420,9 +420,9 @@ class DistinctInfos(Sequence[PodInfo]):
 
     @cached_property
     def _first_equivalents(self) -> dict[int, int]:
-        """For each info with resource claims, by number: the number of the first info that differs in claim names only.
+        """For each info with resource claims, by number, the number of the first info that differs only in claim names.
 
-        An info without an earlier one of this kind has its own number.
+        If there is no earlier such info, this is the info's own number.
         """
         first_by_digest: dict[bytes, int] = {}
         first_equivalents = {}
@@ -434,9 +434,9 @@ class DistinctInfos(Sequence[PodInfo]):
 
 
 def intern_pods(pods: PodTable, stored: Callable[[Pod], Pod], options: Options) -> tuple[Ints, DistinctInfos]:
-    """Return the number of each pod's info, (P,), and the distinct infos.
+    """Return the number of each pod's info, and the distinct infos.
 
-    Pods of one template share an info if all or none of them are bound, unless claims were made for them by name.
+    Pods of one template share an info if all or none of them are bound, unless claims were created for them by name.
     `stored` converts a pod to what the API server stores.
     """
     is_bound = np.array([bool(name) for name in pods.node.values], np.bool_)[pods.node.codes]

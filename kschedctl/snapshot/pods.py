@@ -134,7 +134,7 @@ class PodColumns:
         return np.flatnonzero(np.isin(self.objects.rows, nominated_rows)).tolist()
 
     def find_positions(self, selected: Bools) -> npt.NDArray[np.int64]:
-        """Return the positions of the pods with the selected infos (T,), in any order."""
+        """Return the positions, in any order, of the pods whose infos are set in the mask `selected`."""
         numbers = np.flatnonzero(selected)
         if len(numbers) > FEW_INFOS:
             return np.flatnonzero(selected[self.info])
@@ -145,7 +145,7 @@ class PodColumns:
 
     @cached_property
     def by_group(self) -> Mapping[GroupKey, npt.NDArray[np.int64]]:
-        """PodGroup -> positions of the pods that name it, in order."""
+        """The positions of the pods that name each PodGroup, in order."""
         groups: dict[GroupKey, list[int]] = {}
         for number, template in enumerate(self.distinct.infos.templates):
             if key := get_group_key(template):
@@ -163,7 +163,7 @@ class PodColumns:
 
     @cached_property
     def by_gang(self) -> Mapping[GangKey, npt.NDArray[np.int64]]:
-        """Gang of another project -> positions of the pods that name it, in order."""
+        """The positions of the pods that name each gang of another project, in order."""
         templates: dict[GangKey, list[int]] = {}
         for number, template in enumerate(self.objects.table.templates):
             for key in find_gangs(template):
@@ -220,7 +220,7 @@ class PodColumns:
         return self.distinct.host_port_users.keys()
 
     def mask_with_host_port(self, predicate: Callable[[HostPort], bool]) -> Bools:
-        """Return a mask (T,) of the infos that take a host port for which the predicate holds."""
+        """Return a mask over the infos of those that use a host port for which the predicate holds."""
         return self.distinct.mask_with_host_port(predicate)
 
     def matching(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:

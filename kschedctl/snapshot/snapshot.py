@@ -44,7 +44,7 @@ class Demands:
 
     @cached_property
     def resources(self) -> dict[str, int]:
-        """Resource name -> column. Native resources come first, then all resources of nodes and pods."""
+        """The column of each resource, by name. Native resources come first, then all resources of nodes and pods."""
         resource_names = dict.fromkeys((names.CPU, names.MEMORY, names.EPHEMERAL_STORAGE, names.PODS))
         for offer in self._offers:
             resource_names.update(dict.fromkeys(offer))
@@ -70,7 +70,7 @@ class Demands:
         return self.build_matrix([info.nonzero_requests for info in self._distinct])[self._pods.distinct.demand]
 
     def build_matrix(self, rows: Sequence[Mapping[str, int]]) -> Amounts:
-        """Convert K mappings from resources to amounts to an int64 matrix (K, R), with 0 for missing resources.
+        """Convert mappings from resource to amount into an int64 matrix (mappings, resources), with 0 for missing ones.
 
         Raises KeyError for a resource that the snapshot does not have.
         """
@@ -81,9 +81,9 @@ class Demands:
         return matrix
 
     def build_offers(self, nodes: Sequence[Node]) -> Amounts:
-        """Return the amounts (K, R) of the snapshot's resources that these nodes offer. Other resources are left out.
+        """Return a matrix (nodes, resources) of what these nodes offer of the snapshot's resources.
 
-        Raises InputError for an invalid amount.
+        Other resources are left out. Raises InputError for an invalid amount.
         """
         rows = []
         for node in nodes:
@@ -110,7 +110,7 @@ class Demands:
 
 
 def compute_offer(node: Node) -> dict[str, int]:
-    """Return the amounts that a node offers, in millicores, bytes or units. Raises InputError."""
+    """Return the amounts that a node offers, in millicores, bytes or units. Raises InputError for an invalid amount."""
     try:
         return to_amounts(parse_quantities(node.status.allocatable))
     except QuantityError as error:
@@ -150,8 +150,8 @@ class Settings(NamedTuple):
     def stored(self, pod: Pod, cluster: Cluster) -> Pod:
         """Return a pod of the cluster's documents as the API server would store it, with defaults and its priority.
 
-        If the cluster's pods have yet to be admitted, pods without a node are admitted, too. Raises InputError for an
-        invalid amount.
+        If admission has not run for the cluster's pods yet, pods without a node are also admitted. Raises InputError
+        for an invalid amount.
         """
         try:
             pod = resolve_priority(default_pod(pod), cluster.priority_classes)
@@ -184,7 +184,7 @@ class Snapshot:
     def from_cluster(cls, cluster: Cluster, settings: Settings = Settings()) -> Snapshot:
         """Build the snapshot of a cluster, with the nodes in the scheduler's order.
 
-        It has the pods that have not terminated or, with `settings.ended`, only those that have.
+        It contains the pods that have not ended or, with `settings.ended`, only the pods that have ended.
         """
         nodes = AllNodes(interleave_zones(map(default_node, cluster.nodes)))
         pod_table = cluster.pods.select_terminated() if settings.ended else cluster.pods.drop_terminated()
@@ -201,8 +201,8 @@ class Snapshot:
     def without_nodes(self, removed: Bools, cluster: Cluster, node: Ints) -> Snapshot:
         """Return the snapshot without the nodes in the mask `removed` (N,).
 
-        The remaining nodes keep their order. `cluster` has the other objects, and `node` (P,) the rows of the pods'
-        nodes in this snapshot. Pods of removed nodes get row -1.
+        The remaining nodes keep their order. `cluster` has the other objects, and `node` has the row of each pod's node
+        in this snapshot. Pods of removed nodes get row -1.
         """
         remaining_rows = np.flatnonzero(~removed)
         nodes = NodeSubset(self.nodes, remaining_rows)
@@ -238,8 +238,8 @@ class Snapshot:
     ) -> Self:
         """Return the snapshot of another cluster with changed and added nodes.
 
-        `node` (P,) has the rows of the pods' nodes. `nodes` are changed nodes by row. `more` has new nodes, each with
-        the row of an existing node that it resembles. The order of nodes stays as it is, even if zones change.
+        `node` has the row of each pod's node. `nodes` has the changed nodes by row. `more` has new nodes, each with the
+        row of an existing node that it resembles. The order of nodes stays as it is, even if zones change.
         """
         if not nodes and not more:
             return dataclasses.replace(self, cluster=cluster, node=node)
@@ -254,7 +254,7 @@ class Snapshot:
         )
 
     def _iter_resized(self, nodes: Mapping[Row, Node], more: Sequence[tuple[Row, Node]]) -> Iterator[tuple[int, Node]]:
-        """Yield row and node of each changed or added node that may offer something else than `demands` has for it."""
+        """Yield row and node of each changed or added node whose offer may differ from the offer that `demands` has."""
         for row, node in nodes.items():
             if self._may_be_resized(node, row):
                 yield row, node
@@ -268,7 +268,7 @@ class Snapshot:
 
     @cached_property
     def allocatable(self) -> Amounts:
-        """(N, R): what each node offers, in millicores, bytes or units."""
+        """A matrix (nodes, resources) of what each node offers, in millicores, bytes or units."""
         if self.demand_rows is None:
             return self.demands.allocatable
         allocatable = self.demands.allocatable[self.demand_rows]
@@ -283,7 +283,7 @@ class Snapshot:
 
     @cached_property
     def nominations(self) -> tuple[Rows, Rows]:
-        """(M,) each: rows nominated for pods of this scheduler, and the positions of these pods."""
+        """The nominated rows of this scheduler's pods, and the positions of these pods."""
         rows, positions = [], []
         # A nomination counts if the pod is served, has no node yet, and names a node that exists.
         for position in self.pods.nominations:

@@ -23,9 +23,9 @@ class Tally:
         self.domains, self.sums, self.seen = domains, sums, seen
 
     def compact(self) -> Tally:
-        """Return an equal tally that takes less memory if few pods count, or the tally itself.
+        """Return an equal tally that takes less memory if few pods count, otherwise the tally itself.
 
-        It is slower, and meant for cases in which thousands of tallies are needed.
+        The compact tally is slower, for use if thousands of tallies are needed.
         """
         infos, slots = self.weights.nonzero()[0], self.sums.nonzero()[0]
         if len(infos) <= FEW_INFOS and len(slots) <= FEW_SLOTS:

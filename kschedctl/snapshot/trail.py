@@ -49,7 +49,7 @@ class Trail:
         return self._length
 
     def append(self, row: int, info: int, sign: int, position: int) -> None:
-        """Record the move of a pod at a position, of a PodInfo, to a row (`sign` 1) or off it (-1)."""
+        """Record that the pod at `position`, with PodInfo number `info`, joined a row (`sign` 1) or left it (-1)."""
         if self._length == len(self._moves):  # the columns are full, so double their size
             self._moves = np.concatenate((self._moves, np.empty_like(self._moves)))
         self.latest = Move(row, info, sign)
@@ -61,7 +61,7 @@ class Trail:
         return self._moves[length : self._length, :3].T
 
     def find_rows_since(self, length: int) -> Rows:
-        """Return the distinct rows, (M,), of the moves since the trail had this length, in ascending order.
+        """Return the distinct rows of the moves since the trail had this length, in ascending order.
 
         The latest result is cached.
         """
@@ -131,7 +131,7 @@ class Arrivals:
         return copied
 
     def bring_up_to_date(self, trail: Trail, pods: int) -> Arrivals:
-        """Include all moves of the trail, for `pods` pods in total, and return the order itself.
+        """Include all moves of the trail, and return the order itself. `pods` is the total number of pods.
 
         >>> trail = Trail()
         >>> for position, sign in ((0, -1), (3, 1)):

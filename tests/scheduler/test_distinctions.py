@@ -61,13 +61,13 @@ def _compare(cycle: Any, view: Fork) -> None:
         assert verdicts is not None
         verdict = cycle.filter.verdicts.get(plugin.name)
         expected = np.zeros(len(rows), np.bool_) if verdict is None else verdict.rejected
-        assert verdicts.rejected(rows).tolist() == expected.tolist()
+        assert verdicts.find_rejected(rows).tolist() == expected.tolist()
         assert agree(expected, told_apart(list(verdicts.distinctions), rows))
     scored, ones = cycle.scores.rows, np.ones(len(cycle.scores.rows), np.int64)
     for plugin in cycle.framework.plugins_at("score"):
         if offers(plugin, DistinguishingScore) and plugin.name in cycle.scores.raw and len(scored) > 1:
             among = plugin.row_scores(cycle.info, view)
-            raw = among.raw_scores(scored, among.count_domains(scored, ones))
+            raw = among.compute_raw_scores(scored, among.count_domains(scored, ones))
             assert raw.tolist() == cycle.scores.raw[plugin.name].tolist()
             normal = among.normalize(raw, among.counted[scored])
             assert normal.tolist() == cycle.scores.normalized[plugin.name].tolist()
@@ -158,4 +158,4 @@ def test_every_row_is_refused_if_no_node_has_the_topology_key() -> None:
     assert framework is not None
     (plugin,) = [plugin for plugin in framework.plugins_at("filter") if plugin.name == "PodTopologySpread"]
     verdicts = plugin.row_verdicts(view.pods.infos[0], view)
-    assert verdicts.rejected(np.array([0, 1])).tolist() == [True, True]
+    assert verdicts.find_rejected(np.array([0, 1])).tolist() == [True, True]

@@ -39,7 +39,7 @@ def build_headline(report: Explanation, pod: Pod, profiles: Collection[str]) -> 
 
 
 def find_shared_cause(report: Explanation) -> str:
-    """Return a text that is equal for all pods that wait for the same reason, so that they can be grouped by it.
+    """Return a text by which to group pods that wait for the same reason.
 
     For an unschedulable pod, this is the main cause without the pod's own figures; for most others, the headline.
     """

@@ -103,7 +103,7 @@ def _build_remedies_document(
 
 
 def build_creation_remedies(not_created: NotCreated, wishes: RemedyWishes) -> list[Remedy]:
-    """Return the wished-for creation fixes after which one of the pods also gets a node.
+    """Return creation fixes that the wishes allow and that also get one of the pods a node.
 
     Fixes that give up nothing come first.
     """

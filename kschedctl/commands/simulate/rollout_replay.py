@@ -273,7 +273,7 @@ class _RolloutReplay:
     def _explain_by_other_order(
         self, number: int, position: Position, row: Row, placement: FollowedPlacement
     ) -> FollowedPlacement:
-        """Look for another order of nearby placements in which the replay chooses the pod's real node.
+        """Look for an order of nearby placements that makes the replay choose the pod's real node.
 
         Return the comparison in that order if events leave the order open, or else the given comparison together with
         the overlapping bindings that explain it. After MAX_UNEXPLAINED placements without such an explanation,
@@ -478,7 +478,7 @@ def _compare_infeasible_placement(placement: RealPlacement, cycle: Cycle, row: R
 
 
 class _ScoreDeficit(NamedTuple):
-    """The number of points by which a node is behind the best one."""
+    """The number of points by which a node trails the best node."""
 
     total: int
     by_plugin: dict[str, int]

@@ -26,7 +26,7 @@ from kschedctl.commands.wakes.event_replay import (
 )
 from kschedctl.commands.wakes.many import iter_groups_of_rejected_pods
 from kschedctl.commands.wakes.report import PodBetween, WakesBetween, WakingChange
-from kschedctl.replay.controllers.workload_pods import is_pending
+from kschedctl.replay.pending_pods import is_pending
 from kschedctl.scheduler.event_handling import Occurrence
 from kschedctl.scheduler.framework.events import POD, ChangedObject, QueueingHint, join_words
 from kschedctl.scheduler.scheduler import Scheduler

@@ -172,7 +172,7 @@ class ChangeAttribution:
     def _find_causes(
         self, before: Mapping[str, Hashable], probe_pod: Callable[[_SchedulerProbe, Position], Hashable]
     ) -> dict[str, tuple[str, ...]]:
-        """Find the version changes without which the result for each pod would be as in `before`, by pod.
+        """Find, by pod, the version changes that have to be reverted so that the pod's result is as in `before`.
 
         `before` maps pods to their results under the first scheduler, and `probe_pod` computes a pod's result with the
         scheduler of a probe. No causes are returned if the search is skipped or extenders are called. `interrupted` is

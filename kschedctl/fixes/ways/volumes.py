@@ -99,7 +99,8 @@ def iter_volume_claim_fixes(tried: TriedNode, rejection: NodeRejection) -> Itera
 def iter_other_storage_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield fixes that recreate a claim, or give it another volume, another class or a new volume.
 
-    Fixes for a bound claim give up its data. Recreating it as it is helps only if its class delays binding.
+    Fixes for a bound claim give up its data. Recreating a claim without a change helps only if its class delays
+    binding.
     """
     if claim.spec.volume_name and has_delayed_binding(get_claim_class(claim), get_listers(tried.cycle.view)):
         text = ", so that its volume is found or provisioned where the pod can run"
@@ -429,7 +430,7 @@ def _build_size_change(size: str) -> ClaimChange:
 
 
 def _build_selected_node_removal_fix(claim: PersistentVolumeClaim, node: str) -> Fix:
-    """Build the fix that removes the annotation by which the claim's volume is provisioned for `node`."""
+    """Build the fix that removes the annotation that selects `node` for provisioning the claim's volume."""
 
     def change(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
         """Return the claim without the annotation."""
@@ -481,7 +482,7 @@ def _build_allowed_topology_fix(tried: TriedNode, class_: StorageClass) -> Fix:
 
 
 def _iter_claim_columns(cycle: Cycle) -> Iterator[Ints]:
-    """Yield columns (N,) that tell nodes apart by the claims that conflict there and the claims that find a volume.
+    """Yield columns (N,) that distinguish nodes by which claims conflict there and which claims find a volume.
 
     There are no columns if VolumeBinding has no state in this cycle.
     """

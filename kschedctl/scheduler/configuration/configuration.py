@@ -59,8 +59,8 @@ def load_configuration(
 
     `registered` are third-party plugins, which are looked up if a profile enables them. With `other_builds`, an unknown
     plugin is assumed to be compiled into the scheduler (`Profile.foreign`), whereas the released kube-scheduler rejects
-    it. Raises ThirdPartyError, or ConfigurationError in kube-scheduler's words with a hint that says in which versions
-    the rejected fields exist.
+    it. Raises ThirdPartyError if a third-party plugin cannot be loaded. Raises ConfigurationError, with
+    kube-scheduler's message and a hint about the versions that have the rejected fields, if the document is invalid.
     """
     try:
         return _load_document(document, gates, registered, other_builds=other_builds)
@@ -80,7 +80,7 @@ def _load_document(
     *,
     other_builds: bool,
 ) -> SchedulerConfiguration:
-    """Validate a document, or the defaults if it is None, and load it. Raises ConfigurationError."""
+    """Validate a document, or the defaults if it is None, and load it. Raises ConfigurationError if it is invalid."""
     # Parse and validate.
     written = KubeSchedulerConfiguration() if document is None else parse_document(document, gates.minor)
     parsed = with_document_defaults(written, gates)
@@ -115,7 +115,7 @@ def _load_profile(
     gates: FeatureGates,
     other_builds: bool,
 ) -> Profile:
-    """Build one profile. Raises ConfigurationError.
+    """Build one profile. Raises ConfigurationError if it is invalid.
 
     `custom` are the plugins as written, without defaults. `ignored` are the resources that NodeResourcesFit ignores.
     """
@@ -156,7 +156,7 @@ def _load_profile(
 def _decode_third_party_args(name: str, document: Json, args_type: type[Struct] | None, gates: FeatureGates) -> object:
     """Return the decoded and validated arguments of a third-party plugin, with defaults.
 
-    Without an `args_type`, the document is returned as it is. Raises ConfigurationError for invalid arguments.
+    If there is no `args_type`, the document is returned as it is. Raises ConfigurationError for invalid arguments.
     """
     if args_type is None:
         return document
@@ -189,7 +189,7 @@ def _find_ignored_resources(extenders: tuple[Extender, ...]) -> tuple[str, ...]:
 
 
 def _sort_extenders(extenders: tuple[Extender, ...]) -> tuple[Extender, ...]:
-    """Return the extenders, with default timeouts, in the order in which they are called: ignorable ones come last."""
+    """Return the extenders, with default timeouts, in calling order, with ignorable extenders last."""
     timed = (
         msgspec.structs.replace(extender, http_timeout=extender.http_timeout or DEFAULT_EXTENDER_TIMEOUT)
         for extender in extenders

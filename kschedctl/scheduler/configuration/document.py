@@ -17,7 +17,6 @@ from kschedctl.api.kube_version import NEWEST_MINOR
 from kschedctl.api.objects import Struct
 from kschedctl.errors import ConfigurationError
 from kschedctl.scheduler.configuration.profile import Plugins, merge_default_plugins
-from kschedctl.scheduler.configuration.secrets import redact_secrets
 from kschedctl.scheduler.engine.extenders import Extender
 from kschedctl.scheduler.framework.arguments import PluginArgs
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
@@ -88,7 +87,7 @@ class KubeSchedulerConfiguration(Struct, frozen=True):
 def parse_document(document: JsonObject, minor: int = NEWEST_MINOR) -> KubeSchedulerConfiguration:
     """Parse a document, including the plugins' arguments.
 
-    Raises ConfigurationError for anything that is not strictly valid in this minor version.
+    Raises ConfigurationError if the document is not strictly valid in this minor version.
     """
     _validate_kind(document)
     body = {key: value for key, value in document.items() if key not in _TYPE_META}
@@ -149,10 +148,10 @@ def _validate_kind(document: object) -> None:
 
 
 def _decode_plugin_args(config: PluginConfig, path: str, minor: int) -> tuple[object, list[str]]:
-    """Return a plugin's typed arguments, and an error for their unknown fields if there are any.
+    """Return a plugin's typed arguments, and the errors about their unknown fields.
 
-    Arguments of a plugin that has none in this version are returned as they are. Raises ConfigurationError for a wrong
-    type.
+    If the plugin takes no arguments in this version, the given arguments are returned as they are. Raises
+    ConfigurationError for a wrong type.
     """
     args_type = get_args_types(minor).get(config.name)
     if args_type is None:
@@ -191,5 +190,7 @@ def _validate_args_kind(name: str, document: JsonObject, path: str, minor: int) 
 
 def _format_shortened(document: object, limit: int = 160) -> str:
     """Return the document as JSON without secrets, cut off at `limit` characters."""
+    from kschedctl.scheduler.configuration.secrets import redact_secrets  # noqa: PLC0415 - only for errors
+
     text = json.dumps(redact_secrets(document), separators=(",", ":"), default=str)
     return text if len(text) <= limit else f"{text[:limit]}…"

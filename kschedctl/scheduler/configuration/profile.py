@@ -161,7 +161,7 @@ def build_profile(
 
     `registry` has the extension points that each plugin implements. `foreign` has the known points of plugins that may
     also run at other points. Raises ConfigurationError for plugins that do not exist, are listed twice or cannot run at
-    their point, for weights that could overflow, and unless one plugin sorts the queue and some plugin binds.
+    their point, for weights that could overflow, and if no plugin binds or not exactly one plugin sorts the queue.
     """
     registry = {**registry, **foreign}
     by_point = _expand_plugins(plugins, registry)
@@ -193,9 +193,12 @@ def find_foreign_plugins(plugins: Plugins, registry: Mapping[str, frozenset[str]
 
 
 def _validate_points(name: str, by_point: Mapping[str, tuple[str, ...]], *, has_unknown_points: bool) -> None:
-    """Raise ConfigurationError unless one plugin sorts the queue, one binds and at most one generates placements.
+    """Raise ConfigurationError for a wrong number of plugins that sort the queue, bind or generate placements.
 
-    With `has_unknown_points`, some plugin runs at unknown points and may be the one that sorts the queue or binds.
+    Exactly one plugin must sort the queue, at least one must bind, and at most one may generate placements.
+
+    Set `has_unknown_points` if some plugin runs at unknown points, so that it may be the plugin that sorts the queue or
+    binds.
     """
     sorting = len(by_point["queueSort"])
     if sorting > 1 or not (sorting or has_unknown_points):
@@ -213,8 +216,8 @@ def _compute_weights(
 ) -> dict[str, int]:
     """Return the weight of each plugin at a scoring point, which errors call `label`.
 
-    The point's own weights precede those of multiPoint, and 0 means 1. Raises ConfigurationError if the total score
-    could overflow. Upstream subtracts in int64, so a negative total wraps around.
+    The point's own weights take precedence over the weights in multiPoint, and 0 means 1. Raises ConfigurationError if
+    the total score could overflow. As upstream subtracts in int64, a negative total wraps around.
     """
     weights: dict[str, int] = {}
     total = 0
@@ -254,7 +257,7 @@ def _find_origins(point: str, names: tuple[str, ...], custom: Plugins) -> dict[s
 
 
 def _expand_plugins(plugins: Plugins, registry: Mapping[str, frozenset[str]]) -> dict[str, tuple[str, ...]]:
-    """Return the plugins that run at each point, in order. Raises ConfigurationError."""
+    """Return the plugins that run at each point, in order. Raises ConfigurationError if a plugin is not valid there."""
     sets = plugins.map_sets_by_point()
     explicit = {point: _list_explicit_plugins(point, plugin_set, registry) for point, plugin_set in sets.items()}
     return {
@@ -285,10 +288,11 @@ def _expand_multi_point(
     multi: PluginSet,
     registry: Mapping[str, frozenset[str]],
 ) -> tuple[str, ...]:
-    """Return the plugins that run at a point, in order. Raises ConfigurationError.
+    """Return the plugins that run at a point, in order.
 
-    Plugins of multiPoint that the point reconfigures come first, then the other plugins of multiPoint, and last the
-    plugins that only the point itself enables.
+    Raises ConfigurationError for a plugin that does not exist or is listed twice. Plugins of multiPoint that the point
+    reconfigures come first, then the other plugins of multiPoint, and last the plugins that only the point itself
+    enables.
     """
     if "*" in disabled:
         return explicit

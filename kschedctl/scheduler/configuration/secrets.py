@@ -29,7 +29,7 @@ _LIKE_A_SECRET = re.compile(
 
 
 def redact_secrets(document: Any, secret: bool = False) -> Any:
-    """Return the document, of any shape, with secrets redacted and URLs reduced to their location.
+    """Return a document of any structure with secrets redacted and URLs reduced to their location.
 
     With `secret`, everything is redacted.
 

@@ -62,7 +62,7 @@ def _validate_client_connection(connection: ClientConnection) -> Iterator[str]:
 
 
 def _validate_leader_election(election: LeaderElection) -> Iterator[str]:
-    """Yield the errors in leaderElection. Without leader election, nothing is checked."""
+    """Yield the errors in leaderElection. If leader election is disabled, nothing is checked."""
     if not election.leader_elect:
         return
     lease = election.lease_duration or 15  # the defaults of leader election, in seconds
@@ -121,7 +121,7 @@ def _format_removed_plugin(path: str, name: str) -> str:
 def _validate_plugin_config(path: str, profile: KubeSchedulerProfile, gates: FeatureGates) -> Iterator[str]:
     """Yield the errors in pluginConfig of the profile at this path.
 
-    These are plugins that are listed twice or were removed, and invalid arguments.
+    Errors are plugins that are listed twice or were removed, and invalid arguments.
     """
     seen = set()
     for i, config in enumerate(profile.plugin_config):

@@ -66,9 +66,9 @@ class VersionedField(NamedTuple):
         return replacement if gates.minor >= first_minor_without else ""
 
     def describe_requirement(self, gates: FeatureGates) -> str:
-        """Return what is missing for the field to be stored, or "" if it is stored.
+        """Describe what is needed for the field to be stored, or return "" if it is stored.
 
-        For a field that was removed, this is its replacement.
+        For a removed field, describe its replacement.
 
         >>> field = VersionedField("spec.resources", "PodLevelResources")
         >>> [field.describe_requirement(FeatureGates(version)) for version in ("1.33", "1.34")]
@@ -103,7 +103,10 @@ class VersionedField(NamedTuple):
 
 
 def _describe_gate_requirement(gate: str, minor: int, *, first: int, default: int) -> str:
-    """Return what a minor version lacks for a gate that exists since `first` and is on by default since `default`."""
+    """Describe what a minor version needs to have a gate on.
+
+    The gate exists since the minor version `first`, and is on by default since `default`.
+    """
     if minor >= default:
         return f"needs {gate}, which is off"
     if minor >= first:
@@ -295,7 +298,7 @@ def _iter_requirements(fields: Iterable[VersionedField], gates: FeatureGates) ->
 def _has_field(value: Any, steps: Sequence[str]) -> bool:
     """Return whether the field at the end of the steps is set in a struct.
 
-    Of each list on the way, at least one item must have the field.
+    In each list on the way, at least one item must have the field.
     """
     for index, step in enumerate(steps):
         name = _map_attributes(value.__class__).get(step.removesuffix("[]"))

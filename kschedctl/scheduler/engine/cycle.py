@@ -74,7 +74,8 @@ def run_pre_filter(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> PreF
     """Run every PreFilter plugin and return the combined outcome. Raises PluginError if a plugin fails.
 
     Upstream stops at the first plugin that rejects the pod for good, or once no node is left. The outcome has
-    upstream's status, but the results of all plugins. Errors of plugins that upstream does not reach are ignored.
+    upstream's status but contains the results of all plugins. Errors of plugins that upstream does not reach are
+    ignored.
     """
     results: dict[str, PreFilterResult] = {}
     reached: list[str] = []
@@ -122,7 +123,7 @@ def _format_node_name_conflict(plugins: list[str]) -> str:
 
 
 def select_allowed_nodes(pre_filter: PreFilterOutcome, view: Fork) -> Bools:
-    """Return a mask (N,) of the nodes that PreFilter plugins allow, which are all nodes unless a plugin names some."""
+    """Return a mask (N,) of the nodes that PreFilter plugins allow: all nodes, unless a plugin names some."""
     names = pre_filter.node_names
     if names is None:
         return np.ones(len(view.nodes), np.bool_)
@@ -171,7 +172,7 @@ class FilterOutcome:
 
     @cached_property
     def unresolvable(self) -> Bools:
-        """(N,): nodes reported as UnschedulableAndUnresolvable, on which removing pods would not help."""
+        """A mask (N,) of the nodes reported as UnschedulableAndUnresolvable, on which removing pods would not help."""
         mask = np.zeros(len(self.first), np.bool_)
         for _, verdict, reported in self.iter_reported_verdicts():
             mask |= reported & verdict.unresolvable
@@ -179,7 +180,7 @@ class FilterOutcome:
 
     @cached_property
     def failed(self) -> Bools:
-        """(N,): nodes on which a plugin fails before any plugin rejects the pod."""
+        """A mask (N,) of the nodes on which a plugin fails before any plugin rejects the pod."""
         mask = np.zeros(len(self.first), np.bool_)
         for _, verdict, reported in self.iter_reported_verdicts():
             mask |= verdict.failed & reported
@@ -196,7 +197,7 @@ class FilterOutcome:
     def iter_reported_verdicts(self) -> Iterator[tuple[str, PluginVerdict, Bools]]:
         """Yield each plugin with its verdict and a mask (N,) of the nodes for which upstream reports that verdict.
 
-        A plugin that also has a verdict with the nominated pods counted is yielded a second time with that verdict.
+        If a plugin also has a verdict that counts the nominated pods, it is yielded a second time with that verdict.
         """
         for number, plugin in enumerate(self.order):
             reported = self.first == number
@@ -396,12 +397,12 @@ class Filtering:
     def judge(
         self, delta: Delta = NO_CHANGE, known_verdicts: Verdicts | None = None, nodes_to_judge: Bools | None = None
     ) -> FilterOutcome:
-        """Run all plugins on all nodes, and again with the nominated pods to which this pod must yield.
+        """Run all plugins on all nodes, and run them again counting the nominated pods to which this pod must yield.
 
-        A node must pass both times, as in upstream's RunFilterPluginsWithNominatedPods. `delta` is a hypothesis about
-        pods on nodes. `known_verdicts` are verdicts without a hypothesis, which are reused for plugins that do not read
-        pods. If `nodes_to_judge` (N,) is given, all other nodes may get any verdict. Raises PluginError if a plugin
-        fails.
+        A node must pass both times, as in upstream's RunFilterPluginsWithNominatedPods. `delta` is a hypothetical
+        change of pods on nodes. `known_verdicts` are verdicts without that change, which are reused for plugins that do
+        not read pods. If `nodes_to_judge` (N,) is given, all other nodes may get any verdict. Raises PluginError if a
+        plugin fails.
         """
         nodes = len(self.view.nodes)
         verdicts = self._collect_verdicts(delta, known_verdicts)
@@ -419,7 +420,7 @@ class Filtering:
         return FilterOutcome(tuple(verdicts), verdicts, with_nominated, first, by_nominated)
 
     def _collect_verdicts(self, delta: Delta, known_verdicts: Verdicts | None) -> Verdicts:
-        """Return each plugin's verdict under a hypothesis, reusing the known verdicts that it cannot change."""
+        """Return each plugin's verdict after the hypothetical change, reusing known verdicts that it cannot affect."""
         verdicts: dict[str, PluginVerdict] = {}
         for plugin in self.plugins:
             known = known_verdicts.get(plugin.name) if known_verdicts else None
@@ -430,7 +431,7 @@ class Filtering:
         return verdicts
 
     def find_rejected_rows(self, rows: OwnRows, delta: Delta) -> Bools:
-        """Return a mask (M,) of the given rows that are rejected by a plugin that reads only a node's own row.
+        """Return a mask over `rows` of those rejected by a plugin that reads only a node's own row.
 
         Nominated pods are not counted. Raises PluginError if a plugin fails.
         """
@@ -484,7 +485,7 @@ class Filtering:
 
 
 def find_first_rejecting_plugins(verdicts: Verdicts, nodes: int) -> Rows:
-    """Return for each node (N,) the index of the first plugin that rejects it, or -1 if the node passes."""
+    """Return, for each node, the index of the first plugin that rejects it, or -1 if the node passes."""
     first = np.full(nodes, -1)
     for index, verdict in enumerate(verdicts.values()):
         first[(first < 0) & verdict.rejected] = index
@@ -500,7 +501,7 @@ def _find_nominated_row(info: PodInfo, view: Fork) -> int | None:
 def _mask_examined_nodes(pre_filter: PreFilterOutcome, nominated_row: int | None, view: Fork) -> Bools:
     """Return a mask (N,) of the nodes that upstream examines without sampling.
 
-    After a rejection by PreFilter, upstream examines none. The nominated node is examined even if PreFilter excludes
+    If PreFilter rejects the pod, upstream examines no node. The nominated node is examined even if PreFilter excludes
     it.
     """
     if pre_filter.status.rejected:
@@ -516,7 +517,7 @@ def _find_feasible_nominated_node(
 ) -> OfferedNodes | None:
     """Return the pod's nominated node if it passes plugins and extenders, otherwise None.
 
-    A failing extender counts as a rejection, since upstream then goes on to search all nodes.
+    A failing extender counts as a rejection, since upstream searches all nodes in that case.
     """
     if nominated_row is None or not (considered & outcome.passing)[nominated_row]:
         return None

@@ -71,8 +71,8 @@ class PostFilterOutcome(msgspec.Struct, frozen=True):
 def run_post_filter(cycle: Cycle) -> PostFilterOutcome:
     """Run the PostFilter plugins in order until one succeeds, fails, or rejects the pod for good.
 
-    If all plugins reject the pod only for now, the outcome has the reasons of all of them. In a cluster without nodes
-    no plugin runs, and the outcome is Success without a nominated node.
+    If every plugin rejects the pod only for now, the outcome lists the reasons of all plugins. In a cluster without
+    nodes no plugin runs, and the outcome is Success without a nominated node.
     """
     results: dict[str, PostFilterResult] = {}
     plugins = cycle.framework.plugins_at("postFilter") if len(cycle.view.nodes) else []
@@ -158,8 +158,8 @@ def count_nodes_by_reason(cycle: Cycle) -> Counter[str]:
 def _count_unexamined(cycle: Cycle, has_extender_status: Bools) -> int:
     """Count the nodes that upstream did not examine because PreFilter plugins left them out.
 
-    If extenders were called, these are all nodes without a status of their own. Extenders may give a status to nodes
-    that do not exist, which then lowers the count.
+    If extenders were called, every node without a status from an extender is counted. Extenders may give a status to
+    nodes that do not exist, which then lowers the count.
     """
     not_allowed = int((cycle.view.in_placement & ~cycle.considered).sum())
     if not not_allowed or not cycle.consultation.calls:

@@ -47,9 +47,9 @@ class DryRunState:
     """(V,): whether the pod has to be evicted, if the pod fits at all."""
 
     def for_unchanged_nodes(self, view: Fork, nominated: Delta) -> DryRunState:
-        """Return the result restricted to nodes on which neither pods nor nominations have changed since.
+        """Return the result restricted to nodes whose pods and nominations have not changed since.
 
-        PDBs may allow other disruptions by now, which this does not check.
+        Whether PDBs still allow the same disruptions is not checked.
         """
         unchanged = view.touched <= self.trail  # no pod has come or gone since
         if nominated is not self.nominated:
@@ -130,7 +130,7 @@ class VictimCache:
         return self._states.get(pod_class)
 
     def store(self, pod_class: Hashable, state: DryRunState) -> None:
-        """Store a dry run as the latest one for its class of pods, dropping the oldest others if the cache is full."""
+        """Store a dry run as the latest one for its class of pods, dropping the oldest entries if the cache is full."""
         if pod_class not in self._states:
             max_states = max(MAX_CACHED_PODS // (len(state.pods) + len(state.tried)), 1)
             drop_oldest_if_full(self._states, max_states)
@@ -140,8 +140,8 @@ class VictimCache:
 def get_dry_run_key(info: PodInfo, view: Fork) -> Hashable:
     """Return a cache key that is equal for pods with the same priority and requests.
 
-    Pods that already had a node and are scheduled again have keys of their own. A pod without a number has no key, so
-    that None is returned.
+    Pods that already had a node and are scheduled again have keys of their own. Return None for a pod without a number,
+    which has no key.
     """
     if info.number is None:
         return None

@@ -93,9 +93,9 @@ def parse_filter_result(body: Json) -> FilterResult:
 
 
 def parse_host_priorities(body: Json) -> list[tuple[str, int]]:
-    """Parse the answer to the prioritize verb into hosts and scores, in which a host may occur twice.
+    """Parse the answer to the prioritize verb into hosts and scores. A host may occur twice.
 
-    Raises ExtenderError.
+    Raises ExtenderError if Go could not decode the answer.
     """
     priorities = []
     for priority in _parse_array(body, "Go value of type v1.HostPriorityList"):
@@ -107,9 +107,9 @@ def parse_host_priorities(body: Json) -> list[tuple[str, int]]:
 
 
 def parse_preemption_result(body: Json) -> dict[str, MetaVictims]:
-    """Parse the answer to the preempt verb into victims by node. Raises ExtenderError.
+    """Parse the answer to the preempt verb into victims by node.
 
-    Nulls that crash upstream also raise.
+    Raises ExtenderError if Go could not decode the answer, or if a null in it would crash upstream.
     """
     field_name = "ExtenderPreemptionResult.NodeNameToMetaVictims"
     fields = _parse_fields(body, "Go value of type v1.ExtenderPreemptionResult")
@@ -126,7 +126,7 @@ def parse_preemption_result(body: Json) -> dict[str, MetaVictims]:
 
 
 def parse_node(document: JsonObject) -> Node:
-    """Parse a node that an extender returned. Raises ExtenderError."""
+    """Parse a node that an extender returned. Raises ExtenderError if Go could not decode it."""
     try:
         return convert_builtins(drop_nulls(document), Node)
     except msgspec.ValidationError as error:
@@ -342,7 +342,7 @@ class HTTPExtender:
         self._managed = frozenset(resource.name for resource in settings.managed_resources)
 
     def is_interested(self, pod: Pod) -> bool:
-        """Return whether a container of the pod has a request or limit of a resource that the extender manages.
+        """Return whether a container of the pod requests or limits a resource that the extender manages.
 
         An extender without managed resources is interested in every pod.
         """
@@ -355,7 +355,7 @@ class HTTPExtender:
         return False
 
     def find_unknowns(self, pod: Pod) -> Iterator[Unknown]:
-        """Yield what remains unknown about the pod because this extender is interested in it but is not called."""
+        """Yield the facts about the pod that stay unknown if this extender is interested in it but is not called."""
         if self.call is not None or not self.is_interested(pod):
             return
         effects = {
@@ -368,9 +368,10 @@ class HTTPExtender:
                 yield Unknown(Dependency(NAME, effect), UNASKED)
 
     def filter(self, pod: JsonObject, offered: OfferedNodes, nodes: NodeColumns) -> FilterAnswer:
-        """Ask the extender which of the offered nodes remain. Raises ExtenderError or UnknownAnswerError.
+        """Ask the extender which of the offered nodes remain.
 
-        An answer with neither names nor nodes leaves no node.
+        If the answer has neither names nor nodes, no node remains. Raises UnknownAnswerError if the extender is not
+        called, and ExtenderError if the call fails or the answer is invalid.
         """
         body = self._call_verb(self.settings.filter_verb, self._build_extender_args(pod, offered, nodes))
         result = parse_filter_result(body)
@@ -395,7 +396,8 @@ class HTTPExtender:
     def preempt(self, pod: JsonObject, victims: Mapping[str, SentVictims]) -> dict[str, MetaVictims]:
         """Ask the extender which victims to evict on each node, and return its answer by node name.
 
-        An extender that caches nodes gets only the UIDs of pods. Raises ExtenderError or UnknownAnswerError.
+        An extender that caches nodes gets only the UIDs of pods. Raises UnknownAnswerError if the extender is not
+        called, and ExtenderError if the call fails or the answer is invalid.
         """
         payload: dict[str, Json] = {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": None}
         if self.settings.node_cache_capable:  # it knows the pods by their UIDs
@@ -510,7 +512,7 @@ class Consultation:
     def filter(self, view: Fork, rows: Rows) -> OfferedNodes:
         """Return the nodes at these rows that remain after all extenders filtered them in order.
 
-        The extenders' messages are recorded. An extender leaves all nodes if its answer is unknown, or if it fails and
+        The extenders' messages are recorded. An extender removes no node if its answer is unknown, or if it fails and
         is ignorable. Raises PluginError if another extender fails.
         """
         offered = OfferedNodes.from_rows(view.nodes, rows)
@@ -567,7 +569,7 @@ class Consultation:
     # -- prioritize ----------------------------------------------------------------------------------------------
 
     def prioritize(self, view: Fork, offered: OfferedNodes) -> Iterator[tuple[str, Scores]]:
-        """Yield the URL of each extender that scores, with what it adds to the total score of each node, (F,).
+        """Yield the URL of each extender that scores, and the score that it adds for each of the offered nodes.
 
         Extenders that fail are ignored, and unknown answers are recorded. If there is only one node, nothing is scored.
         """
@@ -626,7 +628,7 @@ class Consultation:
     def _record_call(self, call: ExtenderCall, make_call: Callable[[], Answer]) -> Answer:
         """Make a call, record it even if it fails, and return the answer.
 
-        Raises ExtenderError or UnknownAnswerError.
+        Any ExtenderError or UnknownAnswerError of the call is raised again.
         """
         try:
             answer = make_call()

@@ -72,7 +72,7 @@ def reserve(
     pre_filter_results: Mapping[str, PreFilterResult] = NO_PRE_FILTER_RESULTS,
     assumed: bool = False,
 ) -> None:
-    """Replace objects in the view by what the plugins reserve for a pod on a node.
+    """Let the plugins reserve volumes and devices for a pod on a node, replacing these objects in the view.
 
     If one plugin fails, nothing is reserved. `info` describes the pod's requests. A plugin without a result in
     `pre_filter_results` runs its PreFilter first. With `assumed`, the pod is not bound yet, so plugins only assume

@@ -145,11 +145,11 @@ class Sampling:
         failed: Bools | None = None,
         nominated_row: int | None = None,
     ) -> NodeSearch:
-        """Search the `offered` rows for enough feasible nodes, and move the start of the next search behind them.
+        """Search the `offered` rows for enough feasible nodes, and advance the start of the next search.
 
         `rejected` (N,) marks nodes that are not feasible. The search ends early at a node on which a plugin `failed`
-        (N,). `offered` has all rows unless PreFilter restricted them, and upstream leaves their order undefined in that
-        case. `nominated_row` is the row of the pod's nominated node, which was examined before.
+        (N,). `offered` contains all rows unless PreFilter restricted them, in which case upstream leaves their order
+        undefined. `nominated_row` is the row of the pod's nominated node, which was examined before.
         """
         # Find how many nodes are examined, in order from the start index on.
         start = self.start

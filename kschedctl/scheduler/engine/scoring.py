@@ -156,8 +156,8 @@ class ScoredNodes(NamedTuple):
     def from_offered(cls, view: Fork, nodes: OfferedNodes, release: KubeVersion) -> ScoredNodes:
         """Prepare the offered nodes for scoring.
 
-        Whole nodes that an extender returned are scored in newer versions. In older versions, the scheduler's own nodes
-        are. Raises PluginError if a node that does not exist would have to be scored.
+        If an extender returned whole nodes, newer versions score these, while older versions score the scheduler's own
+        nodes. Raises PluginError if a node that does not exist would have to be scored.
         """
         if nodes.returned is not None and SCORED_AS_RETURNED.at(release):
             return cls(*_add_returned_nodes(view, nodes), view, nodes.rows)
@@ -168,10 +168,10 @@ class ScoredNodes(NamedTuple):
         return cls(view, nodes.rows, view, nodes.rows)
 
     def score_with_plugin(self, plugin: ScorePlugin, info: PodInfo, state: object, *, by_name: bool) -> Scores:
-        """Return a plugin's raw scores, (F,) one per node to score.
+        """Return a plugin's raw scores, one per node to score.
 
-        With `by_name`, the plugin has no PreScore and looks nodes up by name in the state of its PreFilter. Nodes that
-        an extender returned but that are not in the cluster then score 0.
+        Set `by_name` if the plugin has no PreScore and looks nodes up by name in the state of its PreFilter. Nodes that
+        an extender returned but the cluster does not have score 0 in this case.
         """
         if not by_name or self.own_view is self.view:
             return plugin.score(info, self.view, state, self.rows)

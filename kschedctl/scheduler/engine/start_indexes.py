@@ -67,7 +67,7 @@ class EveryStart:
     def search_samples(self, sample_size: int) -> Searches:
         """Return the results of the searches that stop after `sample_size` feasible nodes.
 
-        If there are not more feasible nodes, every search examines all nodes.
+        If there are at most `sample_size` feasible nodes, every search examines all nodes.
         """
         if len(self.places) <= sample_size:
             return self._build_full_searches()
@@ -88,9 +88,9 @@ class EveryStart:
         return Searches(len(self.places), self.offered * ones, best, 0 * ones, best)
 
     def _find_best_per_search(self, sample_size: int) -> Best:
-        """Return the best sampled nodes of each search, indexed by the feasible node that the search finds first.
+        """Return the best sampled nodes of each search, indexed by the first feasible node that it finds.
 
-        If a plugin's scores may depend on every sampled node, each sample is scored by itself.
+        If a plugin's scores may depend on every sampled node, each sample is scored separately.
         """
         if must_score_each_search(self.cycle):
             return self._score_each_search(sample_size)
@@ -149,7 +149,7 @@ class Scorer(Protocol):
     """One plugin's scores of F nodes that are arranged in a circle."""
 
     def build_window_keys(self, width: int) -> list[npt.NDArray[np.int64]]:
-        """Return arrays (F,) such that windows with equal keys give the same nodes the same scores."""
+        """Return arrays, with one entry per window, such that windows with equal keys give a node the same score."""
 
     def normalize_in_window(self, window: int, places: Rows) -> Scores:
         """Return the normalized scores of the nodes at these places, as scored in a window."""
@@ -181,7 +181,7 @@ class DomainScores(Protocol):
     def domains(self) -> Sequence[Ints | Rows]:
         """The domain of each node (N,), for each topology key."""
 
-    def raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores:
+    def compute_raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores:
         """Return the raw scores of the rows, given the number of domains for each topology key."""
 
     def normalize(self, scores: Scores, counted: Bools) -> Scores:
@@ -200,7 +200,7 @@ class DomainsScorer:
         self._raw: dict[tuple[int, ...], Scores] = {}
 
     def build_window_keys(self, width: int) -> list[npt.NDArray[np.int64]]:
-        """Return, for each window, the number of domains per topology key, and the lowest and highest raw score.
+        """Return arrays with each window's number of domains per topology key and its lowest and highest raw score.
 
         The numbers of domains are also stored in `sizes`, which `normalize_in_window` needs.
         """
@@ -227,7 +227,7 @@ class DomainsScorer:
     def _get_raw_scores(self, sizes: tuple[int, ...]) -> Scores:
         """Return the raw scores of all nodes for these numbers of domains, from a cache if possible."""
         if sizes not in self._raw:
-            self._raw[sizes] = self.domain_scores.raw_scores(self.rows, sizes)
+            self._raw[sizes] = self.domain_scores.compute_raw_scores(self.rows, sizes)
         return self._raw[sizes]
 
 
@@ -247,7 +247,7 @@ def iter_window_scorers(cycle: Cycle) -> Iterator[tuple[int, Scorer]]:
 
 
 def sum_independent_scores(cycle: Cycle) -> Scores:
-    """Return the sum of the weighted scores that do not depend on the sampled nodes, (F,)."""
+    """Return, for each feasible node, the sum of the weighted scores that do not depend on the sampled nodes."""
     added = np.full(len(cycle.scores.rows), cycle.scores.base)
     for plugin in cycle.framework.plugins_at("score"):
         if plugin.name in cycle.scores.weighted and get_peers(plugin) is Peers.NONE:
@@ -300,9 +300,9 @@ def _reduce_windows(reduction: np.ufunc, values: Scores, width: int) -> Scores:
 
 
 def count_distinct_per_window(codes: Ints | Rows, counted: Bools, width: int) -> Counts:
-    """Count the distinct codes in each window among the places that are `counted`, (F,).
+    """Return, for each place, the number of distinct codes at the `counted` places of its window.
 
-    The window of a place has the `width` places from there on, and starts again at the first place after the last.
+    The window of a place has `width` places beginning there, and wraps around from the last place to the first.
 
     >>> count_distinct_per_window(np.array([7, 7, 8, 9]), np.array([True, True, True, False]), 3).tolist()
     [2, 2, 2, 1]
@@ -363,8 +363,9 @@ class Best(NamedTuple):
 def find_best_per_window(scores: Scores, columns: npt.NDArray[np.int64], width: int) -> Best:
     """Find the highest score in each window of `width` scores, and sum the columns over the places that have it.
 
-    There are L scores and at most `width` windows. `columns` is (C, L). All windows share the places in the middle, so
-    each of them only adds the last few places before the middle and the first few places after it.
+    There are L scores and at most `width` windows. `columns` has shape (C, L): C columns to sum. All windows share the
+    places in the middle, so each of them only adds the last few places before the middle and the first few places after
+    it.
     """
     count = len(scores) - width + 1
 
@@ -388,7 +389,7 @@ def find_best_per_window(scores: Scores, columns: npt.NDArray[np.int64], width: 
 
 
 def _find_best_of_prefixes(scores: Scores, columns: npt.NDArray[np.int64]) -> Best:
-    """Find the best score, and the sums over its places, of the first 1, 2, … scores."""
+    """Find the best of the first 1, 2, … scores, and the sums of the columns over the places that have it."""
     tops = np.maximum.accumulate(scores)
     rises = np.append(True, tops[1:] > tops[:-1])
     first_with_top = np.maximum.accumulate(np.where(rises, np.arange(len(tops)), 0))

@@ -23,10 +23,10 @@ COUNTED = ByVersion(
 )
 
 
-def find_cycle_doubts(cycle: Cycle, framework: FrameworkLike) -> Iterator[Unknown]:
-    """Yield an unknown if the pod would fit nowhere, or best on other nodes, were the unsure nominations counted.
+def find_cycle_unknowns(cycle: Cycle, framework: FrameworkLike) -> Iterator[Unknown]:
+    """Yield an unknown if counting the unsure nominations would leave the pod without a node or with other best nodes.
 
-    Nothing is yielded for a pod that fits nowhere anyway. The framework must not have extenders.
+    Nothing is yielded for a pod that fits nowhere in any case. The framework must not have extenders.
     """
     if not len(cycle.view.unsure_nominations[0]) or not cycle.schedulable:
         return
@@ -37,8 +37,8 @@ def find_cycle_doubts(cycle: Cycle, framework: FrameworkLike) -> Iterator[Unknow
         yield _build_nominations_unknown(cycle.view, Effect.SCORES)
 
 
-def find_choice_doubts(info: PodInfo, row: Row, framework: FrameworkLike, view: Fork) -> Iterator[Unknown]:
-    """Yield an unknown if the pod would not fit on `row` once the unsure nominations for that row count."""
+def find_choice_unknowns(info: PodInfo, row: Row, framework: FrameworkLike, view: Fork) -> Iterator[Unknown]:
+    """Yield an unknown if the pod would not fit on `row` if the unsure nominations for that row were counted."""
     if row in view.unsure_nominations[0].tolist():
         counted = run_cycle(framework, info, _nominate_unsure_pods(view))
         if row not in counted.feasible.tolist():
@@ -54,7 +54,7 @@ def _nominate_unsure_pods(view: Fork) -> Fork:
 
 
 def _build_nominations_unknown(view: Fork, effect: Effect) -> Unknown:
-    """Build the unknown, whose reason names the first unsure nomination."""
+    """Build an unknown that names the first unsure nomination in its reason."""
     rows, positions = view.unsure_nominations
     first = f"{view.pods.objects[int(positions[0])].key} on {view.nodes.names[int(rows[0])]}"
     others = f" and {len(rows) - 1} more" if len(rows) > 1 else ""

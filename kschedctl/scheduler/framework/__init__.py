@@ -159,9 +159,10 @@ class Plugin(Protocol):
 
 
 def get_reads(plugin: Plugin, result: PreFilterResult | PreScoreResult | None = None) -> Reads:
-    """Return which data a plugin's answers depend on, as its result for the pod or else the plugin itself declares.
+    """Return which data a plugin's answers depend on.
 
-    A plugin that declares nothing may read all pods.
+    The plugin's result for the pod may declare that, otherwise the plugin does. A plugin that declares nothing may read
+    all pods.
     """
     if result is not None and result.reads is not None:
         return result.reads
@@ -395,7 +396,7 @@ class PluginVerdict(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_rejections(cls, rejections: Iterator[Rejection], node_count: int) -> PluginVerdict:
-        """Combine a plugin's rejections into masks over all nodes. Rejections of no node are dropped."""
+        """Combine a plugin's rejections into masks over all nodes. Rejections that cover no node are dropped."""
         effective = tuple(r for r in rejections if r.mask.any())
         rejected = np.zeros(node_count, np.bool_)
         unresolvable = np.zeros(node_count, np.bool_)

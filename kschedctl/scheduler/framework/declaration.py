@@ -346,7 +346,7 @@ READ_FOR_NEW_PODS = ("RuntimeClass", "ResourceClaimTemplate")
 def list_kinds_read(plugins: Iterable[Declaration], gates: FeatureGates) -> tuple[str, ...]:
     """Return the kinds of objects that the plugins read, starting with the kinds that every answer needs.
 
-    Kinds that depend on a feature gate count only if the gate is on.
+    Kinds that depend on a feature gate are included only if the gate is on.
     """
     kinds = list(ALWAYS_READ)
     for plugin in plugins:
@@ -361,8 +361,8 @@ def list_kinds_read(plugins: Iterable[Declaration], gates: FeatureGates) -> tupl
 def find_needless_kinds(plugins: Iterable[Declaration], specs: Iterable[PodSpec]) -> dict[str, str]:
     """Return the kinds that cannot affect any answer about these pods, each with the reason.
 
-    A kind is needless if it matters only to pods with a trait that no pod has. `specs` are all pods of the cluster,
-    including running ones, since a displaced pod may have to be placed again.
+    A kind is needless if it matters only to pods with some property that none of these pods has. `specs` are all pods
+    of the cluster, including running ones, since a displaced pod may have to be placed again.
     """
     plugin_list, pod_specs = list(plugins), list(specs)
     traits = {plugin.kinds_matter_to for plugin in plugin_list if plugin.kinds_matter_to is not None}

@@ -79,7 +79,7 @@ ALWAYS_NEEDED = (Dependency("Node", Effect.EITHER), Dependency("Pod", Effect.EIT
 
 
 def find_unknowns(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> tuple[Unknown, ...]:
-    """Return the distinct dependencies of an answer about the pod on objects that were not read.
+    """Return an unknown for each distinct dependency of an answer about the pod on objects that were not read.
 
     The result is empty if all objects were read.
     """

@@ -29,7 +29,7 @@ class Distinction(NamedTuple):
     """Returns the current value of each domain, read-only."""
 
     def values_at(self, rows: Rows) -> Counts:
-        """Return the value of the domain of each row, (F,), or 0 for a row in no domain."""
+        """Return, for each of `rows`, the value of its domain, or 0 if it is in no domain."""
         codes = self.domains.codes[rows]
         domain_values = self.values()
         if not len(domain_values):  # no node has the label
@@ -54,7 +54,7 @@ class RowVerdicts(Protocol):
     def distinctions(self) -> Sequence[Distinction]:
         """The topology domains with the values that decide the answer for a node."""
 
-    def rejected(self, rows: Rows) -> Bools:
+    def find_rejected(self, rows: Rows) -> Bools:
         """Return a mask (F,) of the rows that are rejected."""
 
 
@@ -79,7 +79,7 @@ class RowScores(Protocol):
     def count_domains(self, rows: Rows, counts: Counts) -> list[int]:
         """Return the number of scored domains per topology key if each row stands for `counts` (F,) equal nodes."""
 
-    def raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores:
+    def compute_raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores:
         """Return the raw scores (F,) of the rows for the given number of scored domains per topology key."""
 
     def normalize(self, scores: Scores, counted: Bools) -> Scores:

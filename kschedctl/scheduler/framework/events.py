@@ -82,7 +82,7 @@ class ClusterEvent(NamedTuple):
         return self.custom_label or f"{self.resource}{self.action.label}"
 
     def covers(self, event: ClusterEvent) -> bool:
-        """Return whether a registration for this event includes `event`, which is the same or more specific."""
+        """Return whether a registration for this event includes `event`, because it is the same or more specific."""
         if self.resource != event.resource and not (self.resource == POD and event.resource in POD_RESOURCES):
             return False
         shared_actions = self.action & event.action
@@ -112,8 +112,8 @@ class ChangedObject(NamedTuple):
     def differs(self, *path: str) -> bool:
         """Return whether an update changed the field at a path of snake_case names.
 
-        An absent field equals an empty field. The JSON documents are compared if they are known, because they have more
-        fields.
+        An absent field equals an empty field. If the JSON documents are known, they are compared, because they have
+        more fields.
         """
         if self.documents is None:
             old, new = _get_attribute(self.old, path), _get_attribute(self.new, path)
@@ -220,9 +220,9 @@ def resolve_pod_actions(requested: ActionType, gates: FeatureGates) -> ActionTyp
 def resolve_node_actions(requested: ActionType, gates: FeatureGates, broad: bool = False) -> ActionType:
     """Return the node actions to register for.
 
-    A new node may be unusable for a pod at first, so that the queue's pre-check hides its event from plugins. Then
-    changes of labels and taints are needed as well. `broad` marks a plugin that registers for all updates of nodes in
-    versions with EVERY_UPDATE.
+    A new node may be unusable for a pod at first, in which case the queue's pre-check hides its event from plugins.
+    Changes of labels and taints are therefore needed as well. `broad` marks a plugin that registers for all updates of
+    nodes in versions with EVERY_UPDATE.
     """
     if broad and EVERY_UPDATE.at(gates.release):
         return ActionType.ADD | ActionType.UPDATE
@@ -282,7 +282,7 @@ def _to_camel_case(name: str) -> str:
 def _drop_empty_values(value: Json) -> Json:
     """Return the value without null, empty strings, empty lists and empty objects, or None if nothing remains.
 
-    Items of lists are replaced by None instead of being removed.
+    Empty items of lists are replaced with None instead of being removed.
     """
     if isinstance(value, Mapping):
         fields = {key: _drop_empty_values(inner) for key, inner in value.items()}

@@ -30,8 +30,8 @@ IN_MEMORY_NAME = "<extended-resources>"
 def index_classes_by_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
     """Index DeviceClasses by the resource names that they back.
 
-    If several classes name a resource, the newest wins. If several were created at the same time, the first wins.
-    A class that loses is not found by its own name either.
+    If several classes name a resource, the newest wins. If several were created at the same time, the first wins. A
+    class that loses is not indexed under its own name either.
     """
     classes_by_resource: dict[str, DeviceClass] = {}
     for device_class in classes:
@@ -68,7 +68,7 @@ def build_empty_claim(pod: Pod) -> ResourceClaim:
 def build_device_requests(
     pod: Pod, resources: Iterable[str], classes: Mapping[str, DeviceClass]
 ) -> tuple[DeviceRequest, ...]:
-    """Build the device requests that stand for resources that the node has only as devices, sorted by name.
+    """Build device requests in place of requests for resources that the node has only as devices, sorted by name.
 
     Each regular container and sidecar gets devices of its own. All other init containers share devices with later
     containers and with each other.
@@ -85,7 +85,7 @@ def _count_devices_by_container(pod: Pod, resource: str) -> dict[int, int]:
     """Return how many devices to request for each container, by its index among all containers.
 
     Containers that need no devices of their own are left out. A short-lived init container reuses the devices of later
-    containers. So only the one that lacks the most devices gets any: the number that it lacks.
+    containers. Therefore only the one that is short of the most devices gets any, namely as many as it is short of.
     """
     num_init = len(pod.spec.init_containers)
     containers = (*pod.spec.init_containers, *pod.spec.containers)

@@ -213,9 +213,10 @@ class FeatureGates:
         return self._compute_states(GATE_STAGES)
 
     def _compute_states(self, specs: Mapping[str, str]) -> dict[str, bool]:
-        """Compute the state of each gate in `specs`, which has the format of GATE_STAGES, including all overrides.
+        """Compute the state of each gate in `specs`, including all overrides.
 
-        AllAlpha and AllBeta precede the defaults. A gate that was merged into another gate has the state of that gate.
+        `specs` has the format of GATE_STAGES. AllAlpha and AllBeta take precedence over the defaults. A gate that was
+        merged into another gate has the state of that gate.
         """
         overrides = dict(self.overrides or {})
         state_by_maturity = {_BROADCASTS[name]: overrides.pop(name) for name in _BROADCASTS if name in overrides}

@@ -41,7 +41,7 @@ def find_min_and_max(scores: Scores) -> tuple[int, int]:
 
 
 def truncating_divide(dividend: Scores, divisor: Scores | int) -> Scores:
-    """Divide as Go divides integers, rounding towards zero.
+    """Divide integers as Go does, rounding towards zero.
 
     >>> truncating_divide(np.array([7, -7]), 2).tolist()
     [3, -3]
@@ -54,7 +54,9 @@ def truncating_divide(dividend: Scores, divisor: Scores | int) -> Scores:
 
 
 def round_half_away(values: npt.NDArray[np.float64]) -> Scores:
-    """Round non-negative values as Go's math.Round does, halves up. Adding 0.5 would round 0.49999999999999994 up.
+    """Round non-negative values as Go's math.Round does, with halves rounded up.
+
+    Simply adding 0.5 and truncating would round 0.49999999999999994 up.
 
     >>> round_half_away(np.array([0.5, 1.5, 2.49, 0.49999999999999994])).tolist()
     [1, 2, 2, 0]

@@ -64,7 +64,7 @@ class NotedChange(NamedTuple):
 
 
 def find_noted_unknowns(changes: Iterable[NotedChange], info: PodInfo, view: Fork) -> Iterator[Unknown]:
-    """Yield an unknown for each possible effect of the changes, known only from release notes, that concern the pod."""
+    """Yield an unknown for each possible effect on the pod of changes known only from release notes."""
     pull_requests_by_effect: dict[Effect, list[str]] = {}
     for change in changes:
         if change.concerns(info, view):

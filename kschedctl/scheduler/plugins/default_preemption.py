@@ -127,7 +127,7 @@ class DefaultPreemption(PreemptionPlugin):
         yield Dependency("PodDisruptionBudget", Effect.VICTIMS)
 
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
-        """Return success, or the reason that keeps the pod out of the queue while its victims are being evicted.
+        """Return Success, or a rejection that keeps the pod out of the queue while its victims are being evicted.
 
         Victims of the pod's group count as well. Evictions in progress are known only in a replay of the queue, never
         from a snapshot.
@@ -143,7 +143,7 @@ class DefaultPreemption(PreemptionPlugin):
         """Return the reason why the pod may not preempt, or None if it may.
 
         A pod may not preempt if its policy or its pod group forbids it, or if victims of an earlier preemption are
-        still terminating on its nominated node. These victims do not count if the pod can never fit on that node.
+        still terminating on its nominated node. Such victims are ignored if the pod can never fit on that node.
         """
         pod, view = cycle.info.pod, cycle.view
         group_reason = find_member_ineligibility(pod, view, self.topology_aware, self.workload_aware)
@@ -177,9 +177,9 @@ class DefaultPreemption(PreemptionPlugin):
 
 
 def are_victims_evicted_asynchronously(outcome: PostFilterOutcome, gates: FeatureGates) -> bool:
-    """Return whether DefaultPreemption nominated a node, and its victims are evicted while the scheduler continues.
+    """Return whether DefaultPreemption nominated a node and evicts the victims while the scheduler continues.
 
-    The latter depends on the gate SchedulerAsyncPreemption.
+    Asynchronous eviction depends on the gate SchedulerAsyncPreemption.
     """
     result = outcome.results.get(DefaultPreemption.name)
     if result is None or not result.nominated_node:

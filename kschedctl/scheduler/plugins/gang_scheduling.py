@@ -127,7 +127,8 @@ class GangScheduling(DeclaredPlugin):
     def noted_changes(cls) -> tuple[NotedChange, ...]:
         """Return the changes that are not replayed: how groups are queued, and how groups are evicted.
 
-        The first concerns pods of groups, the second pods without a group that could preempt pods of groups.
+        The first change concerns pods of groups, and the second one concerns pods without a group that could preempt
+        pods of groups.
         """
         return (
             NotedChange(QUEUEING_OF_GROUPS, Effect.ORDER, lambda info, view: _is_grouped(info)),
@@ -144,8 +145,8 @@ class GangScheduling(DeclaredPlugin):
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue.
 
-        These are new pods of the pod's group, with their number if the group lacks several, the creation of the group,
-        and a lower minCount in versions that notice it.
+        Such changes are new pods of the pod's group (with the number if several are missing), the creation of the group
+        and, in versions that notice it, a lower minCount.
         """
         group = info.spec.scheduling_group
         name = f"{info.namespace}/{group.pod_group_name}" if group else "its group"
@@ -173,9 +174,9 @@ class GangScheduling(DeclaredPlugin):
             yield Dependency("PodGroup", Effect.REFUSES)
 
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
-        """Return success if the pod has no group, or if its PodGroup exists and has the minCount of pods that it needs.
+        """Return Success if the pod has no group, or if its PodGroup exists and has at least minCount pods.
 
-        Otherwise return the reason that keeps the pod out of the queue.
+        Otherwise, return the reason that keeps the pod out of the queue.
         """
         key = get_group_key(info.pod)
         if key is None:
@@ -190,9 +191,9 @@ class GangScheduling(DeclaredPlugin):
         return Status(Code.UNRESOLVABLE, (TOO_FEW_PODS,))
 
     def permit(self, info: PodInfo, view: Fork, row: int) -> Status:
-        """Return success if minCount pods of the pod's gang have a node, otherwise Wait.
+        """Return Success if minCount pods of the pod's gang have a node, otherwise Wait.
 
-        Return success as well without `permits`, and for a pod that is in no group or in one that is no gang. Raises
+        Also return Success if `permits` is False, or if the pod is in no group or its group is not a gang. Raises
         PluginError if the PodGroup does not exist.
         """
         key = get_group_key(info.pod) if self.permits else None
@@ -208,10 +209,10 @@ class GangScheduling(DeclaredPlugin):
         return Status(Code.WAIT, (NO_QUORUM,))
 
     def placement_feasible(self, group: AnyGroup, progress: GroupProgress) -> Status:
-        """Return success if enough pods of the group are placed, and Wait if the remaining pods may still be enough.
+        """Return Success if enough pods of the group are placed, and Wait if the remaining pods may still be enough.
 
-        Return Unschedulable if even all remaining pods together with the placed ones are too few. For a group of
-        groups, its child groups are counted instead of pods.
+        Return Unschedulable if the placed and all remaining pods together are too few. For a group of groups, child
+        groups are counted instead of pods.
         """
         min_count = get_min_count(group)
         if progress.scheduled + progress.remaining < min_count:
@@ -262,8 +263,9 @@ class HierarchicalGangScheduling(GangScheduling):
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         """Yield the kinds of groups whose unread objects could change the decision about the pod.
 
-        If the pod's group or one of its ancestors is missing, this is the kind of the missing group. Otherwise, other
-        groups can belong to the same tree, except for a group without a parent, which is a tree of its own.
+        If the pod's group or one of its ancestors is missing, its kind is yielded. Otherwise, both kinds are yielded,
+        since unread groups may belong to the same tree, unless the pod's group has no parent and is therefore a tree of
+        its own.
         """
         if get_group_key(info.pod) is None:
             return
@@ -282,9 +284,9 @@ class HierarchicalGangScheduling(GangScheduling):
             yield Dependency("CompositePodGroup", Effect.EITHER)
 
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
-        """Return success if the pod has no group, or if all groups of its group's tree exist and have enough pods.
+        """Return Success if the pod has no group, or if all groups in its group's tree exist and have enough pods.
 
-        Otherwise return the reason that keeps the pod out of the queue.
+        Otherwise, return the reason that keeps the pod out of the queue.
         """
         key = get_group_key(info.pod)
         if key is None:
@@ -417,9 +419,9 @@ def _get_group_key(change: ChangedObject) -> GroupKey:
 
 
 def _is_in_same_tree(info: PodInfo, other_key: EntityKey, view: Fork) -> bool:
-    """Return whether the pod's group and the other group have the same root. False for a pod without a group.
+    """Return whether the pod's group and the other group have the same root, or False if the pod has no group.
 
-    The view is the cluster after the change. A group whose tree is incomplete is in no tree.
+    `view` is the cluster after the change. If a group's tree is incomplete, the group counts as being in no tree.
     """
     pod_group = get_group_key(info.pod)
     if pod_group is None:

@@ -101,7 +101,7 @@ class NodeAffinityUnmet(Fact, frozen=True):
         return "; or ".join(shown)
 
     def demands(self) -> tuple[LabelDemand, ...]:
-        """Return the labels with values that the pod demands of its node.
+        """Return the labels that the pod demands of its node, with the acceptable values.
 
         These are the labels of the nodeSelector that the node lacks or, if there are none, the labels for which each of
         the required terms has an unmet In requirement.
@@ -176,8 +176,8 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[RequiredNodeAffinity]:
         """Compile the required terms, and narrow the nodes if every term selects nodes by name.
 
-        Filter is skipped if neither the pod nor the profile requires anything. The pod is unresolvable if every term
-        selects by name but no term allows any name.
+        Filter is skipped if neither the pod nor the profile requires anything. The pod is rejected as unresolvable if
+        every term selects by name but no term allows any name.
         """
         terms = _get_required_terms(info.spec)
         if terms is None and self.added_required is None and not info.spec.node_selector:
@@ -222,9 +222,9 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
             raise PluginError(str(error)) from None
 
     def score(self, info: PodInfo, view: Fork, state: CompiledPreferredTerms | None, rows: Rows) -> Scores:
-        """Return, for each node in `rows` (F,), the total weight of the preferred terms that match it.
+        """Return, for each node in `rows`, the total weight of the preferred terms that match it.
 
-        Both the pod's terms and the terms that the profile adds count. If PreScore did not run, the pod's terms are
+        These are the pod's terms and the terms that the profile adds. If PreScore did not run, the pod's terms are
         compiled here, and PluginError is raised for terms that cannot be parsed.
         """
         if state is None:
@@ -246,7 +246,7 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
         yield ClusterEventWithHint(NODE, actions, adapt_node_hint(self._is_schedulable_after_node_change, gates))
 
     def _is_schedulable_after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-        """Return whether the node matches the required terms now, and is new or did not match the pod's terms before.
+        """Return whether the node now matches the required terms, and is new or did not match the pod's terms before.
 
         The profile's terms are checked only against the changed node. Raises PluginError for terms that cannot be
         parsed.
@@ -299,9 +299,9 @@ def _get_preferred_terms(spec: PodSpec) -> tuple[PreferredSchedulingTerm, ...]:
 
 
 def _find_allowed_node_names(terms: tuple[NodeSelectorTerm, ...]) -> frozenset[str] | None:
-    """Return the node names that some term allows, or None if one of the terms does not select by name.
+    """Return the node names that at least one term allows, or None if any term does not select by name.
 
-    A term allows the names that all of its fields for the name contain.
+    A term allows the names that are in all of its requirements on the name.
     """
     names: set[str] = set()
     for term in terms:
@@ -335,7 +335,7 @@ def _build_unmet_fact(spec: PodSpec, view: Fork, row: int) -> NodeAffinityUnmet:
 def _iter_unmet_requirements(term: NodeSelectorTerm, labels: Mapping[str, str], name: str) -> Iterator[Wanted]:
     """Yield the requirements of the term that a node with these labels and this name does not meet.
 
-    An invalid requirement is met by no node.
+    No node meets an invalid requirement.
     """
     for requirement in term.match_expressions:
         selector, errors = compile_requirements((requirement,), "")

@@ -100,7 +100,7 @@ class NodeDeclaredFeatures(DeclaredPlugin[frozenset[str], None]):
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[frozenset[str]]:
         """Return the features that the pod requires as the state for Filter.
 
-        Filter is skipped if there are none, or if the plugin's gate is off.
+        Filter is skipped if the pod requires no features or the plugin's gate is off.
         """
         required = self._find_inferred_features(info.spec)
         if not self.enabled or not required:
@@ -112,7 +112,7 @@ class NodeDeclaredFeatures(DeclaredPlugin[frozenset[str], None]):
         return find_required_features(spec) & self.inferred_features
 
     def filter(self, info: PodInfo, view: Fork, state: frozenset[str] | None, delta: Delta) -> Iterator[Rejection]:
-        """Yield one rejection for each reason, of the nodes that do not declare all required features.
+        """Yield rejections, one per reason, of the nodes that do not declare all required features.
 
         Versions before 1.36 name the missing features in the reason. Newer versions have a single reason. Nothing is
         yielded if the plugin's gate is off.

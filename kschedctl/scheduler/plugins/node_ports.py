@@ -86,7 +86,7 @@ class NodePorts(DeclaredPlugin[tuple[HostPort, ...], None]):
     def filter(
         self, info: PodInfo, view: Fork, state: tuple[HostPort, ...] | None, delta: Delta
     ) -> Iterator[Rejection]:
-        """Yield a rejection of the nodes where a port in use conflicts with a host port that the pod requests.
+        """Yield a rejection of the nodes on which a port in use conflicts with a host port that the pod requests.
 
         Raises PluginError if PreFilter did not run.
         """
@@ -125,7 +125,7 @@ class NodePorts(DeclaredPlugin[tuple[HostPort, ...], None]):
 
 
 def _is_schedulable_after_pod_deleted(info: PodInfo, change: ChangedObject, view: Fork, counts_nominated: bool) -> bool:
-    """Return whether the deleted pod had a node and used a host port that conflicts with one of the waiting pod.
+    """Return whether the deleted pod had a node and used a host port that conflicts with the waiting pod's ports.
 
     With `counts_nominated`, a nominated node is enough.
     """
@@ -138,7 +138,7 @@ def _is_schedulable_after_pod_deleted(info: PodInfo, change: ChangedObject, view
 def _find_nodes_using_port(port: HostPort, view: Fork, delta: Delta) -> Bools:
     """Return a mask (N,) of the nodes on which the port is in use, after the hypothetical pod changes.
 
-    If several changes on a node concern the port, only the last of them counts.
+    If several changes on a node concern the port, only the last one is applied.
     """
     uses_port = view.memo(("NodePorts", port), lambda: view.pods.mask_with_host_port(lambda used: used == port))
     in_use = view.tally(("NodePorts", port), lambda: uses_port.astype(np.int64)) > 0
@@ -151,7 +151,7 @@ def _find_nodes_using_port(port: HostPort, view: Fork, delta: Delta) -> Bools:
 def _build_port_user_fact(requested_ports: tuple[HostPort, ...], view: Fork, row: Row) -> HostPortHeld:
     """Build the fact about the first pod on the node that uses a requested host port.
 
-    If no pod on the node does, a nominated pod uses the port, and the fact names no pod.
+    If no pod on the node uses it, a nominated pod does, and the fact names no pod.
     """
     for position in view.pods_on(row):
         for port in view.pods.infos[view.pods.info[position]].host_ports:

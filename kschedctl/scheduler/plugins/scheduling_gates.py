@@ -31,7 +31,7 @@ class SchedulingGates(DeclaredPlugin):
     without = "pods with scheduling gates are scheduled at once"
 
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
-        """Return success if the pod has no scheduling gates, else a rejection that names them."""
+        """Return Success if the pod has no scheduling gates, otherwise a rejection that names them."""
         gates = [gate.name for gate in info.spec.scheduling_gates]
         if not gates:
             return SUCCESS

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.kube_version import VERIFIED, ByVersion, KubeVersion
 from kschedctl.api.objects import Node, Pod, Taint, Toleration
-from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated, is_tolerated
+from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated_taint, is_tolerated
 from kschedctl.scheduler.framework import Code, Fragment, Peers, PreScoreResult, Reads, Rejection, require_state
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.events import (
@@ -72,7 +72,7 @@ class UntoleratedTaint(Fact, frozen=True):
         return 0 < self.nodes == self.uninitialized_nodes
 
     def words(self) -> str:
-        """Describe the taint, and for uninitialized nodes who should remove it.
+        """Describe the taint and, if it marks uninitialized nodes, who should remove it.
 
         >>> UntoleratedTaint("dedicated", "batch", "NoSchedule").words()
         'taint dedicated=batch:NoSchedule is not tolerated'
@@ -118,7 +118,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         return cls(gates.enabled("TaintTolerationComparisonOperators"), gates.release)
 
     def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
-        """Yield one rejection for each reason, of the nodes that have an untolerated taint.
+        """Yield rejections, one per reason, of the nodes that have an untolerated taint.
 
         Versions before 1.34.2 name the first untolerated taint in the reason. Newer versions have a single reason.
         """
@@ -140,8 +140,8 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
     ) -> Callable[[int], UntoleratedTaint | None]:
         """Build a function that returns, for a node's row, the fact about the taint that rejects the pod there.
 
-        `untolerated_by_set` has the first untolerated taint of each distinct list of taints, or None. While all nodes
-        are uninitialized, their taint is preferred to other taints.
+        `untolerated_by_set` has the first untolerated taint of each distinct list of taints, or None. If all nodes are
+        uninitialized, the fact is about that taint rather than about other taints.
         """
         taint_sets, set_of_node = view.nodes.taint_sets
         is_uninitialized = np.array([any(t.key == UNINITIALIZED for t in taints) for taints in taint_sets], np.bool_)
@@ -152,7 +152,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         def find_untolerated_uninitialized_taint(taints: Sequence[Taint]) -> Taint | None:
             """Return the taint of uninitialized nodes among the taints, or None if the pod tolerates it."""
             candidates = [taint for taint in taints if taint.key == UNINITIALIZED]
-            return find_untolerated(candidates, info.spec.tolerations, HARD_EFFECTS, self.comparison_operators)
+            return find_untolerated_taint(candidates, info.spec.tolerations, HARD_EFFECTS, self.comparison_operators)
 
         def find_fact(row: int) -> UntoleratedTaint | None:
             """Return the fact about the node at `row`, or None if no taint rejects the pod there."""
@@ -177,7 +177,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
     def _count_untolerated(
         self, taint_sets: Sequence[Sequence[Taint]], tolerations: Sequence[Toleration], effects: Collection[str]
     ) -> list[int]:
-        """Return, for each of the lists of taints, how many taints have one of the effects and are not tolerated."""
+        """Return, for each list of taints, how many of its taints have one of the effects and are not tolerated."""
         counts = []
         for taints in taint_sets:
             relevant = [taint for taint in taints if taint.effect in effects]
@@ -189,7 +189,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         return PreScoreResult([t for t in info.spec.tolerations if t.effect in ("", SOFT_EFFECT)])
 
     def score(self, info: PodInfo, view: Fork, state: list[Toleration] | None, rows: Rows) -> Scores:
-        """Return the number of untolerated PreferNoSchedule taints of each node in `rows` (F,).
+        """Return the number of untolerated PreferNoSchedule taints on each node in `rows`.
 
         Raises PluginError if PreScore did not run.
         """
@@ -226,7 +226,10 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
 
     def _tolerates_node(self, node: Node, pod: Pod) -> bool:
         """Return whether the pod tolerates all NoSchedule and NoExecute taints of the node."""
-        return find_untolerated(node.spec.taints, pod.spec.tolerations, HARD_EFFECTS, self.comparison_operators) is None
+        return (
+            find_untolerated_taint(node.spec.taints, pod.spec.tolerations, HARD_EFFECTS, self.comparison_operators)
+            is None
+        )
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""

@@ -175,8 +175,8 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[RestrictionState]:
         """Find the pod's ReadWriteOncePod claims, and count how many of them another pod uses.
 
-        Filter is skipped if no claim is in use and the pod has no in-line disk that conflicts could concern. The pod is
-        unresolvable if one of its claims is missing.
+        Filter is skipped if no claim is in use and the pod has no in-line disk that could conflict. The pod is rejected
+        as unresolvable if one of its claims is missing.
         """
         try:
             claims = frozenset(_iter_exclusive_claims(info, get_listers(view)))
@@ -192,7 +192,7 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
         """Yield a rejection of nodes where a conflicting disk is mounted, then of nodes where a claim is in use.
 
         A claim that another pod uses is in use on all nodes, except where a hypothetical pod change frees it. Likewise,
-        a hypothetical pod takes a claim only on its own node. Raises PluginError if PreFilter did not run.
+        a hypothetical pod uses a claim only on its own node. Raises PluginError if PreFilter did not run.
         """
         conflicts_with_disk = _find_infos_with_conflicting_disk(info, view)
         num_conflicting_pods = view.count_by_node(conflicts_with_disk)
@@ -250,7 +250,7 @@ def _find_pods_using_claim(namespace: str, claim: str, view: Fork) -> Bools:
 
 
 def _count_claim_use_changes(claims: frozenset[str], view: Fork, delta: Delta) -> npt.NDArray[np.int64]:
-    """Return, per node (N,), by how much the hypothetical pod changes alter the number of uses of the claims.
+    """Return, for each node, the change of the number of uses of the claims under the hypothetical pod changes.
 
     An added pod increases the number on its node by its volumes that use one of the claims, and a removed pod decreases
     it. As in upstream, claims are compared only by name.
@@ -273,7 +273,7 @@ def _has_exclusive_disk(volume: Volume) -> bool:
 
 
 def _find_infos_with_conflicting_disk(info: PodInfo, view: Fork) -> Bools:
-    """Return a mask (T,) of the pod infos with an in-line disk that cannot be mounted beside a disk of the pod."""
+    """Return a mask over the pod infos of those whose in-line disks conflict with a disk of the pod."""
     has_exclusive_disk = any(_has_exclusive_disk(volume) for volume in info.spec.volumes)
     if not has_exclusive_disk:
         return np.zeros(len(view.pods.infos), np.bool_)
@@ -281,7 +281,7 @@ def _find_infos_with_conflicting_disk(info: PodInfo, view: Fork) -> Bools:
 
 
 def _find_conflicting_disk(info: PodInfo, other: PodInfo) -> str | None:
-    """Return a description of the first in-line disk that both pods use and cannot mount together, or None."""
+    """Describe the first in-line disk that both pods use and cannot mount together, or return None."""
     other_volumes = [volume for volume in other.spec.volumes if _has_exclusive_disk(volume)]
     if not other_volumes:
         return None
@@ -294,7 +294,7 @@ def _find_conflicting_disk(info: PodInfo, other: PodInfo) -> str | None:
 
 
 def _find_disk_conflict(volume: Volume, other: Volume) -> str | None:
-    """Return a description of the disk of both volumes, or None if the disks differ or may be shared.
+    """Describe the disk that both volumes use, or return None if the disks differ or may be shared.
 
     GCE, iSCSI and RBD disks may be shared by read-only mounts. EBS volumes may not be shared at all.
     """
@@ -321,7 +321,7 @@ def _find_disk_conflict(volume: Volume, other: Volume) -> str | None:
 def _build_disk_mounted_fact(info: PodInfo, view: Fork, row: int) -> DiskMounted:
     """Build the fact about the first pod on the node that has mounted a conflicting disk.
 
-    If no pod on the node has, the disk is that of a nominated pod, and the fact names no pod.
+    If no pod on the node has, a nominated pod uses the disk, and the fact names no pod.
     """
     for position in np.flatnonzero(view.node == row).tolist():
         disk = _find_conflicting_disk(info, view.pods.infos[view.pods.info[position]])

@@ -123,7 +123,8 @@ class VolumeZone(DeclaredPlugin[list[VolumeTopology], None]):
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[list[VolumeTopology]]:
         """Collect the zone and region labels of the pod's volumes, or skip Filter if there are none.
 
-        The pod is unresolvable if a claim, its volume or its class is missing, or if a claim should be bound already.
+        The pod is rejected as unresolvable if a claim, its volume or its class is missing, or if a claim should already
+        be bound.
         """
         try:
             volume_topologies = _find_volume_topologies(info, get_listers(view))
@@ -172,7 +173,7 @@ def _find_volume_topologies(info: PodInfo, listers: Listers) -> list[VolumeTopol
     """Return the zone and region labels of the volumes of the pod's bound claims.
 
     Ephemeral volumes and claims that wait for their first consumer are skipped. Raises NotFoundError if a claim, volume
-    or class is missing, and UnboundError for a claim that should be bound already.
+    or class is missing, and UnboundError for a claim that should already be bound.
     """
     topologies = []
     for claim_volume in iter_claim_volumes(info.pod):
@@ -195,7 +196,8 @@ def _find_volume_topologies(info: PodInfo, listers: Listers) -> list[VolumeTopol
 def _require_wait_for_first_consumer(class_name: str, listers: Listers) -> None:
     """Raise UnboundError unless the StorageClass delays binding until the first pod with a claim is scheduled.
 
-    This includes the case that a claim has no class. Raises NotFoundError if the class does not exist.
+    UnboundError is also raised if `class_name` is empty, because the claim has no class. Raises NotFoundError if the
+    class does not exist.
     """
     if not class_name:
         raise UnboundError(REASON_NO_CLASS)
@@ -206,7 +208,7 @@ def _require_wait_for_first_consumer(class_name: str, listers: Listers) -> None:
 def _find_nodes_in_topology(topology: VolumeTopology, nodes: NodeColumns) -> Bools:
     """Return a mask (N,) of the nodes whose zone or region label has one of the topology's values.
 
-    If the topology has a deprecated label that a node lacks, the node's label that replaced it counts.
+    If the topology has a deprecated label that a node lacks, the label that replaced it is used instead.
     """
     is_inside = _find_nodes_with_value(topology.key, topology.values, nodes)
     if topology.key in STABLE_LABELS:

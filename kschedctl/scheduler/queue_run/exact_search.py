@@ -105,7 +105,7 @@ class ExactSearch:
         return _build_choice(info, row, feasible=len(rows), evaluated=evaluated, batched=row == hint)
 
     def run_post_filter(self, position: Position, framework: Framework) -> PostFilterEffect:
-        """Return the effect of PostFilter on a pod for which `find_node` just returned None.
+        """Run PostFilter for a pod for which `find_node` just returned None, and return the effect.
 
         If there are no nodes, PostFilter is not run.
         """
@@ -130,7 +130,7 @@ class ExactSearch:
         return NO_ROW if clears_nomination(outcome) else None
 
     def _find_victims(self, outcome: PostFilterOutcome, row: Row) -> tuple[Position, ...]:
-        """Return the pods that preemption evicts on the row, without pods that are terminating already.
+        """Return the pods that preemption evicts from the row, without pods that are already terminating.
 
         Return no pods if the row is NO_ROW or no plugin preempts.
         """
@@ -201,7 +201,7 @@ class Signer:
     def sign(self, info: PodInfo) -> bytes | None:
         """Return the pod's signature, or None if the pod cannot be compared with other pods.
 
-        That is so if a plugin returns no signature for this pod, or if no pod of the profile is signed.
+        Return None if a plugin returns no signature for this pod, or if the profile does not sign pods.
         """
         if self._plugins is None:
             return None

@@ -54,10 +54,10 @@ class QueuedPodGroups:
         return frozenset(Position(position) for positions in groups for position in positions.tolist())
 
     def schedule_group(self, run: QueueReplay, popped: QueuedPod) -> None:
-        """Try the popped pod together with the waiting pods of its group or tree of groups, and submit the result.
+        """Try the popped pod together with the waiting pods of its group or tree of groups, and apply the result.
 
-        If the group is invalid, all pods fail without a cycle. In a valid group, pods that are being deleted are
-        dropped from the queue. If no other pods remain, nothing is tried.
+        If the group is invalid, all its pods fail without a cycle. Otherwise, pods that are being deleted are dropped
+        from the queue, and nothing is tried if no pods remain.
         """
         # Pop the waiting pods of all groups.
         key = get_group_key(run.exact.get_pod(popped.position))
@@ -92,9 +92,9 @@ def _sort_by_priority(pods: Iterable[QueuedPod]) -> list[QueuedPod]:
 
 
 def _pop_group_members(run: QueueReplay, key: GroupKey, popped: QueuedPod) -> Iterator[QueuedPod]:
-    """Yield the pods of a group that are tried now, removing them from the queue.
+    """Remove from the queue and yield the pods of a group that are tried now.
 
-    These are the popped pod, if it belongs to the group, and the waiting pods of the group that can be popped too.
+    These are the popped pod, if it belongs to the group, and all waiting pods of the group that may be popped.
     """
     if get_group_key(run.exact.get_pod(popped.position)) == key:
         yield popped
@@ -137,8 +137,8 @@ class _GroupAttempt:
     def run_cycle(self, *, topology_aware: bool, workload_aware: bool) -> GroupResults:
         """Run the cycle of the group or tree of groups, and return the results by group.
 
-        If the group does not fit and `workload_aware` is set, it preempts as a whole. `topology_aware` matters only
-        without a tree, since trees are always placed by topology.
+        If the group does not fit and `workload_aware` is set, the group preempts as a whole. `topology_aware` is
+        ignored for a tree of groups, which is always placed by topology.
         """
         framework = self._get_framework()
         view = self.run.view
@@ -206,7 +206,8 @@ class _GroupAttempt:
     def _apply_group_record(self, record: GroupRecord) -> None:
         """Bind the placed pods of a group, and put its other pods back into the queue.
 
-        In newer versions, pods that are put back are activated at once if others of the group were bound.
+        In newer versions, pods that are put back are moved to the active queue at once if other pods of the group were
+        bound.
         """
         result = record.result
         bound = find_bound_members(result)
@@ -242,7 +243,7 @@ class _GroupAttempt:
     def _preempt_victims(self, result: GroupResult) -> None:
         """Record the victims of each member and of the group as a whole, and gate the preemptors.
 
-        Pods that are being deleted already do not count. Members may share victims.
+        Pods that are already being deleted are left out. Members may share victims.
         """
         for member in result.members:
             if victims := self._exclude_terminating(member.victims):

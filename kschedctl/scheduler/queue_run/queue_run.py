@@ -109,8 +109,8 @@ class QueueReplay(SchedulingLoop):
     def fill_queue(self) -> None:
         """Put all pods that wait for a node and have a profile into the queue, in the order of the cluster.
 
-        With the feature gate GangScheduling, pods arrive one after another, even those with a node, because each of
-        them may complete a group. Its event then moves waiting pods.
+        With the feature gate GangScheduling, all pods arrive one after another, including pods that have a node. Each
+        arrival may complete a group, in which case its event moves waiting pods.
         """
         completes_groups = self.scheduler.gates.enabled("GangScheduling")
         pod_count = len(self.view.pods)
@@ -132,7 +132,7 @@ class QueueReplay(SchedulingLoop):
                     self.queue.move(occurrence)
 
     def run_open_loop(self) -> Iterator[CycleRecord]:
-        """Yield the records of cycles until the active queue is empty, without applying their effects."""
+        """Yield the records of cycles until the active queue is empty, without applying the cycles' effects."""
         while len(self.queue.active):
             record = self.schedule_one()
             if record is None:
@@ -142,7 +142,8 @@ class QueueReplay(SchedulingLoop):
     def run_closed_loop(self) -> Iterator[CycleRecord]:
         """Yield the records of cycles and apply their effects, until no pod can be popped.
 
-        Pod groups always return to the queue, so the loop also ends once every remaining pod has been tried in vain.
+        Pod groups always return to the queue, so the loop also ends once every remaining pod has been tried without
+        success.
         """
         cycles_in_vain = 0
         while record := self.schedule_one() or self.time_out_waiting():
@@ -185,7 +186,7 @@ class QueueReplay(SchedulingLoop):
         return record
 
     def time_out_waiting(self) -> CycleRecord | None:
-        """Take the pods that waited too long at Permit off their nodes, and return the record of that.
+        """Take the pods that waited too long at Permit off their nodes, and return a record of it.
 
         Return None if no pod waited too long.
         """
@@ -201,7 +202,7 @@ class QueueReplay(SchedulingLoop):
         return self.exact.build_info(position)
 
     def _sign_pod(self, info: PodInfo) -> bytes | None:
-        """Return a signature that is equal for pods with the same answers, or None if the pod is not comparable."""
+        """Return a signature that is equal for pods with equal answers, or None if the pod cannot be compared."""
         name = info.spec.scheduler_name
         if name not in self._signers:
             framework = self.scheduler.framework(name)
@@ -265,10 +266,10 @@ class QueueReplay(SchedulingLoop):
     # -- what comes back ------------------------------------------------------------------------------------------
 
     def apply_effects(self, record: CycleRecord) -> None:
-        """Let the scheduler see the effects of a cycle as events: nominations, bindings and deletions, each by name.
+        """Apply a cycle's nominations, bindings and deletions, each kind sorted by name, and deliver their events.
 
-        PDBs stay as they are, since no controller counts pods again. Gangs whose pods preempt each other forever are
-        stopped, and their failures are added to the record.
+        PDBs stay unchanged, since no controller recounts their pods. Gangs whose pods would preempt each other forever
+        are stopped, and their failures are added to the record.
         """
         ended_waits = self.waiting.remove_preempted(record.victims, record.popped)
         evicted = [
@@ -327,7 +328,7 @@ class QueueReplay(SchedulingLoop):
         self._apply_change(position, replace(old, status=replace(old.status, nominated_node_name=node)))
 
     def _apply_change(self, position: Position, new: Pod | None) -> None:
-        """Replace the pod by `new`, or delete it if `new` is None, and deliver the events of this change."""
+        """Replace the pod with `new`, or delete it if `new` is None, and deliver the events of this change."""
         change = ChangedObject(POD, self.exact.get_pod(position), new)
         if new is not None:
             self.exact.replace_pod(position, new)

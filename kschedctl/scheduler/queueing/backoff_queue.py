@@ -91,7 +91,7 @@ class BackoffQueue:
         return self._pods.get(position) or self._errors.get(position)
 
     def add(self, pod: QueuedPod) -> None:
-        """Add a pod. Pods that no plugin rejected came back with an error, and are kept apart from the others."""
+        """Add a pod. Pods that failed with an error, which no plugin rejected, are kept in a separate heap."""
         if pod.rejectors.all:
             self._pods.add(pod)
         else:
@@ -122,7 +122,7 @@ class BackoffQueue:
         return self.find_expiration(pod) >= self.backoff.align_to_window(self._clock.now())
 
     def find_expiration(self, pod: QueuedPod) -> int:
-        """Return when the pod's backoff ends, or -1 if it does not back off.
+        """Return the time at which the pod's backoff ends, or -1 if the pod does not back off.
 
         The time is computed once per failure and stored in the pod.
         """

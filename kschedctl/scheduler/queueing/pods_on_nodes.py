@@ -82,8 +82,8 @@ class IncomingPods:
     def build_arriving_info(self, position: Position) -> PodInfo:
         """Return the PodInfo of one pod as it arrives, without a node.
 
-        Identical pods share a PodInfo. Only pods for which a claim with the pod's name is created get a PodInfo of
-        their own, which is cached for the latest pod.
+        Identical pods share a PodInfo. Only a pod for which a claim is created under its name gets a separate PodInfo,
+        which is cached until the next such pod.
         """
         info = self.get_incoming_info(int(self.view.pods.info[position]))
         has_backed = self._backed.get(info.alike)
@@ -161,8 +161,8 @@ class PodsOnNodes:
     ) -> None:
         """Put a pod on a node, reserve its volumes and devices, and remove its nomination.
 
-        `pre_filter_results` are known results by plugin. Raises PluginError if a plugin fails, and the pod is not
-        placed then.
+        `pre_filter_results` are known results by plugin. If a plugin fails, the pod is not placed, and PluginError is
+        raised.
         """
         # Which plugins reserve something is the same for identical pods.
         info = self.arriving(position)
@@ -220,7 +220,7 @@ class ServingProfiles:
     def find_framework(self, info: PodInfo) -> Framework | None:
         """Return the profile for a pod, or None if no profile serves it.
 
-        Unread objects on which the choice depends are added to `unknown`.
+        If the choice depends on objects that were not read, they are added to `unknown`.
         """
         has_unread_objects = bool(self.view.objects.gaps)
         # Unread objects may matter to some of the pods only that are otherwise identical.
@@ -274,10 +274,10 @@ class Nominations:
         self._change_nomination(position, row)
 
     def nominate_group(self, nominated: Mapping[Position, Row | None], preempting: Mapping[Position, Row]) -> None:
-        """Set the nominations of a group's pods, where None keeps a pod's current nomination.
+        """Set the nominations of a group's pods. None keeps a pod's current nomination.
 
         `preempting` has the rows on which members preempt. Less important pods lose their nominations for these rows,
-        even if preemption was in vain there.
+        even if preemption failed there.
         """
         for position, row in preempting.items():
             self._clear_lower_priority(position, row)

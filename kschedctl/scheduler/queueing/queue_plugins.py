@@ -18,7 +18,7 @@ from kschedctl.api.arrays import Position
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Node, Pod
-from kschedctl.api.tolerations import find_untolerated
+from kschedctl.api.tolerations import find_untolerated_taint
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.diagnosis import NO_REJECTORS, Rejectors, find_rejectors
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
@@ -62,7 +62,7 @@ def collect_hints(
 ) -> dict[str, QueueingHint]:
     """Return the queueing hint of each plugin that rejected the pod, by plugin name.
 
-    Upstream stops at the first Queue, while all plugins are asked here. A hint function that fails counts as Queue.
+    Unlike upstream, which stops at the first Queue, all plugins are asked. A hint function that fails counts as Queue.
     `view` is the state after the change, as HintFunction describes.
     """
     event = occurrence.event
@@ -84,9 +84,9 @@ def choose_strategy(
 ) -> QueueingStrategy:
     """Return what happens to a rejected pod after an event.
 
-    Hints are asked unless `known_hints` has them. A pod without rejectors has no reason to wait. In versions that
-    pre-check the event's kind of object, only events that reach the pod count, unless the pod was `in_flight`. An
-    update of the pod's own object then counts unless only its status changed.
+    Plugins are asked for hints unless `known_hints` has them. A pod without rejectors is always requeued. In versions
+    that pre-check this kind of event, an update of the pod's own object is ignored if only its status changed, and any
+    other event must pass the pre-check unless the pod was `in_flight`, that is, being tried when the event came.
     """
     # Old versions check some events before they ask for hints.
     if occurrence.event.resource in registrations.pre_checked:
@@ -125,8 +125,8 @@ def does_event_concern_pod(
 ) -> bool:
     """Return whether an event concerns a rejected pod, so that the plugins that rejected it are asked for hints.
 
-    An update of a waiting pod concerns only this pod itself. An event concerns a gated pod only if its gating plugin
-    registered for the event. Before GATE_DECIDES, no event concerned pods with scheduling gates.
+    An update of a waiting pod concerns only that pod. An event concerns a gated pod only if its gating plugin
+    registered for the event. In versions before GATE_DECIDES, no event concerns pods with scheduling gates.
     """
     if occurrence.itself:
         return is_same_pod(occurrence.change.new, info.pod)
@@ -147,7 +147,7 @@ def _combine_hints(
 ) -> QueueingHint:
     """Combine the answers of a plugin's hint functions to an event.
 
-    A plugin without hint functions did not register for the event. None in place of a hint function counts as Queue.
+    A plugin without hint functions did not register for the event. None instead of a hint function counts as Queue.
     """
     if not hints:
         return QueueingHint.NOT_REGISTERED
@@ -179,8 +179,9 @@ def passes_pre_check(
 ) -> bool:
     """Return whether an event reaches a pod at all in versions with pre-checks.
 
-    A node event reaches the pod if the node would admit it. An event about a pod on a node reaches it if that pod frees
-    room, or if the waiting pod's affinity or topology spreading may depend on that pod. All other events reach the pod.
+    A node event reaches the pod if the node would admit it. An event about a pod on a node reaches the waiting pod if
+    the other pod frees room, or if the waiting pod's affinity or topology spreading may depend on the other pod. All
+    other events reach the pod.
     """
     event, change = occurrence.event, occurrence.change
     if event.resource == NODE and change.new is not None:
@@ -213,22 +214,22 @@ def is_pod_updated(change: ChangedObject) -> bool:
 
 
 def admits_pod(node: Node, info: PodInfo, view: Fork) -> bool:
-    """Return whether the kubelet of a node would admit the pod beside the node's current pods.
+    """Return whether the kubelet of a node would admit the pod in addition to the node's current pods.
 
-    Upstream: AdmissionCheck, and the taints that keep pods from being scheduled.
+    Like upstream's pre-check, this combines AdmissionCheck with the taints that keep pods from being scheduled.
     """
     spec, metadata = info.spec, node.metadata
     if spec.node_name and spec.node_name != metadata.name:
         return False
     return (
         compile_required_node_affinity(spec).allows(metadata.labels, metadata.name)
-        and find_untolerated(node.spec.taints, spec.tolerations, {"NoSchedule"}) is None
+        and find_untolerated_taint(node.spec.taints, spec.tolerations, {"NoSchedule"}) is None
         and _has_room(node, info, view)
     )
 
 
 def _has_room(node: Node, info: PodInfo, view: Fork) -> bool:
-    """Return whether the node, beside its current pods, has room for the pod's requests and host ports."""
+    """Return whether the node has room for the pod's requests and host ports in addition to its current pods."""
     # Compare the requests with what the pods on the node leave.
     row = view.nodes.index.get(node.metadata.name)
     used = {}
@@ -253,7 +254,7 @@ def _has_room(node: Node, info: PodInfo, view: Fork) -> bool:
 def _may_affect_waiting_pod(pod: Pod, info: PodInfo, view: Fork, *, heeds_namespace: bool) -> bool:
     """Return whether a pod may change whether the waiting pod `info` can be scheduled.
 
-    This is so if it matches a required affinity term of the waiting pod or, with `heeds_namespace`, is in the same
+    It may if it matches a required affinity term of the waiting pod or, with `heeds_namespace`, is in the same
     namespace.
     """
     metadata = pod.metadata
@@ -319,7 +320,7 @@ class QueuePlugins:
         return does_event_concern_pod(registrations, pod.rejectors, info, occurrence, pod.gating_plugin)
 
     def choose_strategy(self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False) -> QueueingStrategy:
-        """Return what to do with a pod after an event, which came while the pod was tried if `in_flight`."""
+        """Return what to do with a pod after an event. With `in_flight`, the event came while it was being tried."""
         info = self._info(pod.position)
         registrations = self._scheduler.get_registrations(info.spec.scheduler_name)
         return choose_strategy(registrations, pod.rejectors, info, occurrence, self._view, in_flight=in_flight)
@@ -351,7 +352,7 @@ def try_without_post_filter(framework: Framework, info: PodInfo, view: Fork) -> 
 def find_gating_plugin(framework: Framework, info: PodInfo, view: Fork, first: str = "") -> tuple[str, Status]:
     """Return the name and the status of the first plugin that keeps the pod out of the active queue.
 
-    Return ("", SUCCESS) if no plugin does. The plugin named `first` is asked first, then all others by name.
+    Return ("", SUCCESS) if no plugin does. The plugin named `first` is asked first, and then all other plugins by name.
     """
     plugins = sorted(framework.plugins_at("preEnqueue"), key=lambda plugin: (plugin.name != first, plugin.name))
     for plugin in plugins:

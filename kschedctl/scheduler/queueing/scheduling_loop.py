@@ -119,7 +119,7 @@ class SchedulingLoop(ABC):
     def attempt(self, position: Position, framework: Framework) -> None:
         """Run one pod's scheduling cycle, after which the pod is bound, waiting at Permit, or back in the queue.
 
-        An error of a plugin is recorded and not raised.
+        A plugin's error is recorded instead of raised.
         """
         try:
             choice = self.search.find_node(position, framework)
@@ -136,7 +136,8 @@ class SchedulingLoop(ABC):
     def _run_permit(self, position: Position, framework: Framework, choice: Choice) -> bool:
         """Run Permit for a pod on its node, and return whether it can be bound now.
 
-        Otherwise the pod waits, or it leaves the node and is put back. Raises PluginError if a plugin fails.
+        Otherwise, the pod waits at Permit, or it leaves the node and is put back into the queue. Raises PluginError if
+        a plugin fails.
         """
         info = self.search.build_info(position)
         outcome = run_permit(framework, info, self.view, choice.row)
@@ -170,7 +171,7 @@ class SchedulingLoop(ABC):
     def end_wait(self, waiting: PermitWait, outcome: PermitOutcome) -> None:
         """Bind a pod that waited at Permit or, unless `outcome` is Success, take it off its node and put it back.
 
-        The events of its deletion move other pods.
+        If it leaves its node, the deletion events move other pods.
         """
         position = waiting.pod.position
         if outcome.status.code is Code.SUCCESS:
@@ -199,8 +200,8 @@ class SchedulingLoop(ABC):
     def time_out(self) -> list[Position]:
         """Take the first pod that waited too long at Permit off its node, and return the pods that left.
 
-        If no pod can time out, all waiting pods of gangs leave, since no other pod can be tried. They then stay out of
-        the queue until something happens.
+        If no pod can time out, all waiting pods of gangs leave their nodes, since no other pod can be tried. These pods
+        stay out of the queue until a pod is bound or evicted.
         """
         timed_out = self.waiting.time_out(self.queue.clock)
         ended = [timed_out] if timed_out else self.waiting.park_gangs()
@@ -253,7 +254,7 @@ class SchedulingLoop(ABC):
     def _release_gang(self, framework: Framework, pod: Pod, reason: str) -> None:
         """Take the waiting pods of a pod's gang off their nodes, and put them back with this reason.
 
-        Nothing happens for a pod without a gang.
+        If the pod has no gang, do nothing.
         """
         plugin = find_gang_plugin(framework)
         gang = plugin.find_gang(pod) if plugin else None

@@ -161,7 +161,7 @@ class SchedulingQueue:
     def pop(self) -> QueuedPod | None:
         """Remove and return the next pod to try, and start its attempt. Return None if no pod is ready.
 
-        If the active queue is empty, the pod may still be backing off, in the versions of kube-scheduler that allow it.
+        If the active queue is empty, versions of kube-scheduler that allow it pop a pod that is still backing off.
         """
         queued = self.active.pop()
         if queued is None and self.rules.backoff.popped:
@@ -171,7 +171,7 @@ class SchedulingQueue:
         return queued
 
     def pop_specific(self, position: Position) -> QueuedPod | None:
-        """Remove and return a given pod that is tried together with another, or None if it is gated or in no queue."""
+        """Remove and return a pod that is tried with another pod, or return None if it is gated or in no queue."""
         self._activate_waiting(position)
         queued = self.active.delete(position)
         if queued is not None:
@@ -187,7 +187,7 @@ class SchedulingQueue:
     def add_unschedulable(self, pod: QueuedPod, rejectors: Rejectors, time: int | None = None) -> None:
         """Put back a pod that these plugins rejected, now or at an earlier time.
 
-        Without rejectors, its attempt ended with an error. Upstream: AddUnschedulableIfNotPresent.
+        If there are no rejectors, the attempt ended with an error. Upstream: AddUnschedulableIfNotPresent.
         """
         pod.rejectors = rejectors
         if rejectors.all:
@@ -221,7 +221,7 @@ class SchedulingQueue:
     def update(self, position: Position, occurrence: Occurrence) -> None:
         """Requeue a pod whose own object was updated, if that may help the pod.
 
-        An update of a pod that is being tried counts when the pod comes back.
+        If the pod is being tried, the update is considered when the pod comes back.
         """
         pod = self.unschedulable.get(position)
         if pod is not None:
@@ -250,7 +250,7 @@ class SchedulingQueue:
     def activate(self, positions: Iterable[Position]) -> None:
         """Move pods to the active queue, regardless of the plugins that rejected them.
 
-        A pod that is being tried is tried again afterwards, if the version does that.
+        A pod that is being tried is tried again afterwards in versions that do so.
         """
         for position in positions:
             if not self._activate_waiting(position) and self.rules.activation_lasts:
@@ -266,7 +266,7 @@ class SchedulingQueue:
     def flush_unschedulable(self) -> None:
         """Requeue the pods that waited longer than MAX_UNSCHEDULABLE_TIME.
 
-        Gated pods stay, since no gate is told that time passed.
+        Gated pods stay, since gating plugins only react to events.
         """
         now = self.clock.now()
         for pod in list(self.unschedulable):
@@ -285,7 +285,7 @@ class SchedulingQueue:
     def _activate_waiting(self, position: Position) -> bool:
         """Activate a pod that backs off or waits for an event, and return whether it is active.
 
-        Return False if it is gated or in neither of these queues.
+        Return False if the pod is gated or in neither of these queues.
         """
         pod = self.backoff.delete(position)
         if pod is not None:
@@ -294,7 +294,7 @@ class SchedulingQueue:
         return pod is not None and self._activate(pod)
 
     def _find_in_flight_strategy(self, pod: QueuedPod) -> QueueingStrategy:
-        """Return what to do with a rejected pod, considering the events that came while it was tried."""
+        """Return how to requeue a rejected pod, considering the events that came while it was tried."""
         if not pod.rejectors.all or pod.position in self.rules.in_groups:
             return AFTER_BACKOFF
         first_event = self._in_flight.get(pod.position, len(self._in_flight_events))
@@ -319,7 +319,7 @@ class SchedulingQueue:
     def _requeue(self, pod: QueuedPod, strategy: QueueingStrategy, label: str = FAILURE) -> None:
         """Put the pod into the queue that the strategy demands, and record the label of the event.
 
-        A pod that need not back off any longer becomes active.
+        A pod whose backoff is over goes to the active queue.
         """
         if strategy is SKIP:
             self.unschedulable.add(pod)
@@ -333,7 +333,7 @@ class SchedulingQueue:
     def _activate(self, pod: QueuedPod, checked: bool = False) -> bool:
         """Put the pod into the active queue unless a plugin gates it, and return whether it is there.
 
-        With `checked`, the gating plugins were asked already.
+        Set `checked` if the gating plugins have already been asked.
         """
         if not checked and self._park_if_gated(pod):
             return False
@@ -354,7 +354,7 @@ class SchedulingQueue:
     def _park_if_gated(self, pod: QueuedPod) -> bool:
         """Ask the PreEnqueue plugins, and return whether one of them gates the pod.
 
-        If so, the pod is moved to the unschedulable pods, where it waits for an event of that plugin.
+        A gated pod is moved to the unschedulable pods, where it waits for an event of the gating plugin.
         """
         pod.gating_plugin = self.plugins.find_gating_plugin(pod)
         if not pod.gating_plugin:

@@ -145,7 +145,7 @@ class PermitWaits:
     def unpark(self, queue: SchedulingQueue) -> None:
         """Put parked pods back into the queue after a pod was bound or evicted.
 
-        All waits may time out again, and preemptions of gangs are counted anew.
+        All waits may time out again, and preemptions of gangs are counted from zero again.
         """
         parked = self._parked
         self._parked = {}
@@ -167,9 +167,9 @@ class PermitWaits:
     def stop_looping_gangs(
         self, queue: SchedulingQueue, leave: Callable[[PermitWait, PermitOutcome], None]
     ) -> list[Position]:
-        """Stop gangs whose waiting pods are preempted again and again, and return the positions of the pods removed.
+        """Stop gangs whose waiting pods are preempted again and again, and return the positions of their pods.
 
-        Waiting pods leave their nodes by a call of `leave`, and all pods of these gangs leave the queue.
+        `leave` is called to take each waiting pod off its node, and all pods of these gangs leave the queue.
         """
         gangs = dict.fromkeys(gang for (_, gang), rounds in self._rounds.items() if rounds == MAX_ROUNDS)
         parked: list[PermitWait] = []

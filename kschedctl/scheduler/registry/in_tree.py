@@ -103,7 +103,7 @@ def get_in_tree_plugins(minor: int) -> Mapping[str, Declaration]:
 def get_in_tree_plugins_for_gates(gates: FeatureGates) -> Mapping[str, Declaration]:
     """Return the in-tree plugins of the gates' version, in default order.
 
-    If the gates mix versions, each plugin comes from the version that the mix has for it.
+    If the gates mix versions, each plugin comes from the version that the mix assigns to it.
     """
     if gates.mix is None:
         return get_in_tree_plugins(gates.minor)

@@ -152,9 +152,10 @@ def _describe_package(point: EntryPoint) -> str:
 
 
 def _load_declaration(point: EntryPoint) -> Declaration:
-    """Load a plugin's declaration without building the plugin. Raises ThirdPartyError.
+    """Load a plugin's declaration without building the plugin.
 
-    The declaration's `make` builds the guarded plugin. It is None if none of the plugin's extension points is replayed.
+    Raises ThirdPartyError if the declaration cannot be loaded or is invalid. The declaration's `make` builds the
+    guarded plugin. `make` is None if none of the plugin's extension points is replayed.
     """
     plugin_label = f'plugin "{point.name}" of {_describe_package(point)}'
     loaded: tuple[Declaration, Any] = _guard(_load_target, f"{plugin_label} cannot be loaded")(point)
@@ -176,7 +177,10 @@ def _load_declaration(point: EntryPoint) -> Declaration:
 
 
 def _load_target(point: EntryPoint) -> tuple[Declaration, object]:
-    """Load the target of an entry point, and read its declaration, which has no `make` yet. Raises TypeError."""
+    """Load the target of an entry point, and read its declaration, still without `make`.
+
+    Raises TypeError if the target is not a valid plugin.
+    """
     target = point.load()
     points = _read_names(target, "points", EXTENSION_POINTS) | find_extension_points(target)
     error = _find_incomplete_point(target)
@@ -195,7 +199,7 @@ def _load_target(point: EntryPoint) -> tuple[Declaration, object]:
 
 
 def _find_incomplete_point(target: object) -> str:
-    """Return an error if the plugin has only some of the methods of an extension point, else an empty string."""
+    """Return an error if the plugin implements an extension point only in part, otherwise an empty string."""
     for name, point in EXTENSION_POINTS.items():
         missing = [method for method in point.methods if not callable(getattr(target, method, None))]
         if 0 < len(missing) < len(point.methods):
@@ -205,9 +209,9 @@ def _find_incomplete_point(target: object) -> str:
 
 
 def _read_names(target: object, attribute: str, allowed_names: Collection[str]) -> frozenset[str]:
-    """Return the names that an attribute of the plugin declares, or no names without the attribute.
+    """Return the names that an attribute of the plugin declares, or no names if there is no such attribute.
 
-    Raises TypeError for unknown names, and for a string in place of several names.
+    Raises TypeError for unknown names, and for a string instead of a collection.
     """
     names = getattr(target, attribute, ())
     unknown = [names] if isinstance(names, str) else sorted(set(names) - set(allowed_names))
@@ -219,7 +223,7 @@ def _read_names(target: object, attribute: str, allowed_names: Collection[str]) 
 def _guard_plugin(plugin: Plugin, declared: Declaration, plugin_label: str) -> Plugin:
     """Build a plugin with the registered name that calls `plugin`, checks its results and guards against its errors.
 
-    Without `dependencies`, its answers depend on all kinds that it declares.
+    If the plugin has no `dependencies` method, its answers are taken to depend on all kinds that it declares.
     """
     checks: dict[str, Method] = {method: _build_result_check(method) for method in RESULT_TYPES}
     checks |= {method: _build_score_check(argument) for method, argument in SCORES.items()}
@@ -253,7 +257,7 @@ def _guard_plugin(plugin: Plugin, declared: Declaration, plugin_label: str) -> P
 def _guard(method: Method, failure: str, name: str = "") -> Method:
     """Wrap a method so that its errors become ThirdPartyErrors that begin with `failure`.
 
-    PluginErrors are passed on if the method with this `name` may raise them. The method's output goes to stderr.
+    A PluginError is passed on if the method with this `name` may raise it. The method's output goes to stderr.
     """
     expected = PluginError if name not in NO_ERRORS else ThirdPartyError
 
@@ -317,9 +321,10 @@ def _check_strings(texts: Iterable[object], description: str) -> None:
 
 
 def _build_score_check(argument: int) -> Method:
-    """Build a function that returns the scores if there is one integer for each entry of the method's `argument`.
+    """Build a function that checks scores and returns them.
 
-    Otherwise, the function raises TypeError. `argument` is an index into the method's arguments.
+    The function raises TypeError unless there is one integer for each entry of the method's argument at the index
+    `argument`.
     """
 
     def check(column: object, *arguments: Any) -> object:
@@ -385,7 +390,7 @@ def _check_dependencies(answer: Iterable[Dependency], *_: object) -> Iterator[De
 def _check_and_guard_events(
     plugin_label: str, answer: Iterable[ClusterEventWithHint] | None, *_: object
 ) -> Iterator[ClusterEventWithHint]:
-    """Return the registered events with guarded hints. Raises TypeError for an item that is not an event of a kind."""
+    """Return the registered events with guarded hints. Raises TypeError for an item that is not an event."""
     events = list(answer or ())
     for event in events:
         if not isinstance(event, ClusterEventWithHint) or event.kind not in RESOURCES:
@@ -394,7 +399,7 @@ def _check_and_guard_events(
 
 
 def _guard_hint(hint: HintFunction | None, plugin_label: str) -> HintFunction | None:
-    """Return the hint with its errors guarded and its result as a bool, or None without a hint."""
+    """Return the hint with its errors guarded and its result converted to bool, or None if there is no hint."""
     if hint is None:
         return None
     guarded = _guard(hint, f"{plugin_label} fails in a hint", "hint")
@@ -404,8 +409,8 @@ def _guard_hint(hint: HintFunction | None, plugin_label: str) -> HintFunction | 
 def _check_changes(by_kind: object, *_: object) -> Changes:
     """Return the changes that a plugin returned, by kind.
 
-    Raises TypeError unless they are API objects of kinds that can be reserved. The arguments of the plugin's method,
-    which follow the changes, are not needed.
+    Raises TypeError unless they are API objects of kinds that can be reserved. The further arguments, those of the
+    plugin's method, are ignored.
     """
     if not isinstance(by_kind, Mapping):
         raise TypeError(f"it returned {_describe_value(by_kind)}, not a mapping of kinds to objects")
@@ -458,8 +463,8 @@ SCHEDULER_PLUGINS: Mapping[str, Declaration] = {
 def find_registered_plugins(*, other_builds: bool) -> Mapping[str, Declaration]:
     """Return the plugins of installed packages and, with `other_builds`, also the plugins of scheduler-plugins.
 
-    A package's plugin takes precedence over the plugin of the same name in scheduler-plugins. Raises
-    ConfigurationError.
+    A package's plugin takes precedence over the plugin of the same name in scheduler-plugins. Raises ConfigurationError
+    if a package's plugin has a name that is taken in-tree or by another package.
     """
     installed = find_third_party_plugins()
     if not other_builds:

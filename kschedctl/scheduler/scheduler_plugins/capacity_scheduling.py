@@ -44,9 +44,9 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[QuotaClaim, None]):
     by_priority = False
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[QuotaClaim]:
-        """Reject the pod if the max of its namespace's quota or the sum of all mins would be exceeded.
+        """Reject the pod if it would exceed the max of its namespace's quota or the sum of all mins.
 
-        A pod of a namespace without a quota passes. The state has the requests that were checked.
+        A pod in a namespace without a quota passes. The state has the requests that were checked.
         """
         use = find_quota_use(view)
         requests = sum_effective_requests(info.pod)
@@ -130,8 +130,8 @@ def _build_rejection(info: PodInfo, claim: QuotaClaim, cause: str, fact: str) ->
 def _find_nominated_requests(info: PodInfo, view: Fork, use: QuotaUse) -> tuple[list[Requests], list[Requests]]:
     """Return the requests of the nominated pods of the pod's own quota, and of the nominated pods of other quotas.
 
-    Pods of the same quota count if they have at least the pod's priority, and pods of other quotas count if their quota
-    stays within its min. Pods that have a node, and the pod itself, do not count.
+    Pods of the same quota are included if they have at least the pod's priority, and pods of other quotas if their
+    quota stays within its min. Pods that have a node, and the pod itself, are left out.
     """
     same_quota: list[Requests] = []
     other_quotas: list[Requests] = []

@@ -151,7 +151,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return cls(args, gates.release)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield each change that moves the pods of the pod's group back to the active queue, with a description.
+        """Yield each change, with a description, that moves the pods of this pod's group back to the active queue.
 
         The plugin has no queueing hints. Creating another pod of the group triggers no event, but the first pod that
         gets a node activates the others. A pod without a group yields nothing.
@@ -194,8 +194,8 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
     def _build_sort_key(self, view: Fork, position: Position, arrival: int) -> tuple[int, str, bool, int, str]:
         """Build a pod's key for `sort_keys`. `arrival` is the pod's place in the order of arrival.
 
-        At equal creation times, a group goes before pods without a group. A group that does not exist counts as no
-        group.
+        At equal creation times, a group goes before pods without a group. A pod whose group does not exist counts as a
+        pod without a group.
         """
         pod = view.pods.objects[position]
         priority = view.pods.infos[view.pods.info[position]].priority
@@ -222,10 +222,10 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return -pod.priority, False, gang.group.metadata.creation_timestamp or LAST, waiting_pod.key
 
     def _find_failure_time(self, pod: Pod, view: Fork) -> int | None:
-        """Return when the pod's group failed last.
+        """Return the time at which the pod's group failed last.
 
-        Return None if it has not failed, if the pod has no group, or if the order of the queue does not depend on
-        failures.
+        Return None if the group has not failed, if the pod has no group, or if the order of the queue does not depend
+        on failures.
         """
         key = find_coscheduling_gang(pod)
         if key is None or view.gang_history is None or not self._comes_after_others:
@@ -242,7 +242,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         """Return the failure of each member of a gang that stays unscheduled.
 
         Members that waited at Permit fail when another member fits on no node or when their waiting time ends. If the
-        first one timed out, its rejection ends the wait of the others.
+        first member times out, its rejection ends the wait of the other members.
         """
         failures = find_failed_members(result, members, view)
         waited = [member.position for member in result.members if member.placed and member.position in failures]
@@ -265,7 +265,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
     def _find_wait_end_reason(self, result: GroupResult, info: PodInfo, view: Fork) -> str:
         """Return the reason why the first waiting member stops waiting.
 
-        It is rejected if another member fits nowhere and many members are missing. Otherwise its time ends.
+        The member is rejected if another member fits nowhere and many members are missing. Otherwise, it times out.
         """
         gang = _find_existing_gang(info.pod, view)
         assert gang is not None  # only pods of an existing group wait
@@ -288,7 +288,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[None]:
         """Reject the pod if its group backs off, has too few pods or lacks resources in the whole cluster.
 
-        If the resources suffice, this is recorded in the gang history, so that it is not checked again for a while.
+        If the resources suffice, the gang history records it so that the check is skipped for a while.
         """
         gang = _find_existing_gang(info.pod, view)
         if gang is None:
@@ -331,7 +331,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
     def post_filter(self, cycle: Cycle) -> PostFilterResult:
         """Return a rejection of the pod, since this plugin does not preempt.
 
-        The reason is that the pod has no group or that the whole group is rejected with it, or it is empty.
+        The status says that the pod has no group or that its whole group is rejected with it, or gives no reason.
         """
         pod = cycle.info.pod
         gang = _find_existing_gang(pod, cycle.view)
@@ -428,12 +428,12 @@ class ResourceGap(NamedTuple):
 
 
 def find_resource_gap(group: CoschedulingPodGroup, view: Fork, pods: GangPods) -> ResourceGap | None:
-    """Return the group's minResources that all nodes together lack, or None if the nodes have enough.
+    """Return the part of the group's minResources that all nodes together lack, or None if they have enough.
 
     Upstream: CheckClusterResource in pkg/coscheduling/core/core.go of kubernetes-sigs/scheduler-plugins.
 
-    As in upstream, adding up nodes stops once a request is covered, so that overcommitted nodes after that do not
-    count. Raises InputError for invalid minResources.
+    As in upstream, adding up nodes stops once a request is covered, so overcommitted nodes after that point are
+    ignored. Raises InputError for invalid minResources.
     """
     gaps = []
     facts = []
@@ -454,7 +454,7 @@ def find_resource_gap(group: CoschedulingPodGroup, view: Fork, pods: GangPods) -
 
 
 def _parse_min_resources(group: CoschedulingPodGroup) -> dict[str, Quantity]:
-    """Parse a group's minResources, and add one of the resource "pods" per member. Raises InputError."""
+    """Parse a group's minResources, and add one unit of "pods" per member. Raises InputError for an invalid amount."""
     quantities = {}
     for name, amount in (group.spec.min_resources or {}).items():
         try:
@@ -480,7 +480,7 @@ def _compute_free_amounts(view: Fork, pods: GangPods, column: int) -> Counts:
 def _find_missing_amount(requested: Quantity, free: Counts, scale: int) -> Quantity | None:
     """Return how much of a resource all nodes together lack, or None if they have enough.
 
-    `free` (N,) is in units of `10**scale`, and empty if no node knows the resource.
+    `free` (N,) is in units of `10**scale`, and is empty if no node has the resource.
     """
     if not len(free):
         return requested

@@ -24,7 +24,7 @@ Requests = Mapping[str, int]
 def sum_effective_requests(pod: Pod) -> dict[str, int]:
     """Return the pod's requests: the sum of its containers or a larger init container, plus the pod's overhead.
 
-    The larger amount is taken for each resource by itself. Raises InputError for an invalid amount.
+    The larger amount is taken for each resource separately. Raises InputError for an invalid amount.
     """
     containers = add_requests(*(parse_container_requests(pod, container) for container in pod.spec.containers))
     init_containers = (parse_container_requests(pod, container) for container in pod.spec.init_containers)
@@ -53,7 +53,7 @@ def _max_requests(first: Requests, second: Requests) -> dict[str, int]:
 
 
 def _parse_amounts(pod: Pod, resources: Mapping[str, str | int | float]) -> Requests:
-    """Parse resource quantities. Raises InputError that names the pod."""
+    """Parse resource quantities. Raises InputError that names the pod if an amount is invalid."""
     try:
         return to_amounts(parse_quantities(dict(resources)))
     except QuantityError as error:

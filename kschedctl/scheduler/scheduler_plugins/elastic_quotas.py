@@ -33,7 +33,7 @@ class Quota:
         self.max_amounts = None if quota.spec.max is None else self._parse_amounts("max", quota.spec.max)
 
     def _parse_amounts(self, field: str, resources: Resources) -> Requests:
-        """Parse the amounts of a field of the spec. Raises InputError."""
+        """Parse the amounts in a field of the spec. Raises InputError for an invalid amount."""
         try:
             return to_amounts(parse_quantities(resources))
         except QuantityError as error:
@@ -56,7 +56,7 @@ class Quota:
 
 
 def index_quotas(quotas: Iterable[ElasticQuota]) -> dict[str, Quota]:
-    """Index quotas by namespace. If a namespace has several, the first counts."""
+    """Index quotas by namespace. If a namespace has several quotas, only the first is used."""
     by_namespace: dict[str, Quota] = {}
     for quota in quotas:
         by_namespace.setdefault(quota.metadata.namespace, Quota(quota))
@@ -64,7 +64,7 @@ def index_quotas(quotas: Iterable[ElasticQuota]) -> dict[str, Quota]:
 
 
 def find_exceeded_resource(requests: Requests, used: Requests, limits: Requests, default_limit: int) -> str:
-    """Return the first resource whose requests and usage together exceed its limit, or "" if there is none.
+    """Return the first resource for which requests plus usage exceed the limit, or "" if there is none.
 
     Resources without a limit are limited to 0 if they are native, and to `default_limit` otherwise.
     """
@@ -104,7 +104,7 @@ class QuotaUse:
 
     @property
     def quota_numbers(self) -> Counts:
-        """The number (T,) of each PodInfo's quota in the order of `quotas`, or -1 if its namespace has no quota."""
+        """For each PodInfo, the index of its namespace's quota in `quotas`, or -1 if the namespace has no quota."""
         infos = self.view.pods.infos
         numbers = {namespace: i for i, namespace in enumerate(self.quotas)}
         key = "quotas of infos", tuple(self.quotas)
@@ -115,7 +115,7 @@ class QuotaUse:
         return list(self.quotas).index(namespace) if namespace in self.quotas else -1
 
     def _sum_namespaces(self, namespaces: frozenset[str]) -> dict[str, int]:
-        """Return, by resource, what the pods on nodes of several namespaces request together."""
+        """Return, by resource, the total requests of the pods in these namespaces that are on nodes."""
         sums = {}
         for name, requests_by_info in self._get_requests_by_info(namespaces).items():
             sums[name] = self._sum_pods_on_nodes((QuotaUse, namespaces, name), requests_by_info)
@@ -133,7 +133,7 @@ class QuotaUse:
         return int(self.view.tally(key, lambda: weights).sum())
 
     def _build_requests_by_info(self, namespaces: frozenset[str]) -> dict[str, Counts]:
-        """Build, by resource, the requests (T,) of each PodInfo, which are 0 for PodInfos of other namespaces."""
+        """Build, by resource, the requests of each PodInfo, which are 0 for PodInfos of other namespaces."""
         infos = self.view.pods.infos
         requests_by_resource: dict[str, Counts] = {}
         for number, info in enumerate(infos):

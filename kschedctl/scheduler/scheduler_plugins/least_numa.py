@@ -40,7 +40,7 @@ class NumaChoice(NamedTuple):
 
 
 def score_containers(containers: Iterable[Requests], numa: NumaList) -> Scores:
-    """Return the scores (F,) by the number of NUMA nodes that the most demanding container needs.
+    """Score each node by how many NUMA nodes the most demanding container needs.
 
     Each container gets only what the containers before it leave. A node scores 0 if some container does not fit.
     """
@@ -64,7 +64,7 @@ def score_containers(containers: Iterable[Requests], numa: NumaList) -> Scores:
 
 
 def score_pod(requests: Requests, numa: NumaList) -> Scores:
-    """Return the scores (F,) by the number of NUMA nodes that the pod needs as a whole.
+    """Score each node by how many NUMA nodes the pod needs as a whole.
 
     A node scores 0 if the pod does not fit, and the maximum if its NUMA nodes have none of the requested resources.
     """
@@ -76,7 +76,7 @@ def score_pod(requests: Requests, numa: NumaList) -> Scores:
 
 
 def _find_relevant_nodes(requests: Requests, numa: NumaList) -> Bools:
-    """Return a mask (F,) of the nodes on which at least one NUMA node has at least one of the requested resources."""
+    """Return a mask over the nodes of those on which a NUMA node has at least one of the requested resources."""
     mask = np.zeros(len(numa), np.bool_)
     for name in requests:
         mask |= (numa.get_available(name) >= 0).any(axis=1)
@@ -129,9 +129,10 @@ class _Search(NamedTuple):
     """Amounts (F, Z) by resource that are still free."""
 
     def find_nearest(self, size: int, requests: Requests) -> tuple[Bools, Bools]:
-        """Return the closest sufficient combination of a size on each node, as a mask (F, Z).
+        """Return each node's closest sufficient combination of `size` NUMA nodes, as a mask (nodes, NUMA nodes).
 
-        The second result (F,) tells whether no other combination of the size is closer, sufficient or not.
+        The second result is a mask of the nodes on which no other combination of that size is closer, sufficient or
+        not.
         """
         rows = len(self.numa)
         min_distance = np.full(rows, FAR, np.float32)
@@ -147,7 +148,7 @@ class _Search(NamedTuple):
             min_distance = np.where(exists, np.minimum(min_distance, distance), min_distance)
 
             # Only a sufficient combination can be chosen.
-            is_better = self._are_sufficient(places, requests) & (distance < best_distance)
+            is_better = self._find_sufficient_nodes(places, requests) & (distance < best_distance)
             best_distance[is_better] = distance[is_better]
             is_chosen[is_better] = np.isin(np.arange(numa_node_count), places)
         return is_chosen, is_chosen.any(axis=1) & (best_distance == min_distance)
@@ -161,8 +162,8 @@ class _Search(NamedTuple):
         mean: Amounts = total.astype(np.float32) / np.float32(len(places) ** 2)
         return mean
 
-    def _are_sufficient(self, places: list[int], requests: Requests) -> Bools:
-        """Return a mask (F,) of the nodes on which the NUMA nodes together satisfy the requests."""
+    def _find_sufficient_nodes(self, places: list[int], requests: Requests) -> Bools:
+        """Return a mask of the nodes on which the NUMA nodes at `places` together satisfy the requests."""
         fits: Bools = np.all(self.has_all[:, places], axis=1)
         for name, amount in requests.items():
             if amount and name in self.remaining:
@@ -174,8 +175,8 @@ class _Search(NamedTuple):
 def _subtract_requests(requests: Requests, places: Bools, remaining: dict[str, Amounts], numa: NumaList) -> None:
     """Subtract the requests from the chosen NUMA nodes in order, up to the amounts in `remaining`.
 
-    The amounts in `remaining` are replaced. Like upstream, this uses the number of a NUMA node as its index in the
-    list.
+    `places` is a mask (nodes, NUMA nodes) of the chosen ones. The arrays in `remaining` are replaced. Like upstream,
+    this uses the number of a NUMA node as its index in the list.
     """
     rows, chosen = np.nonzero(places)
 

@@ -128,10 +128,10 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
         return Rejection(rejected, Code.UNSCHEDULABLE, reason, partial(_describe_most_available, requests, numa))
 
     def score(self, info: PodInfo, view: Fork, state: None, rows: Rows) -> Scores:
-        """Return scores (F,) by what the NUMA nodes offer. Nodes without the policy single-numa-node score 0.
+        """Score each of `rows` by what its NUMA nodes offer. Nodes without the policy single-numa-node score 0.
 
-        Pods that are not Guaranteed score the maximum everywhere. With LeastNUMANodes, the number of needed NUMA nodes
-        counts on nodes of any policy.
+        Pods that are not Guaranteed score the maximum everywhere. With LeastNUMANodes, nodes of any policy are scored
+        by the number of NUMA nodes that the pod needs.
         """
         if compute_qos_class(info.pod) is not QualityOfService.GUARANTEED:
             return np.full(len(rows), MAX_NODE_SCORE, np.int64)
@@ -149,7 +149,7 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
         return np.where(numa.single[rows], scores, 0)
 
     def _score_by_numa_count(self, info: PodInfo, view: Fork, rows: Rows) -> Scores:
-        """Return scores (F,) that are higher if the pod needs fewer and closer NUMA nodes, and 0 without a topology."""
+        """Score each of `rows`: higher if the pod needs fewer and closer NUMA nodes, 0 if the node has no topology."""
         numa = _get_cached_numa_list(view).subtract(self._get_reserved_amounts(view)).select_rows(rows)
         by_container = score_containers((requests for _, requests in _list_container_demands(info)), numa)
         scores = np.where(numa.by_pod, score_pod(sum_effective_requests(info.pod), numa), by_container)
@@ -181,7 +181,7 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
         yield Dependency(KIND, Effect.EITHER)
 
     def doubts(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
-        """Yield dependencies that a snapshot cannot show: the contents of the cache, and pods that wait for Permit."""
+        """Yield dependencies that a snapshot cannot show: the cache's contents, and pods that wait at Permit."""
         if not self._needs_numa_nodes(info):
             return
         if self.cache:
@@ -189,7 +189,7 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
             depends_on_amounts = numa.single & _depends_on_amounts(info, numa)
             yield from self.cache.doubts(view, depends_on_amounts, self._find_nodes_scored_by_amounts(info, view))
             if self.frees_victims:
-                yield from self.cache.find_preemption_doubts(info, view, depends_on_amounts)
+                yield from self.cache.find_preemption_unknowns(info, view, depends_on_amounts)
         if self.discards and _can_any_pod_wait(view):
             yield Unknown(Dependency(KIND, Effect.EITHER), Gap(DISCARDED), self.name)
 
@@ -226,7 +226,7 @@ def _get_cached_numa_nodes(view: Fork) -> NumaNodes:
 
 
 def _get_cached_numa_list(view: Fork) -> NumaList:
-    """Return the NUMA nodes of all nodes, in the order of their publication, from a cache if possible."""
+    """Return the NUMA nodes of all nodes, in the order in which they were published, from a cache if possible."""
     index = view.nodes.index
     return view.objects.index(
         (KIND, "list"), lambda topologies: build_numa_list(topologies, index), KIND, of=(view.nodes,)
@@ -269,9 +269,9 @@ def _list_container_demands(info: PodInfo) -> list[ContainerDemand]:
 def _find_fitting_numa_nodes(
     requests: Requests, numa: NumaNodes, remaining: Mapping[str, Amounts], view: Fork, qos_class: QualityOfService
 ) -> Bools:
-    """Return a mask (N, Z) of the NUMA nodes that satisfy all requests from the `remaining` amounts.
+    """Return a mask (nodes, NUMA nodes) of the NUMA nodes that satisfy all requests from the `remaining` amounts.
 
-    A resource that a NUMA node shares among pods that are not Guaranteed only has to exist there.
+    If the pod is not Guaranteed, a resource that the NUMA node shares among such pods only has to exist there.
     """
     fits = np.ones((len(view.nodes), numa.width), np.bool_)
     for resource, amount in requests.items():
@@ -305,7 +305,7 @@ def _subtract_requests(
 ) -> None:
     """Subtract the requests from the first NUMA node that fits on each node, as the kubelet does.
 
-    The amounts in `remaining` are replaced. Resources that the pod shares with others are not subtracted.
+    The arrays in `remaining` are replaced. Resources that the pod shares with other pods are not subtracted.
     """
     rows = np.flatnonzero(fits.any(axis=1))
     first = fits[rows].argmax(axis=1)

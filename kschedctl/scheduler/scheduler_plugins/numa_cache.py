@@ -69,11 +69,11 @@ class OverReserve:
         self.plugin, self.settings = plugin, settings
 
     def doubts(self, view: Fork, decided: Bools, scored: Bools) -> Iterator[Unknown]:
-        """Yield the contents of the cache that answers depend on but a snapshot cannot show, as one unknown at most.
+        """Yield at most one unknown: cached topologies that answers depend on but a snapshot cannot show.
 
-        The cache may hold older topologies of nodes that have not rejected a pod since, and unknown ones of nodes whose
-        published topology does not match their pods. `decided` and `scored` (N,) are the nodes where available amounts
-        decide whether a pod fits, and where they decide its score.
+        The cache may hold an older topology of a node that has not rejected a pod since, and an unknown topology of a
+        node whose published topology does not match its pods. `decided` and `scored` (N,) mask the nodes on which
+        available amounts decide whether a pod fits, and on which they decide its score.
         """
         published = self.get_published_pods(view)
         doubtful = published.foreign | (published.differ & decided)
@@ -87,10 +87,10 @@ class OverReserve:
         elif scored.any():
             yield Unknown(Dependency(KIND, Effect.SCORES), Gap(OLDER), self.plugin)
 
-    def find_preemption_doubts(self, info: PodInfo, view: Fork, decided: Bools) -> Iterator[Unknown]:
-        """Yield a doubt if victims would free amounts of NUMA nodes that are published with their placement.
+    def find_preemption_unknowns(self, info: PodInfo, view: Fork, decided: Bools) -> Iterator[Unknown]:
+        """Yield an unknown if evictions would free amounts on NUMA nodes whose topology publishes container placements.
 
-        ``decided`` (N,) are the nodes where available amounts decide whether the pod fits.
+        `decided` (N,) masks the nodes on which available amounts decide whether the pod fits.
         """
         if info.spec.preemption_policy == "Never":
             return
@@ -114,7 +114,7 @@ class OverReserve:
         )
 
     def sum_reserved_requests(self, view: Fork) -> dict[str, Amounts]:
-        """Return, by resource, what the pods placed since the snapshot request on each node, (N,)."""
+        """Return, by resource, the requests (N,) on each node of the pods placed since the snapshot."""
         placed = np.flatnonzero(view.arrivals.came & (view.node >= 0))
         info = view.pods.info[placed]
         amounts: dict[str, Amounts] = {}
@@ -161,9 +161,9 @@ class OverReserve:
         return PublishedPods(differ, differ & has_foreign)
 
     def _find_exclusive_templates(self, published: _PublishedTopologies, templates: Sequence[Pod]) -> Bools:
-        """Return a mask (S, T) of the pod templates with exclusive resources, for each set of published names.
+        """Return a mask (sets of published names, templates) of the pod templates with exclusive resources.
 
-        All are False if the settings do not need it.
+        The mask is all False if the settings make it irrelevant.
         """
         is_needed = published.only_exclusive.any() or self.settings.foreign_pods_detect == ONLY_EXCLUSIVE
         exclusive = np.zeros((len(published.resource_sets), len(templates)), np.bool_)
@@ -220,9 +220,9 @@ class _PublishedTopologies(NamedTuple):
 
 
 def _compute_fingerprints(pods: PodTable, positions: Rows, rows: Rows, node_count: int) -> npt.NDArray[np.str_]:
-    """Return the fingerprint (N,) of the pods on each node.
+    """Return, for each node, the fingerprint of its pods.
 
-    `positions` (P,) are the pods that count, and `rows` (P,) are their nodes.
+    `positions` are the pods to include, and `rows` are their nodes.
     """
     namespace_hashes = hash_texts([template.metadata.namespace for template in pods.templates])
     names = np.array(pods.names, object)[positions]
@@ -246,9 +246,9 @@ def _match_templates(predicate: Callable[[Pod], bool], pods: PodTable) -> Bools:
 
 
 def has_exclusive_resources(pod: Pod, published_names: frozenset[str]) -> bool:
-    """Return whether a long-running container of the pod has resources for itself.
+    """Return whether a long-running container of the pod has exclusive resources.
 
-    These are the published devices and, in a Guaranteed pod, whole cpus, memory and huge pages.
+    Exclusive resources are the published devices and, in a Guaranteed pod, whole cpus, memory and huge pages.
     """
     guaranteed = compute_qos_class(pod) is QualityOfService.GUARANTEED
     containers = (*(c for c in pod.spec.init_containers if c.restart_policy == "Always"), *pod.spec.containers)

@@ -57,7 +57,7 @@ class TopologyManager(NamedTuple):
     def from_topology(cls, topology: NodeResourceTopology) -> TopologyManager:
         """Read the settings in a topology. Unknown values are ignored.
 
-        Attributes override the deprecated topologyPolicies, of which only the first counts.
+        Attributes override the deprecated topologyPolicies, of which only the first is read.
         """
         deprecated = DEPRECATED_POLICIES.get(next(iter(topology.topology_policies), ""))
         manager = cls() if deprecated is None else cls(*deprecated)
@@ -144,7 +144,7 @@ class NumaList:
 
 
 def build_numa_list(topologies: Iterable[NodeResourceTopology], index: Mapping[str, int]) -> NumaList:
-    """Build arrays of the NUMA nodes of all nodes with a topology, in the order of their publication.
+    """Build arrays of the NUMA nodes of all nodes with a topology, in the order in which they were published.
 
     `index` maps the names of nodes to their rows. Raises InputError for an invalid amount.
     """
@@ -262,7 +262,7 @@ def _parse_numa_number(name: str) -> int | None:
 
 
 def _parse_available(topology: NodeResourceTopology, zone: TopologyZone) -> Mapping[str, int]:
-    """Parse the available amounts of a zone. Raises InputError."""
+    """Parse the available amounts of a zone. Raises InputError for an invalid amount."""
     try:
         return to_amounts(parse_quantities({resource.name: resource.available for resource in zone.resources}))
     except QuantityError as error:

@@ -53,10 +53,9 @@ def format_fingerprint(fingerprint: np.uint64) -> str:
 
 
 def compute_digests(hashes: Hashes, rows: Rows, count: int) -> Hashes:
-    """Return the digest (N,) of the pods on each of ``count`` nodes.
+    """Return the digest of the pods on each of `count` nodes.
 
-    ``hashes`` (P,) are the hashes of the pods' names, each seeded by the hash of the namespace. ``rows`` (P,) are the
-    pods' nodes.
+    `hashes` has, for each pod, the hash of its name seeded with the hash of its namespace. `rows` has each pod's node.
     """
     sorted_hashes = hashes[np.lexsort((hashes, rows))].astype("<u8")  # by node, then by hash
     pod_counts = np.bincount(rows, minlength=count)
@@ -71,7 +70,7 @@ def compute_digests(hashes: Hashes, rows: Rows, count: int) -> Hashes:
 
 
 def hash_texts(texts: Iterable[str], seeds: Hashes | None = None) -> Hashes:
-    """Return the XXH64 hashes (K,) of texts in UTF-8. Without `seeds` (K,), all seeds are 0.
+    """Return the XXH64 hash of each text in UTF-8. `seeds` has one seed per text, 0 by default.
 
     >>> [hex(each) for each in hash_texts(["", "xxhash"])]
     ['0xef46db3751d8e999', '0x32dd38952c4bc720']
@@ -90,9 +89,9 @@ def hash_texts(texts: Iterable[str], seeds: Hashes | None = None) -> Hashes:
 
 
 def hash_octets(octets: Octets, seeds: Hashes | None = None) -> Hashes:
-    """Return the XXH64 hashes (K,) of K texts of the same length L, given as octets (K, L).
+    """Return the XXH64 hashes of K texts of the same length L, given as octets (K, L).
 
-    Without `seeds` (K,), all seeds are 0.
+    `seeds` has one seed per text, 0 by default.
     """
     count, length = octets.shape
     seeds = np.zeros(count, np.uint64) if seeds is None else seeds
@@ -123,7 +122,7 @@ def hash_octets(octets: Octets, seeds: Hashes | None = None) -> Hashes:
 
 
 def _hash_stripes(words: Hashes, seeds: Hashes) -> Hashes:
-    """Hash whole stripes (K, W) in four lanes, each of which takes every fourth word, and combine the lanes."""
+    """Hash the words (texts, words per text) in four lanes, each taking every fourth word, and combine the lanes."""
     lanes = [seeds + _FIRST + _SECOND, seeds + _SECOND, seeds, seeds - _FIRST]
     for index, word in enumerate(words.T):
         lane_index = index % STRIPE

@@ -56,14 +56,14 @@ class QuotaVictims:
 
     @property
     def is_borrowing(self) -> bool:
-        """Whether the pod's quota would use more than its min with the pod."""
+        """Whether the pod's quota would use more than its min if the pod were scheduled."""
         quota = self.quota
         return quota is not None and quota.would_be_over_min(
             self.use.sum_namespace(quota.namespace), self.claim.same_quota
         )
 
     def find_potential_victims(self, nodes: Bools) -> Positions:
-        """Return the pods on some nodes (N,) that may be evicted, sorted by node and importance, (V,)."""
+        """Return the pods on the nodes of a mask (N,) that may be evicted, sorted by node and importance."""
         view, pods = self.view, self.view.pods
         quota_numbers = self.use.quota_numbers
         own_number = self.use.find_quota_number(self.info.namespace)
@@ -97,9 +97,9 @@ class QuotaVictims:
         return np.where(find_never_started(self.view, pods), arrival, -arrival)
 
     def _find_borrowing_pods(self, pods: Positions) -> Bools:
-        """Return a mask (V,) of the pods that can be evicted before their quota is back within its min.
+        """Return a mask over `pods` of those that can be evicted before their quota is back within its min.
 
-        On each node the least important pods are evicted first.
+        On each node, the least important pods are evicted first.
         """
         view, quotas = self.view, self.use.quotas
         info = view.pods.info[pods]
@@ -150,7 +150,7 @@ class QuotaVictims:
     def _find_nodes_over_quota(
         self, quota: Quota, removed: Positions, same_quota: Requests, all_quotas: Requests
     ) -> Bools:
-        """Return a mask (N,) of the nodes where evicting the victims does not bring the quotas within their limits.
+        """Return a mask (N,) of the nodes on which evicting the victims does not bring the quotas within their limits.
 
         The limits are the max of the pod's quota, and the sum of all mins for all quotas together.
         """
@@ -176,7 +176,7 @@ class QuotaVictims:
         )
 
     def _sum_requests_by_node(self, pods: Positions) -> dict[str, Amounts]:
-        """Return, by resource, what these pods request on each node together, (N,)."""
+        """Return, by resource, the total requests (N,) of these pods on each node."""
         view = self.view
         sums = {}
         for name, amounts in self.use.requests.items():
@@ -187,7 +187,7 @@ class QuotaVictims:
     def _find_nodes_over_limits(
         self, used: Requests, removed: Mapping[str, Amounts], limits: Mapping[str, int]
     ) -> Bools:
-        """Return a mask (N,) of the nodes where some usage exceeds its limit even without the removed amounts (N,)."""
+        """Return a mask (N,) of the nodes on which usage minus the removed amounts (N,) still exceeds a limit."""
         over = np.zeros(len(self.view.nodes), np.bool_)
         for name, limit in limits.items():
             over |= used.get(name, 0) - removed.get(name, 0) > limit

@@ -132,7 +132,7 @@ def score_numa_nodes(
     rows: Rows,
     weights: Mapping[str, int],
 ) -> Scores:
-    """Return, for each node (F,), the lowest positive score of its NUMA nodes, or 0 if there is none.
+    """Return, for each of `rows`, the lowest positive score of its NUMA nodes, or 0 if there is none.
 
     `strategy` scores the NUMA nodes, and `weights` has the weight of each resource, which is 1 by default.
     """

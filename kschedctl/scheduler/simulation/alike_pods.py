@@ -151,8 +151,8 @@ class AlikePods:
     ) -> tuple[Rows | TiedRows, int] | None:
         """Find the rows with the highest score by judging one example of each group of equivalent nodes.
 
-        Returns these rows and the number of feasible rows, or None if nominated pods or claims require that every node
-        is judged.
+        Returns these rows and the number of feasible rows, or None if every node has to be judged because of nominated
+        pods or claims.
         """
         rejected: Bools | bool = False
         if nominated:
@@ -168,8 +168,8 @@ class AlikePods:
     def _find_grouped_ranking(self) -> GroupedRanking | None:
         """Return the ranking of nodes in groups, or None if nodes have to be judged one by one.
 
-        The ranking is built for the GROUPING_THRESHOLD-th of the identical pods, and given up if there are too many
-        groups. Raises PluginError if a plugin fails.
+        The ranking is built when the GROUPING_THRESHOLD-th of the identical pods is placed, and given up if there are
+        too many groups. Raises PluginError if a plugin fails.
         """
         if self.view.group_since is not None:  # in the cycle of a pod group, plugins count other pods
             return None
@@ -203,9 +203,10 @@ class AlikePods:
         return RowAnswers.from_plugins(self._consulted_plugins)
 
     def score_feasible_rows(self, info: PodInfo) -> tuple[Rows, Scores]:
-        """Return the feasible rows and the pod's scores there, without scores that are equal on all rows.
+        """Return the feasible rows and the pod's scores there, leaving out scores that are equal on all rows.
 
-        Both are empty if no node can ever be feasible for the identical pods. Raises PluginError if a plugin fails.
+        Both arrays are empty if no node can ever be feasible for the identical pods. Raises PluginError if a plugin
+        fails.
         """
         if self.hopeless:
             return NO_ROWS, np.zeros(0, np.int64)
@@ -221,7 +222,11 @@ class AlikePods:
         sampling: Sampling | None = None,
         nominated: Delta = NO_CHANGE,
     ) -> tuple[Rows, Scores]:
-        """Return the feasible rows that the search visits, and their scores. Raises PluginError if a plugin fails."""
+        """Return the feasible rows that the search visits, and their total scores.
+
+        `local` (N,) holds the local scores, negative on infeasible rows. With `sampling`, only part of the nodes is
+        searched. The pods in `nominated` count as placed. Raises PluginError if a plugin fails.
+        """
         judges_rows = self.view.closed is not None and self.view.group_since is None
         # While nodes are closed in turn, groups do not pay, and rows are judged one by one.
         answers = self._row_answers if judges_rows else None
@@ -277,9 +282,9 @@ class AlikePods:
         return np.where(crowded, INFEASIBLE, local) if crowded.any() else local
 
     def certainly_fits(self, row: int, nominated: Delta) -> bool:
-        """Return whether one of the identical pods certainly fits on a row, even with the pods in `nominated` ahead.
+        """Return whether one of the identical pods certainly fits on a row next to the pods in `nominated`.
 
-        False means that this quick check cannot tell, so that a full cycle is needed.
+        If this quick check cannot tell, return False: the caller then needs a full cycle.
         """
         if self.hopeless or self.changing_filters or self.claims:
             return False
@@ -327,7 +332,7 @@ class AlikePods:
 
     @cached_property
     def allowed(self) -> Bools:
-        """A mask (N,) of the nodes that are allowed by the PreFilter results that no pod changes."""
+        """A mask (N,) of the nodes allowed by those PreFilter results that do not depend on other pods."""
         allowed = np.ones(len(self.view.nodes), np.bool_)
         for result in self.lasting_pre_filter.results.values():
             if result.node_names is not None:

@@ -94,7 +94,7 @@ class Attempts(PodsOnNodes):
             return Outcome(position, ERROR, message=str(error))
 
     def _try_single_pod(self, position: Position, framework: Framework) -> Outcome | None:
-        """Bind the pod to the best feasible node, if necessary after evicting victims at once.
+        """Bind the pod to the best feasible node, evicting victims first if necessary.
 
         Return None if the pod fits nowhere. A pod that Permit rejects on its node is Unschedulable. Raises PluginError
         if a plugin fails.
@@ -209,11 +209,11 @@ class Attempts(PodsOnNodes):
             self._evicted.add(victim)
 
     def _find_equal_victims(self, victim: Position, row: Row, preemptor: Position) -> tuple[Position, ...]:
-        """Return the pods still on the node that kube-scheduler might equally well have evicted in place of the victim.
+        """Return the pods that kube-scheduler might equally well have evicted from the node instead of the victim.
 
-        They equal the victim in priority and start time, whose order upstream leaves to an unstable sort
-        (MoreImportantPod in pkg/scheduler/util/utils.go), and evicting one of them frees enough of every resource. Pods
-        that were placed in this simulation are left out because their start time is not known.
+        These pods are still on the node and have the victim's priority and start time. Upstream sorts such ties with an
+        unstable sort (MoreImportantPod in pkg/scheduler/util/utils.go). Evicting any one of these pods frees enough of
+        every resource. Pods that were placed in this simulation are left out because their start time is not known.
         """
         view, pods, initial_rows = self.view, self.view.pods, self.scheduler.view.node
 
@@ -235,7 +235,10 @@ class Attempts(PodsOnNodes):
         return tuple(tied)
 
     def find_outcome_without_cycle(self, position: Position, framework: Framework | None) -> Outcome | None:
-        """Return the outcome of a pod that is gated or that no profile serves, or None if a cycle has to decide."""
+        """Return the outcome of a pod that is gated or that no profile serves.
+
+        Return None for any other pod, whose outcome a scheduling cycle has to determine.
+        """
         info = self.get_shared_incoming_info(position)
         if framework is None:
             return Outcome(position, NOT_RESPONSIBLE, message=self.profiles.format_not_served(info))

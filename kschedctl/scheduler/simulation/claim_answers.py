@@ -41,7 +41,7 @@ P = TypeVar("P", bound=Plugin)
 def reads_claims(plugin: Plugin, info: PodInfo) -> bool:
     """Return whether a plugin's answer about a pod may change as claims are bound or allocated.
 
-    A plugin that does not declare which kinds it reads may read any kind.
+    A plugin that does not declare which kinds it reads is assumed to read them all.
     """
     if get_reads(plugin) is Reads.OWN_ROW:
         return False
@@ -94,7 +94,7 @@ class ClaimAnswers:
         return rejected
 
     def _find_lastingly_rejected_nodes(self, info: PodInfo) -> Bools | bool:
-        """Return a mask (N,) of the nodes rejected no matter which pods move, or one bool for all nodes.
+        """Return a mask (N,) of the nodes that stay rejected no matter which pods move, or one bool for all nodes.
 
         The answer is cached for the latest pod until a claim changes. Raises PluginError if a plugin fails.
         """
@@ -148,7 +148,7 @@ class ClaimAnswers:
             return False
 
     def _iter_scores(self, info: PodInfo, rows: Rows) -> Iterator[tuple[ScorePlugin, Any, Scores]]:
-        """Yield each plugin that scores the pod, with its state and its raw scores (F,).
+        """Yield each plugin that scores the pod, with its state and the raw scores of `rows`.
 
         The state comes from PreScore or, if the plugin has no PreScore, from its PreFilter.
         """
@@ -177,7 +177,7 @@ class RejectingPlugin(NamedTuple):
 
 
 def list_rejecting_plugins(pre_filters: Iterable[Plugin], filters: Iterable[Plugin]) -> list[RejectingPlugin]:
-    """Combine the plugins of PreFilter and Filter into one list, in which a plugin of both occurs once."""
+    """Combine the PreFilter and Filter plugins into one list, in which each plugin occurs once."""
     with_pre_filter = {plugin.name: plugin for plugin in pre_filters if offers(plugin, PreFilterPlugin)}
     with_filter = {plugin.name: plugin for plugin in filters if offers(plugin, FilterPlugin)}
     return [
@@ -196,7 +196,7 @@ def find_rejected_nodes(
 ) -> Bools | bool:
     """Return a mask (N,) of the nodes that a plugin rejects now, or one bool for all nodes, given its PreFilter result.
 
-    A node with nominated pods has to pass with and without them. Raises PluginError if a plugin fails.
+    A node with nominated pods has to pass both with and without these pods. Raises PluginError if a plugin fails.
     """
     if pre_filter_result.status.code is Code.SKIP:
         return False

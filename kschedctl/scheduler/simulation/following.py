@@ -73,8 +73,8 @@ class StepwiseScheduler:
     def attempt(self, position: Position) -> TriedPod:
         """Run the pod's scheduling cycle in the current state, without placing the pod.
 
-        The cycle is None if no profile serves the pod. Unread objects that might change the profile are recorded in
-        `unknown`.
+        The cycle is None if no profile serves the pod. If an object that was not read might change the profile, it is
+        recorded in `unknown`.
         """
         info = self.build_incoming_info(position)
         framework, unknown = self.scheduler.find_framework_for(info, self.view)
@@ -82,7 +82,7 @@ class StepwiseScheduler:
         return TriedPod(position, None if framework is None else run_cycle(framework, info, self.view, self.sampling))
 
     def build_incoming_info(self, position: Position) -> PodInfo:
-        """Build the PodInfo of the pod without a node and with its current nomination."""
+        """Build the PodInfo of the pod as it enters the queue: without a node, and with its current nomination."""
         number = int(self.view.pods.info[position])
         info = self.view.pods.infos[number]
         row = self.view.get_nominated_row(position)
@@ -128,7 +128,7 @@ class StepwiseScheduler:
 
         Ties are broken by the names of nodes. Pods of lower priority that are nominated for the node lose their
         nomination. If there is no candidate, nothing is evicted, and the pod loses its own nomination if a plugin tried
-        preemption for it in vain.
+        preemption and failed.
         """
         assert tried.cycle is not None
         outcome = run_post_filter(tried.cycle)

@@ -17,7 +17,6 @@ from kschedctl.scheduler.engine.diagnosis import Rejectors
 from kschedctl.scheduler.engine.permit import run_permit
 from kschedctl.scheduler.engine.pod_groups.cycle import NO_FIT, GroupResult, MemberResult, PodGroupCycle
 from kschedctl.scheduler.engine.pod_groups.gangs import find_gang_plugin
-from kschedctl.scheduler.engine.pod_groups.preemption import preempt_for_group
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import (
     LEFT_OVER_AT_ONCE,
     LIKE_ITS_PODS,
@@ -147,7 +146,7 @@ class Gangs:
     def build_messages_for_groups(
         self, positions: Iterable[Position], framework: Callable[[Position], Framework]
     ) -> dict[Position, str]:
-        """Return the message for each pod whose group does not fit now. `framework` returns the profile of a pod."""
+        """Return the message for each pod whose group does not fit now. `framework` maps a pod to its profile."""
         messages = {}
         for key, members in self.group_positions(positions).items():
             failures = self.find_member_failures_now(framework(members[0]), key, members)
@@ -157,9 +156,9 @@ class Gangs:
     def _find_member_failures(
         self, framework: Framework, key: AnyGroupKey, members: Sequence[Position], result: GroupResult
     ) -> dict[Position, MemberFailure]:
-        """Return, by position, why members are not bound after this result of their group.
+        """Return, by position, why members are not bound given this result of their group.
 
-        For a gang, its plugin tells; for a group of Kubernetes' own, the pod-group cycle does.
+        The reasons come from the gang's plugin or, for Kubernetes' own groups, from the pod-group cycle.
         """
         plugin = find_gang_plugin(framework) if isinstance(key, GangKey) else None
         if plugin is not None:
@@ -167,7 +166,7 @@ class Gangs:
         return find_failed_members(result, members, self.view)
 
     def find_preemption_priority(self, key: AnyGroupKey, members: Sequence[Position]) -> int:
-        """Return the highest priority with which a member, or the group as a whole, may preempt."""
+        """Return the highest priority at which any member, or the group as a whole, may preempt."""
         pods = self.view.pods
         group = find_pod_group(self.view, key)
         group_priority = [get_group_priority(group, self.view)] if group and self.workload_aware else []
@@ -242,11 +241,13 @@ class Gangs:
         cycle = self._build_cycle(framework, key, members)
         result = cycle.run()
         if self.workload_aware and not isinstance(key, GangKey) and result.status.code is Code.UNSCHEDULABLE:
+            from kschedctl.scheduler.engine.pod_groups.preemption import preempt_for_group  # noqa: PLC0415 - for few pods
+
             return preempt_for_group(cycle, result)
         return result
 
     def _find_validation_error(self, key: AnyGroupKey, members: Sequence[Position]) -> str:
-        """Return the reason for which kube-scheduler tries no pod of the group, or "" if the group is valid.
+        """Return why kube-scheduler rejects the group without trying its pods, or "" if the group is valid.
 
         Upstream validates PodGroups since v1.37. Gangs of Coscheduling are always valid.
         """
@@ -295,8 +296,8 @@ class Gangs:
     def _needs_group_cycle(self, key: AnyGroupKey, members: Sequence[Position]) -> bool:
         """Return whether the group needs a pod-group cycle, rather than being placed pod by pod.
 
-        This is so if several placements have to be tried, or if members have pod affinity or claims, whose effects are
-        hard to take back.
+        A cycle is needed if several placements have to be tried, or if members have pod affinity or claims, whose
+        effects are hard to undo.
         """
         if self.topology_aware and not isinstance(key, GangKey):
             group = find_pod_group(self.view, key)
@@ -309,10 +310,10 @@ class Gangs:
     def _place_one_by_one(
         self, framework: Framework, key: AnyGroupKey, members: Sequence[Position], all_or_none: bool
     ) -> GangAttempt:
-        """Bind the members that fit one by one, and take them back if they are not enough.
+        """Bind the members one by one if they fit, and undo the placements if too few of them fit.
 
-        They are enough if Permit allows one of them and, with `all_or_none`, if all of them fit. Raises PluginError if
-        a plugin fails.
+        Enough members fit if Permit allows one of them and, with `all_or_none`, only if all of them fit. Raises
+        PluginError if a plugin fails.
         """
         # Bind all members that fit, unless Permit rejects them.
         placed: dict[Position, PlacedMember] = {}
@@ -350,7 +351,7 @@ class Gangs:
     def _has_enough_placed_pods(self, key: AnyGroupKey) -> bool:
         """Return whether at least minCount pods of the group have a node now.
 
-        Return True if the group has no minCount, or if it is Permit, not this method, that checks the minimum.
+        Return True if the group has no minCount, or if Permit checks the minimum instead of this method.
         """
         if isinstance(key, GangKey) or not UNTIL_INFEASIBLE.at(self.scheduler.gates.release):  # Permit checks it
             return True
@@ -397,8 +398,8 @@ def _build_success(
 ) -> GangAttempt:
     """Build an attempt that placed members, and decide which of the other members are tried again at once.
 
-    With `left_over_at_once`, these are all other members. Otherwise, they are the members that were tried before the
-    last one that waits at Permit because too few have a node yet.
+    With `left_over_at_once`, all other members are tried again at once. Otherwise, only the members that were tried
+    before the last member waiting at Permit are, since that member waits because too few have a node yet.
     """
     if left_over_at_once:
         retried_count = len(members)

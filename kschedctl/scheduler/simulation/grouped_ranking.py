@@ -71,7 +71,7 @@ class ConsultedPlugins(NamedTuple):
         return verdicts
 
     def build_row_scores(self) -> list[tuple[int, RowScores]] | None:
-        """Return the weight of each scorer with an object that scores single rows.
+        """Return, for each scorer, its weight and an object that scores single rows.
 
         Return None if a scorer cannot score single rows. Raises PluginError if a plugin fails.
         """
@@ -106,23 +106,22 @@ class RowAnswers:
         return cls(consulted, verdicts, scores)
 
     def find_rejected_rows(self, rows: Rows) -> Bools:
-        """Return a mask (F,) of the given rows that at least one filter rejects."""
+        """Return a mask over `rows` of those that at least one filter rejects."""
         rejected = np.zeros(len(rows), np.bool_)
         for verdicts in self.verdicts:
-            rejected |= verdicts.rejected(rows)
+            rejected |= verdicts.find_rejected(rows)
         return rejected
 
     def score_rows(self, rows: Rows, counts: Counts) -> Scores:
-        """Return what the plugins add to the local scores of the rows, (F,).
+        """Return, for each of `rows`, the score that the plugins add to the local score.
 
-        Each row stands for as many equal nodes as its entry in `counts` (F,). Scores are normalized over these nodes
-        only.
+        `counts` says how many equivalent nodes each row stands for. Scores are normalized over these nodes only.
         """
         total = np.zeros(len(rows), np.int64)
         for plugin, state, raw, weight in self.consulted.fixed:
             total += weight * plugin.normalize(state, raw[rows])
         for weight, scores in self.scores:
-            raw = scores.raw_scores(rows, scores.count_domains(rows, counts))
+            raw = scores.compute_raw_scores(rows, scores.count_domains(rows, counts))
             total += weight * scores.normalize(raw, scores.counted[rows])
         return total
 
@@ -152,7 +151,7 @@ class GroupedRanking:
         return ranking if len(ranking.groups) <= ranking.max_groups else None
 
     def _build_groups(self) -> RankedGroups:
-        """Group the nodes so that neither a plugin nor a rejection of the pod distinguishes the nodes of a group."""
+        """Group the nodes so that all nodes of a group get the same answers from plugins and the same rejections."""
         consulted = self.consulted
         local = consulted.local.scores if consulted.always is None else consulted.local.scores + consulted.always
 
@@ -173,8 +172,8 @@ class GroupedRanking:
     def drop_empty_groups(self) -> GroupedRanking | None:
         """Return this ranking, or None if it has too many groups.
 
-        If there are too many groups, they are rebuilt first without the empty ones, and then at most half as many are
-        accepted.
+        If there are too many groups, they are first rebuilt without the empty groups. At most half of the limit is
+        accepted then.
         """
         if len(self.groups) <= self.max_groups:
             return self
@@ -191,8 +190,9 @@ class GroupedRanking:
     def find_best_rows(self, rejected: Bools | bool = False) -> tuple[TiedRows | Rows, int] | None:
         """Return the rows that share the highest score, and the number of feasible rows.
 
-        `rejected`, (N,) or one bool for all nodes, applies to this pod only: its claims, or pods nominated ahead of it,
-        reject the nodes. Return None if rejections change so often that judging all nodes is as fast.
+        `rejected` is a mask (N,), or one bool for all nodes, of the nodes that reject this particular pod because of
+        its claims or because of pods nominated ahead of it. Return None if rejections change so often that judging all
+        nodes is as fast.
         """
         # Bring the groups up to date.
         changed_rows = self._update_rejections(rejected)
@@ -223,9 +223,9 @@ class GroupedRanking:
         return groups.get_best_rows(feasible[total == total.max()]), int(counts.sum())
 
     def _update_rejections(self, rejected: Bools | bool) -> Rows | None:
-        """Apply the pod's rejections, and return the rows that changed, or None if too many change too often.
+        """Apply the pod's rejections, and return the rows that changed, or None if too many rows change too often.
 
-        If the groups are rebuilt, no changed rows remain to be handled.
+        If the groups had to be rebuilt, return no rows, since the new groups include all changes.
         """
         # The first pod with rejections makes them a distinction of the groups.
         if self.rejections is None:
@@ -252,12 +252,12 @@ class GroupedRanking:
     def _find_rejected_rows(self, rows: Rows) -> Bools:
         """Return a mask (F,) of the given rows that the filters or the pod's own rejections exclude."""
         rejected = self.answers.find_rejected_rows(rows)
-        return rejected | self.rejections.rejected(rows) if self.rejections else rejected
+        return rejected | self.rejections.find_rejected(rows) if self.rejections else rejected
 
     def find_rows_rejected_by_filters(self) -> Bools:
         """Return a mask (N,) of the rows that the filters reject, judging one example of each group.
 
-        A row that is infeasible by its local score may be False.
+        A row that is infeasible by its local score may be False in the mask.
         """
         groups, feasible = self.groups, self.groups.feasible_groups
         by_group = np.zeros(len(groups), np.bool_)
@@ -265,9 +265,9 @@ class GroupedRanking:
         return by_group.take(groups.group)
 
     def score_rows(self, rows: Rows) -> Scores | int:
-        """Return what the score plugins add to the local scores, (F,), if only these rows are scored.
+        """Return, for each of `rows`, the score that plugins add to the local score if only these rows are scored.
 
-        Without such plugins, return 0 for all rows.
+        If no plugin adds scores, return 0 for all rows.
         """
         if not (self.scores or self.consulted.fixed):
             return 0
@@ -302,7 +302,7 @@ class RejectedRows:
         """Return the mask, as the value that distinguishes nodes."""
         return self.mask
 
-    def rejected(self, rows: Rows) -> Bools:
+    def find_rejected(self, rows: Rows) -> Bools:
         """Return a mask (F,) of the given rows that are rejected."""
         is_rejected: Bools = self.mask.take(rows) > 0
         return is_rejected

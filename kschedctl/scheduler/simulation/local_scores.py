@@ -96,8 +96,8 @@ class LocalScores:
     def _find_shared_scores(self, key: Hashable) -> Scores | None:
         """Return the scores before all moves in this fork, shared with other forks, or None if they cannot be shared.
 
-        Forks share scores if they were made by leaving out nodes of the same fork. The scores cannot be shared if pods
-        have moved in that fork since, or if they depend on more than the nodes and their pods.
+        Forks share scores if they were made from the same parent fork by leaving out nodes. The scores cannot be shared
+        if pods have moved in the parent since, or if the scores depend on more than the nodes and their pods.
         """
         view = self.view
         if view.part_of is None or view.closed is not None or self._requests_devices:
@@ -112,10 +112,9 @@ class LocalScores:
     def bring_up_to_date(self, tied: Rows | TiedRows, alone: bool = True) -> None:
         """Bring the scores up to date after moves.
 
-        If a pod with these requests came to a node, the scores of nodes that the next of these pods may get are
-        computed ahead. `tied` are the nodes that were best when the latest of these pods was placed, so the next one
-        may go there. With `alone`, pods on other nodes do not matter to these pods, so that it pays to compute more
-        scores ahead.
+        If a pod with these requests was placed, scores are also precomputed for the nodes where the next such pod may
+        go. `tied` are the nodes that shared the best score when the latest pod was placed. Set `alone` if pods on other
+        nodes do not matter to these pods, so that it pays to precompute more scores.
         """
         trail = self.view.trail
         previously_seen = self.seen
@@ -148,7 +147,7 @@ class LocalScores:
     def find_crowded_nodes(self, nominated: Delta, priority: int) -> Bools:
         """Return a mask (N,) of the nodes that reject a pod of this priority because of pods nominated ahead of it.
 
-        The answer is cached by priority, and only nodes on which pods moved are judged again.
+        The answer is cached by priority, and only nodes that pods joined or left are judged again.
         """
         crowded = self._crowded.get(priority)
         trail_length = len(self.view.trail)
@@ -165,7 +164,8 @@ class LocalScores:
     def _recompute_crowded_nodes(self, nominated: Delta, previous: Crowded | None) -> Crowded:
         """Compute which nodes are crowded by these nominated pods.
 
-        Nodes that have the same nominated pods as in `previous`, and on which no pod moved since, keep their answers.
+        A node keeps its answer from `previous` if its nominated pods are the same and no pod has joined or left it
+        since.
         """
         has_nominations = np.zeros(len(self.view.nodes), np.bool_)
         has_nominations[nominated.node] = True
@@ -181,7 +181,7 @@ class LocalScores:
         return Crowded(nominated, has_nominations, rejected, len(self.view.trail))
 
     def _update_crowded_rows(self, crowded: Crowded) -> None:
-        """Judge the nodes on which pods moved again, after several moves."""
+        """Judge again the nodes that pods joined or left, after several moves."""
         rows = np.flatnonzero(crowded.has_nominations & (self.view.touched > crowded.seen))
         if len(rows):
             crowded.rejected[rows] = self._find_rejecting_rows(
@@ -190,10 +190,10 @@ class LocalScores:
             crowded.ahead.clear()
 
     def _update_crowded_row(self, crowded: Crowded, row: int, number: int, sign: int) -> None:
-        """Update the crowded nodes after one pod came to a row (`sign` 1) or left it (-1).
+        """Update the crowded nodes after one pod joined a row (`sign` 1) or left it (-1).
 
-        The answer that was computed ahead is used. If there is none, or the pod is of another kind, answers are
-        computed ahead again.
+        The precomputed answer is used. If there is none, or if the pod is not like the pods that were assumed, answers
+        are precomputed again.
         """
         if not crowded.has_nominations[row]:
             return
@@ -204,7 +204,7 @@ class LocalScores:
         crowded.rejected[row], *crowded.ahead[row] = answers
 
     def _compute_crowded_ahead(self, crowded: Crowded, row: int) -> list[bool]:
-        """Return whether the node rejects the pod now, and after 1, 2, … LOOKAHEAD more pods like it came there."""
+        """Return whether the node rejects the pod now, and after 1, 2, … LOOKAHEAD more pods like it have joined."""
         added_pods = np.arange(LOOKAHEAD + 1)
         rows = np.full(LOOKAHEAD + 1, row)
 
@@ -221,16 +221,16 @@ class LocalScores:
         return answers
 
     def _find_rejecting_rows(self, nominated: Delta, rows: OwnRows) -> Bools:
-        """Return a mask (M,) of the rows that reject a pod with these requests, counting the pods nominated there."""
+        """Return a mask over `rows` of those that reject a pod with these requests, counting nominated pods."""
         rejected = self._mask_closed_rows(rows.rows)
         for plugin, state in self.filters:
             rejected |= find_nodes_rejected_by_filter(plugin, self.info, rows, state, nominated)
         return rejected
 
     def _use_precomputed_score(self, row: int) -> bool:
-        """Replace the score of a row, to which a pod with these requests came, by the score that was computed ahead.
+        """Replace the score of a row, which a pod with these requests has joined, with the precomputed score.
 
-        Return False if there is none.
+        Return False if no score was precomputed.
         """
         step = self.step[row]
         if step == LOOKAHEAD:
@@ -240,7 +240,7 @@ class LocalScores:
         return True
 
     def _predict_next_rows(self, latest: int, tied: Rows | TiedRows) -> Rows:
-        """Return the nodes to which the next pods with these requests may come.
+        """Return the nodes on which the next pods with these requests may be placed.
 
         These are the latest node and, after MANY_PODS pods, all tied nodes whose next scores are not known yet.
         """
@@ -250,9 +250,9 @@ class LocalScores:
         return np.append(rows[self.step[rows] == LOOKAHEAD], latest)
 
     def _precompute_scores(self, rows: Rows, next_rows: Rows, pods: int) -> None:
-        """Compute and store the scores of `rows` now, and the scores of `next_rows` after more pods like these.
+        """Compute and store the current scores of `rows`, and the future scores of `next_rows`.
 
-        The latter are computed for 1 to `pods` more pods on the node.
+        Future scores are computed for 1 to `pods` more pods with these requests on the node.
         """
         count = len(rows)
         added_pods = np.concatenate((np.zeros(count, np.int64), np.tile(np.arange(1, pods + 1), len(next_rows))))
@@ -267,14 +267,14 @@ class LocalScores:
         self.step[rows] = LOOKAHEAD
 
     def _mask_closed_rows(self, rows: Rows) -> Bools:
-        """Return a mask (M,) of the given rows that are closed, so that they accept no more pods."""
+        """Return a mask over `rows` of those that are closed, so that they accept no more pods."""
         closed = self.view.closed
         if closed is None:
             return np.zeros(len(rows), np.bool_)
         return closed.mask[rows]
 
     def _compute_scores(self, view: Fork, rows: Rows, added_pods: Rows | None = None) -> Scores:
-        """Compute the scores of rows of a fork, each after as many more of these pods came to it as `added_pods` says.
+        """Compute the scores of `rows` after `added_pods` (a count per row) more of these pods were placed there.
 
         Rows that reject the pod score INFEASIBLE.
         """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -24,11 +24,13 @@ from kschedctl.scheduler.engine.sampling import Sampling
 from kschedctl.scheduler.framework import PluginError, PreFilterResult
 from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.queueing.pods_on_nodes import Choice, IncomingPods, Tied
-from kschedctl.scheduler.simulation.alike_pods import AlikePods
 from kschedctl.scheduler.simulation.local_scores import NO_ROWS, LocalScores
 from kschedctl.snapshot.delta import NO_CHANGE
 from kschedctl.snapshot.fork import Fork, drop_oldest_if_full
 from kschedctl.snapshot.pod_info import PodInfo
+
+if TYPE_CHECKING:
+    from kschedctl.scheduler.simulation.alike_pods import AlikePods
 
 CACHED_KINDS = 1024
 """Number of kinds of identical pods whose answers each simulation caches."""
@@ -72,20 +74,20 @@ class Placements(IncomingPods):
     def choose_node(self, framework: FrameworkLike, position: Position) -> Choice | None:
         """Return the node that the scheduler would choose for a pod now, or None if none is feasible.
 
-        If nominations that are not certain could change the choice, they are recorded in `unheard`. Raises PluginError
-        if a plugin fails.
+        Uncertain nominations that could change the choice are recorded in `unheard`. Raises PluginError if a plugin
+        fails.
         """
         choice = self._choose_with_cache(framework, position)
         if choice and self._has_unsure_nominations and not is_any_extender_called(framework.extenders, choice.info.pod):
-            unknowns = unsure_nominations.find_choice_doubts(choice.info, choice.row, framework, self.view)
+            unknowns = unsure_nominations.find_choice_unknowns(choice.info, choice.row, framework, self.view)
             self.unheard.update(dict.fromkeys(unknowns))
         return choice
 
     def _choose_with_cache(self, framework: FrameworkLike, position: Position) -> Choice | None:
         """Choose a node from cached answers if they suffice, otherwise by a full cycle.
 
-        A pod that is or was nominated, or about which extenders are called, needs a full cycle, unless its nominated
-        node certainly fits. Raises PluginError if a plugin fails.
+        A full cycle is needed if the pod is or was nominated or if extenders are called for it, unless it certainly
+        fits on its nominated node. Raises PluginError if a plugin fails.
         """
         number = int(self.view.pods.info[position])
         info = self.build_arriving_info(position)
@@ -118,7 +120,7 @@ class Placements(IncomingPods):
             return None
 
     def find_locally_feasible_mask(self, framework: FrameworkLike, position: Position) -> Bools:
-        """Return a mask (N,) of the nodes that fit as far as plugins that read only the node's own row can tell.
+        """Return a mask (N,) of the nodes that pass all plugins that read only the node's own row.
 
         Raises PluginError if a plugin fails.
         """
@@ -129,7 +131,7 @@ class Placements(IncomingPods):
         return np.asarray(local.scores >= 0)
 
     def score_feasible_rows(self, framework: FrameworkLike, position: Position) -> tuple[Rows, Scores] | None:
-        """Return the feasible rows and the pod's scores there, without scores that are equal on all nodes.
+        """Return the feasible rows and the pod's scores there, leaving out scores that are equal on all nodes.
 
         Return None if extenders are interested in the pod or it is nominated. Raises PluginError if a plugin fails.
         """
@@ -143,9 +145,9 @@ class Placements(IncomingPods):
     def get_equivalence_key(self, framework: FrameworkLike, position: Position) -> Hashable:
         """Return a key that is equal for pods that get the same answers in the current state.
 
-        The key is the number of the PodInfo. For pods with claims, it has the answers about the claims instead, so that
-        the claims' names do not matter. A pod that is nominated, or about which extenders are called, equals no other
-        pod.
+        The key is the number of the PodInfo. For pods with claims, it contains the plugins' answers about the claims
+        instead, so that the claims' names do not matter. A pod that is nominated, or for which extenders are called,
+        gets a key of its own.
         """
         if position in self._nominated_before or self.view.get_nominated_row(position) != NO_ROW:
             return (position,)
@@ -176,10 +178,10 @@ class Placements(IncomingPods):
         return not alike_pods.hopeless and bool(alike_pods.changing_filters)
 
     def run_cycle(self, framework: FrameworkLike, position: Position, sampling: Sampling | None = None) -> Cycle:
-        """Run the full cycle of a pod in the current state, which also tells its reasons and prepares preemption.
+        """Run a pod's full cycle in the current state, which also finds rejection reasons and prepares preemption.
 
-        Nodes that are closed by a cordon count as cordoned. If extenders were called for the pod before and no pod has
-        moved since, the stored cycle is returned.
+        Nodes closed by a cordon count as cordoned. If extenders were called for the pod before and no pod has moved
+        since, the stored cycle is returned.
         """
         latest = self._latest_cycle
         if latest and (latest.position, latest.trail_length) == (position, len(self.view.trail)):
@@ -201,6 +203,8 @@ class Placements(IncomingPods):
 
     def _get_alike_pods(self, framework: FrameworkLike, info: PodInfo, number: int) -> AlikePods:
         """Return the answers for pods that are identical except for their claims, from a cache if possible."""
+        from kschedctl.scheduler.simulation.alike_pods import AlikePods  # noqa: PLC0415 - only for pods that are alike
+
         key = framework, info.alike
         alike_pods = self._alike_pods_cache.get(key)
         if alike_pods is None or alike_pods.local.is_outdated:
@@ -227,7 +231,10 @@ class Placements(IncomingPods):
         return claiming
 
     def _get_local_scores(self, framework: FrameworkLike, info: PodInfo, number: int) -> LocalScores:
-        """Return the local scores for pods with the same requests, from a cache if possible."""
+        """Return the local scores for pods with the same requests as `info`, from a cache if possible.
+
+        `number` is the number of the PodInfo. Pods that have never had a node have scores of their own.
+        """
         requests = int(self.view.pods.distinct.demand[number])
         never_had_node = self.get_incoming_info(number) is self.view.pods.infos[number]
         key = (framework, requests, never_had_node)
@@ -248,8 +255,7 @@ class Placements(IncomingPods):
     def _run_placing_cycle(self, framework: FrameworkLike, position: Position) -> Cycle:
         """Run the cycle in which a pod is placed.
 
-        If extenders were called, the cycle is stored for later calls, and the answers that they did not give are
-        recorded.
+        If extenders were called, the cycle is stored for later calls, and missing answers of extenders are recorded.
         """
         cycle = self.run_cycle(framework, position, self.sampling)
         if cycle.consultation.extenders:
@@ -260,9 +266,9 @@ class Placements(IncomingPods):
     def _pick_node(
         self, info: PodInfo, best: Tied, feasible: int, pre_filter_results: Mapping[str, PreFilterResult]
     ) -> Choice | None:
-        """Pick one of the best nodes at random by the seed, or return None if no node is feasible.
+        """Pick one of the best nodes by seeded random choice, or return None if no node is feasible.
 
-        Raises PluginError if the node does not exist, which an extender may cause.
+        Raises PluginError if the node does not exist, which an extender's answer may cause.
         """
         if not feasible:
             return None

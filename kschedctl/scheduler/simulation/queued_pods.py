@@ -81,7 +81,7 @@ class QueuedPods:
     def pop(self) -> Position | None:
         """Remove and return the next pod to try, letting time pass until one is ready.
 
-        Return None if no pod would be ready however much time passes.
+        Return None if no pod would ever become ready.
         """
         # Without retries, the untried pods come in their order.
         if not self.tried and self._new:
@@ -122,8 +122,8 @@ class QueuedPods:
     def record_rejection(self, position: Position, rejectors: Rejectors | None) -> None:
         """Record that the pod fits nowhere now, because of these plugins.
 
-        Without `rejectors`, they are determined when an event needs them. With gangs, a pod with known rejectors
-        returns to the scheduling queue at once, where its place matters.
+        If `rejectors` is None, they are determined when an event needs them. If there are gangs, a pod with known
+        rejectors returns to the scheduling queue at once, since its place in the queue matters then.
         """
         if rejectors and self.gangs:
             self.put_back(position, rejectors)
@@ -173,7 +173,8 @@ class QueuedPods:
         """Record that not enough pods of a group fit now.
 
         `members` are the pods that keep waiting, each with the plugins that rejected it. The `victims` have left their
-        nodes. The pods in `retried_at_once` are activated at once, because other members of the group were placed.
+        nodes. The pods in `retried_at_once` go back to the active queue at once, because other members of the group
+        were placed.
         """
         self._group_members[group] = list(members)
         self._rejected_members += [
@@ -186,9 +187,9 @@ class QueuedPods:
             self.move_after_evictions(victims)
 
     def find_rejectors_before_moves(self, arriving: Iterable[Position], leaving: Iterable[Position]) -> None:
-        """Determine which plugins reject the waiting pods that these moves may wake, before the moves happen.
+        """Determine, before these moves happen, which plugins reject the waiting pods that the moves may wake.
 
-        Afterwards, the plugins might answer differently. The woken pods are put into the scheduling queue.
+        After the moves, the plugins might answer differently. The woken pods are put into the scheduling queue.
         """
         if not self._unjudged:
             return
@@ -200,7 +201,7 @@ class QueuedPods:
     def _queue_woken_pods(self, occurrence: Occurrence) -> None:
         """Put the waiting pods that an event may wake into the scheduling queue, with the plugins that reject them now.
 
-        These are only pods that no earlier event put there.
+        Pods that an earlier event put there are skipped.
         """
         woken_pods: list[QueuedPod] = []
         for number in self._advice.find_woken_infos(self._unjudged.keys(), self._additions, occurrence):
@@ -210,10 +211,10 @@ class QueuedPods:
             self.scheduling_queue.add_unschedulable(pod, rejectors, pod.timestamp)
 
     def find_rejectors_before_nomination_loss(self, position: Position) -> None:
-        """Determine which plugins reject the pods of at most this pod's priority, unless that is known already.
+        """Determine the unknown rejectors of all pods with at most this pod's priority.
 
-        This must be called before the pod's nomination is lost. The nomination counts only for these pods, whose
-        rejectors may change afterwards.
+        This must be called before the pod loses its nomination. The nomination takes up room only for pods of at most
+        its priority, so their rejectors may change afterwards.
         """
         priority = self._get_priority(position)
         for pod in chain.from_iterable(self._unjudged.values()):
@@ -284,7 +285,7 @@ class QueuedPods:
     def _advance_time(self) -> bool:
         """Advance the clock to the next end of a backoff or flush, and put pods back into the active queue.
 
-        Return False, without advancing the clock, if nothing is due or if a pod that waits at Permit times out before.
+        Return False, without advancing the clock, if nothing is due or if a pod that waits at Permit times out first.
         """
         backoff_end = self.scheduling_queue.backoff.find_next_completion()
         permit_timeout = self.waits.find_first_timeout()
@@ -401,8 +402,9 @@ class _SharedQueuePlugins(QueuePlugins):
     def find_woken_infos(self, info_numbers: Set[int], additions: int, occurrence: Occurrence) -> list[int]:
         """Return, in ascending order, the numbers of the PodInfos whose pods the event may put back into the queue.
 
-        The plugins that rejected the pods are not needed: if any plugin would requeue a pod, its PodInfo is returned.
-        The caller removes the returned numbers from `info_numbers`, and counts in `additions` how often it adds one.
+        A PodInfo is returned if any plugin would requeue its pods, no matter which plugins rejected them. The caller
+        removes the returned numbers from `info_numbers`. `additions` counts the numbers that the caller has ever added,
+        so an unchanged count means that the same event can wake nothing new.
         """
         # If no number was added since this very event was asked about last, all were found to be unaffected then.
         event_id = self._get_event_id(occurrence)
@@ -418,7 +420,7 @@ class _SharedQueuePlugins(QueuePlugins):
         return sorted(woken)
 
     def _find_listening_infos(self, info_numbers: Set[int], event: ClusterEvent) -> Set[int]:
-        """Return the numbers of all PodInfos, checked so far, to which events of this kind may matter.
+        """Return the numbers of all PodInfos checked so far that events of this kind may affect.
 
         Each of `info_numbers` is checked only once.
         """
@@ -461,7 +463,7 @@ class _SharedQueuePlugins(QueuePlugins):
         return _reaches_priority(occurrence, pod.priority)
 
     def choose_strategy(self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False) -> QueueingStrategy:
-        """Return what to do with the pod after an event, which came while the pod was tried if `in_flight`.
+        """Return what to do with the pod after an event. With `in_flight`, the event came while it was being tried.
 
         The answer is cached for identical pods.
         """

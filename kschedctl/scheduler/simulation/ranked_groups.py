@@ -53,8 +53,8 @@ class TiedRows:
     def _find_row_at(self, place: int) -> int:
         """Find the row at this place by narrowing the range from the lowest to the highest row.
 
-        Interpolation, which suits evenly spread rows, alternates with bisection, which limits the number of steps.
-        `below` rows are less than `low`, and `up_to` rows are at most `high`.
+        Interpolation, which is fast for evenly spread rows, alternates with bisection, which limits the number of
+        steps. `below` rows are less than `low`, and `up_to` rows are at most `high`.
         """
         low = min([rows[0] for rows in self._lists])
         high = max([rows[-1] for rows in self._lists])
@@ -122,9 +122,9 @@ class RankedGroups:
         return self.count[: len(self._lists)].nonzero()[0]
 
     def get_best_rows(self, groups: Rows) -> Rows | TiedRows:
-        """Return the rows that have the highest score of their group, for these feasible groups, in ascending order.
+        """Return, in ascending order, the rows with the highest score of each of these feasible groups.
 
-        With few groups, the rows are not copied, so that the result is valid only until pods move.
+        If there are few groups, the rows are not copied, so the result is valid only until pods move.
         """
         if len(groups) > SMALL_COUNT:
             top = np.full(len(self), NO_SCORE)
@@ -137,8 +137,9 @@ class RankedGroups:
     def update(self, score: Scores, always: Scores | None, changed_rows: Rows) -> None:
         """Bring the groups and scores of the rows up to date.
 
-        The new scores are the sum of `score` (N,) and `always` (N,), where None stands for zeros. Rows may have changed
-        if a pod came or left since the last update. `changed_rows` are further rows whose distinctions changed.
+        The new scores are the sum of `score` (N,) and `always` (N,), where None stands for zeros. Rows that a pod
+        joined or left since the last update are refreshed, and so are `changed_rows`, whose distinctions changed for
+        another reason.
         """
         new_moves = len(self.trail) - self.seen
         if not (new_moves or len(changed_rows)):
@@ -190,7 +191,10 @@ class RankedGroups:
             self._update_top(group)
 
     def _move_rows(self, rows: Rows, new_scores: Scores) -> None:
-        """Give these rows, in ascending order, their new scores, and move them to the groups that they belong to."""
+        """Give these rows their new scores, and move them to the groups they belong to.
+
+        The rows must be in ascending order.
+        """
         # Rows that change groups are moved one by one.
         if self._single_node_distinctions:
             regrouped = np.zeros(len(rows), np.bool_)
@@ -261,7 +265,7 @@ class RankedGroups:
     def _update_top(self, group: int) -> None:
         """Update the highest score of a group in which rows moved, and the row that is its example.
 
-        An empty group keeps its old values. If all listed rows have left the group, its best rows are listed anew.
+        An empty group keeps its old values. If all listed rows have left the group, its best rows are listed again.
         """
         if not self.count[group]:
             return
@@ -297,9 +301,9 @@ class RankedGroups:
     # -- groups --------------------------------------------------------------------------------------------------
 
     def _refresh_group_of_row(self, row: int) -> int:
-        """Read a row's values anew, and return the group that has these values, adding the group if necessary.
+        """Re-read a row's values and return the group it now belongs to, adding the group if necessary.
 
-        The row itself is not moved.
+        The row is not moved to that group.
         """
         changed = False
         for distinction, values in zip(self._single_node_distinctions, self._values, strict=True):
@@ -330,7 +334,7 @@ class RankedGroups:
 
 
 def combine_columns(columns: Sequence[Rows | Ints], length: int) -> Ints:
-    """Return codes, (N,), that are equal for rows that are equal in all columns.
+    """Return one code per row, such that rows that are equal in all columns have equal codes.
 
     >>> combine_columns([np.array([5, 5, 7]), np.array([1, 2, 1])], 3).tolist()
     [0, 1, 2]
@@ -346,7 +350,7 @@ def combine_columns(columns: Sequence[Rows | Ints], length: int) -> Ints:
 
 
 def rank_values(values: Rows | Ints) -> tuple[int, Rows]:
-    """Return the number of distinct values, and each value's rank among them, (N,). There must be at least one value.
+    """Return the number of distinct values, and each value's rank among them. There must be at least one value.
 
     If the values span a small range, counting is faster than np.unique.
 

@@ -61,10 +61,11 @@ class Preemptors:
         self._low_priority_pod: Position | None = None
 
     def may_preempt(self, framework: FrameworkLike, position: Position, info: PodInfo) -> bool:
-        """Return whether the pod may preempt others at all, disregarding which pods are on nodes.
+        """Return whether the pod may preempt others at all, regardless of which pods are on nodes.
 
         A pod may not if its preemptionPolicy is Never, if its preemption is futile, or if no pod has a lower priority.
-        If priorities do not decide, a pod may not after it was preempted MAX_RETURNS times.
+        If a plugin preempts regardless of priorities, a pod may no longer preempt once it was preempted MAX_RETURNS
+        times.
         """
         if info.spec.preemption_policy == "Never" or position in self.futile:
             return False
@@ -248,7 +249,7 @@ class ReusedAnswers:
         return None if self._is_known_failure else self.placements.choose_node(framework, position)
 
     def run_post_filter(self, position: Position, framework: Framework) -> PostFilterEffect:
-        """Return the effect of PostFilter on a pod for which `find_node` just returned None.
+        """Run PostFilter for a pod for which `find_node` just returned None, and return the effect.
 
         Raises PluginError if a plugin fails.
         """
@@ -281,7 +282,7 @@ class ReusedAnswers:
         """Return the preemption candidate or None, and the PostFilter outcome or None if PostFilter was not run.
 
         PostFilter is not run if an identical pod is known to fit nowhere, if preemption is off, or if the pod never
-        preempts. Neither is it run if the pod finds no victim, in which case the pod loses its nomination. Raises
+        preempts. If the pod finds no victim, PostFilter is not run either, and the pod loses its nomination. Raises
         PluginError if a plugin fails.
         """
         info = self.placements.get_incoming_info(int(self.placements.view.pods.info[position]))

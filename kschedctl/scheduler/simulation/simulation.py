@@ -201,9 +201,9 @@ class SettlingLoop(SchedulingLoop):
             self.attempts.failures.permit_failures[position] = failure
 
     def _process_pod(self, position: Position) -> int:
-        """Try a popped pod, wake the pods that its placement concerns, and return the number of new outcomes.
+        """Try a popped pod, wake the pods affected by its placement, and return the number of new outcomes.
 
-        Victims that are recreated only after this attempt of their preemptor are created here.
+        Victims whose recreation has to wait for this attempt of their preemptor are recreated here.
         """
         outcome_count = len(self.outcomes)
         replacements = self._recreated_later.pop(position, ())
@@ -276,9 +276,9 @@ class SettlingLoop(SchedulingLoop):
         return self.queued_pods.get_queued_pod(position)
 
     def prepare_moves(self, coming: Sequence[Position], leaving: Sequence[Position]) -> None:
-        """Determine which plugins reject the waiting pods that these moves may wake, before the moves happen.
+        """Determine, before these moves happen, which plugins reject the waiting pods that the moves may wake.
 
-        With gangs, also remember which arriving pods are nominated, since they lose their nomination.
+        If there are gangs, also remember which arriving pods are nominated, since they lose their nomination.
         """
         if self.queued_pods.gangs:
             self._nominated_before.update(
@@ -301,7 +301,7 @@ class SettlingLoop(SchedulingLoop):
     def put_back(self, position: Position, failure: Failed) -> None:
         """Put a rejected pod back into the queue, and nominate it if victims make room for it.
 
-        The failure is remembered as the pod's message if it has one, which only Permit's failures have.
+        If the failure has a message, which only Permit's failures have, it is remembered as the pod's message.
         """
         permit_failures = self.attempts.failures.permit_failures
         if failure.message:
@@ -331,7 +331,7 @@ class SettlingLoop(SchedulingLoop):
         return [event]
 
     def preempt(self, position: Position, victims: Sequence[Position], row: Row) -> None:
-        """Evict victims for a pod, wake the pods that this concerns, and let controllers recreate the victims."""
+        """Evict victims for a pod, wake the pods affected by that, and let controllers recreate the victims."""
         self._process_lost_nominations()
         evicted = self._evict_victims(victims, position)
         self._record_evictions(position, evicted)
@@ -348,8 +348,8 @@ class SettlingLoop(SchedulingLoop):
     def _recreate_victims(self, victims: Sequence[Position], preemptor: Position) -> None:
         """Let controllers recreate the victims, except members of gangs.
 
-        A pod that is recreated only once its predecessor is gone is created after the preemptor's next attempt,
-        provided that it is the only victim and no other pod waits: its deletion then wakes the preemptor first.
+        Some controllers recreate a pod only once its predecessor is gone. If such a pod is the only victim and no other
+        pod waits, it is recreated after the preemptor's next attempt, because its deletion wakes the preemptor first.
         Otherwise, the pod can be back before the last victim is gone, or while other woken pods are tried.
         """
         if self.recreation is None:
@@ -387,7 +387,7 @@ class SettlingLoop(SchedulingLoop):
         return bool(remaining)
 
     def _record_evictions(self, position: Position, victims: Sequence[Position]) -> None:
-        """Record the victims of a pod, which may preempt no more if the same victims return again and again."""
+        """Record the victims of a pod. If the same victims return again and again, the pod may no longer preempt."""
         self.attempts.log_evictions(position, victims)
         self._evicted_by.update((position, victim) for victim in victims)
         if any(self._evicted_by[position, victim] >= MAX_EVICTIONS_PER_PAIR for victim in victims):
@@ -398,7 +398,7 @@ class SettlingLoop(SchedulingLoop):
         """Evict the victims, and return those of them that were on nodes and did not wait at Permit.
 
         Pods that wait at Permit leave their nodes in the order of their names and are tried again. Victims that have
-        left already with others of their gang are ignored.
+        already left together with other pods of their gang are ignored.
         """
         if self.queued_pods.gangs:
             placed = [victim for victim in victims if self.view.node[victim] != NO_ROW]

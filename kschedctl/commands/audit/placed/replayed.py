@@ -16,7 +16,7 @@ import numpy as np
 from kschedctl.api.arrays import Bools, Counts, Rows
 from kschedctl.api.objects import Taint
 from kschedctl.api.ownership import find_controller
-from kschedctl.api.tolerations import UNSCHEDULABLE_TAINT, find_untolerated
+from kschedctl.api.tolerations import UNSCHEDULABLE_TAINT, find_untolerated_taint
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.replay.unknown import WHEN_SCHEDULABLE, summarize_unknowns
 from kschedctl.reports.unknown import UnknownKind
@@ -237,7 +237,7 @@ def _iter_intolerant_pods(group: _PodInfoGroup, view: Fork, has_comparison_opera
             continue
         lasting_taints = [taint for taint in taints if not _is_condition_taint(taint)]
         for effect in (NO_EXECUTE, NO_SCHEDULE):
-            untolerated = find_untolerated(lasting_taints, tolerations, (effect,), has_comparison_operators)
+            untolerated = find_untolerated_taint(lasting_taints, tolerations, (effect,), has_comparison_operators)
             if untolerated is not None:
                 yield Misplaced(effect, f"taint {untolerated}", group.positions[has_taints])
 

@@ -22,8 +22,8 @@ from kschedctl.commands.audit.sampling.report import (
 )
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.replay.controllers.workload_pods import is_pending
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
+from kschedctl.replay.pending_pods import is_pending
 from kschedctl.replay.unknown import (
     IN_SIMULATIONS,
     build_unknown_fields,

@@ -145,7 +145,9 @@ def find_inadmissible_workloads(context: LintContext) -> Iterator[Problem]:
     if not queued_pod_sets:
         return
     cache = build_queue_cache(context)
-    local_queues = {(q.metadata.namespace or "default", q.metadata.name): q for q in context.list_all(LocalQueue)}
+    local_queues = {
+        (q.metadata.namespace or "default", q.metadata.name): q for q in context.list_all_objects(LocalQueue)
+    }
     for subject, path, queue_name, pod_sets in queued_pod_sets:
         local_queue = local_queues.get((subject.namespace or "default", queue_name))
         queue = cache.queues.get(local_queue.spec.cluster_queue) if local_queue else None

@@ -154,7 +154,7 @@ class PodGroupCycle:
     def run(self, view: Fork | None = None, post_filter: bool = True) -> GroupResult:
         """Try to place the group in `view`, or in the cycle's own view, and return the result.
 
-        Without `post_filter`, pods do not preempt. A group of which no pod is placed does not fit.
+        Without `post_filter`, pods do not preempt. If no pod of the group is placed, the group does not fit.
         """
         view = self.view if view is None else view
         if self.topology_aware and not may_be_unread(view, self.key):
@@ -173,10 +173,10 @@ class PodGroupCycle:
     # -- placements ----------------------------------------------------------------------------------------------
 
     def try_placements(self, view: Fork, post_filter: bool) -> GroupResult:
-        """Try all placements, and return the best result among those on which the group fits.
+        """Try all placements, and return the result of the best placement on which the group fits.
 
-        If the group fits on no placement, return the result on the first one, with upstream's message. An error on one
-        placement ends the attempt.
+        If the group fits on no placement, return the result of the first placement, with upstream's message. An error
+        on one placement ends the attempt.
         """
         try:
             group = self._get_required_group(view)
@@ -211,7 +211,7 @@ class PodGroupCycle:
     def _choose_best_placement(
         self, group: PodGroup, view: Fork, fitting: Sequence[GroupResult], tried: tuple[GroupResult, ...]
     ) -> GroupResult:
-        """Return the result on the placement with the highest score, or on the first of several equal ones.
+        """Return the result of the placement with the highest score, or of the first of several with that score.
 
         If scoring fails, return a result with the error.
         """
@@ -234,10 +234,11 @@ class PodGroupCycle:
     # -- the pods one after another ------------------------------------------------------------------------------
 
     def _try_members(self, view: Fork, post_filter: bool, placement: GroupPlacement | None = None) -> GroupResult:
-        """Try the pods in order, each with the earlier ones assumed, on all nodes or on those of the placement.
+        """Try the pods in order, assuming each placed pod before the next, on all nodes or on the placement's nodes.
 
-        The group fits if Permit succeeds for one of the pods. If pods tried until then need preemption, the group waits
-        for that instead. An error ends the attempt. Since v1.37, PlacementFeasible plugins decide in place of Permit.
+        The group fits once Permit succeeds for a pod. If pods tried before that need preemption, the group waits for
+        the preemption instead. An error ends the attempt. Since v1.37, PlacementFeasible plugins decide in place of
+        Permit.
         """
         assumed = view.fork()
         assumed.placement = mask_placement(placement, view)
@@ -266,9 +267,9 @@ class PodGroupCycle:
         return GroupResult(status, tuple(results), waits_on_preemption)
 
     def _try_members_while_feasible(self, view: Fork) -> GroupResult:
-        """Try the pods in order, each with the earlier ones assumed, as long as the group can still be bound.
+        """Try the pods in order, assuming each placed pod before the next, as long as the group can still be bound.
 
-        PlacementFeasible plugins decide about that before the first pod and after each pod.
+        PlacementFeasible plugins decide, before the first pod and after each pod, whether it can.
         """
         group = find_pod_group(view, self.key)
         results: list[MemberResult] = []
@@ -301,7 +302,7 @@ class PodGroupCycle:
     def _check_feasibility(self, group: PodGroup | None, progress: GroupProgress) -> Status:
         """Return the first status of a PlacementFeasible plugin that is not Success, otherwise Success.
 
-        An error gets upstream's prefix. A group whose object does not exist is feasible.
+        An error's message gets upstream's prefix. A group whose object does not exist is feasible.
         """
         status = SUCCESS if group is None else run_placement_feasible(self.framework, group, progress)
         if status.code is Code.ERROR:
@@ -326,8 +327,8 @@ class PodGroupCycle:
     def assume_member(self, view: Fork, cycle: Cycle, member: MemberResult) -> tuple[MemberResult, Fork]:
         """Assume a pod on its node, reserve for it and ask Permit, unless PlacementFeasible plugins decide.
 
-        Return the pod's result and the fork to continue with. A pod that Reserve or Permit rejects leaves no trace in
-        this fork.
+        Return the pod's result and the fork to continue with. If Reserve or Permit rejects the pod, this fork does not
+        have it.
         """
         position, row = member.position, member.row
         info = self.infos[position]
@@ -360,7 +361,7 @@ def wrap_as_group_rejection(status: Status) -> Status:
 
 
 def mask_placement(placement: GroupPlacement | None, view: Fork) -> Bools | None:
-    """Return a mask (N,) of a placement's nodes, or None for a placement of all nodes or no placement."""
+    """Return a mask (N,) of a placement's nodes, or None if there is no placement or it covers all nodes."""
     if placement is None or len(placement.rows) == len(view.nodes):
         return None
     mask = np.zeros(len(view.nodes), np.bool_)
@@ -429,7 +430,7 @@ def _build_rejected_member_result(position: Position, outcome: PermitOutcome) ->
 def _build_permit_rejectors(outcome: PermitOutcome) -> Rejectors:
     """Build the rejectors of a pod that a Permit plugin rejected.
 
-    After the status Pending, the plugin counts as one that waits for its own event.
+    If the status is Pending, the plugin is recorded as pending, so that it waits for an event of its own.
     """
     plugin = frozenset((outcome.plugin,))
     if outcome.status.code is Code.PENDING:
@@ -440,7 +441,7 @@ def _build_permit_rejectors(outcome: PermitOutcome) -> Rejectors:
 def _find_nomination_after_post_filter(outcome: PostFilterOutcome) -> str | None:
     """Return "" if PostFilter clears the pod's nomination, or None if the nomination stays as it was.
 
-    It is cleared if preemption was tried in vain or no PostFilter plugin ran.
+    The nomination is cleared if preemption was tried without success or no PostFilter plugin ran.
     """
     reports = [result.report for result in outcome.results.values() if isinstance(result.report, Preemption)]
     in_vain = any(report.eligible for report in reports) and outcome.status.code is Code.UNSCHEDULABLE

@@ -42,11 +42,11 @@ def is_half_placed(view: Fork, key: AnyGroupKey) -> bool:
 def find_blocking_gangs(
     cycle: PodGroupCycle, fits: Callable[[GroupResult], bool] = is_placed, *, own_groups: bool = True
 ) -> list[AnyGroupKey]:
-    """Return the half-placed gangs that keep this half-placed gang from being placed.
+    """Return the partly placed gangs that keep this partly placed gang from being placed.
 
-    The gang is replayed without each of at most MAX_TRIED others, and `fits` decides whether enough of its pods are
-    placed. With `own_groups`, PodGroups of Kubernetes count too, because the scheduler places their pods together.
-    Gangs of other projects always count.
+    The gang's cycle is replayed without one other gang at a time, at most MAX_TRIED of them, and `fits` decides whether
+    enough of its pods are placed. With `own_groups`, PodGroups of Kubernetes are considered too, because the scheduler
+    places their pods together. Gangs of other projects are always considered.
     """
     view = cycle.view
     if not is_half_placed(view, cycle.key):
@@ -68,7 +68,7 @@ def _get_min_pod_count(view: Fork, key: AnyGroupKey) -> int:
 def _count_succeeded(view: Fork, key: AnyGroupKey) -> int:
     """Return how many pods of a gang have succeeded and still count as placed.
 
-    PodGroups of Kubernetes and of coscheduling count none.
+    Return 0 for PodGroups of Kubernetes and of coscheduling, which do not count succeeded pods.
     """
     if not isinstance(key, GangKey) or key.project is GangProject.COSCHEDULING:
         return 0
@@ -104,7 +104,7 @@ class Crossing(NamedTuple):
 
 
 def find_groups_sharing_pods(cycle: PodGroupCycle, result: GroupResult, *, own_groups: bool) -> Crossing:
-    """Find the groups for which a tried group waits at Permit, and the PodGroups that compete for their pods.
+    """Find the groups that a tried group waits for at Permit, and the PodGroups that compete for their pods.
 
     Nothing is found if the group fits, waits for preemption, or has no pod that waits at Permit. With `own_groups`, the
     scheduler places the pods of Kubernetes' PodGroups together.

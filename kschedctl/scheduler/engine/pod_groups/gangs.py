@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -12,13 +12,15 @@ from kschedctl.api.arrays import Position, Rows
 from kschedctl.api.gangs import GROUP_KINDS, KUEUE_TOTAL_COUNT, GangKey, GangProject, find_gangs
 from kschedctl.api.objects import CoschedulingPodGroup, Pod, VolcanoPodGroup
 from kschedctl.api.pod_table import PodTable
-from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult
 from kschedctl.scheduler.engine.pod_groups.state import NO_MEMBERS, mask_placed_pods
-from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.framework import Plugin, offers
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
+
+if TYPE_CHECKING:
+    from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult
+    from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure
 
 MAX_SHOWN = 20
 """Maximum number of characters shown of a text that is not a number."""
@@ -85,7 +87,7 @@ class GangPods(NamedTuple):
 
 
 def find_gang_pods(view: Fork, key: GangKey) -> GangPods:
-    """Return the pods of a gang that have not ended, as pods without a node and pods on nodes."""
+    """Return the pods of a gang that have not ended, divided into pods without a node and pods on nodes."""
     positions = view.pods.by_gang.get(key, NO_MEMBERS)
     if view.absent is not None:
         positions = positions[~view.absent[positions]]
@@ -126,8 +128,8 @@ def _iter_ended_pods(table: PodTable) -> Iterator[tuple[GangKey, EndedPods]]:
 def find_gang_terms(view: Fork, key: GangKey) -> GangTerms:
     """Return how many pods a gang needs at once.
 
-    The gang's object says so or, for Kueue, each pod's annotation. The result names the problem if the number is
-    missing or invalid.
+    The number comes from the gang's object or, for Kueue, from an annotation on each pod. If the number is missing or
+    invalid, the result names the problem.
     """
     if key.project is GangProject.KUEUE:
         return _find_kueue_terms(view, key)
@@ -145,7 +147,8 @@ def find_gang_terms(view: Fork, key: GangKey) -> GangTerms:
 def _find_kueue_terms(view: Fork, key: GangKey) -> GangTerms:
     """Return how many pods a Kueue group needs, which every pod has to state in an annotation.
 
-    With fast admission, the group needs only the pods that exist. Pods that disagree are a problem.
+    With fast admission, the group needs only the pods that exist. If the pods' annotations disagree, the result names
+    that as a problem.
     """
     positions = view.pods.by_gang.get(key, NO_MEMBERS).tolist()
     annotations = [view.pods.objects[position].metadata.annotations for position in positions]

@@ -147,7 +147,7 @@ def iter_ancestors(view: Fork, key: GroupKey) -> Iterator[tuple[EntityKey, AnyGr
 
 
 def build_tree(view: Fork, key: GroupKey) -> GroupTree:
-    """Build the whole tree to which a PodGroup belongs. A PodGroup without a parent is a tree by itself.
+    """Build the whole tree to which a PodGroup belongs. A PodGroup without a parent is a tree of one group.
 
     Raises PluginError, with PreEnqueue's message, if an object is missing or the groups form a cycle.
     """
@@ -172,7 +172,7 @@ def build_tree(view: Fork, key: GroupKey) -> GroupTree:
 def find_composite_tree(view: Fork, key: GroupKey) -> GroupTree | None:
     """Return the tree of groups to which a PodGroup belongs, or None.
 
-    There is none if groups of groups are off, if the PodGroup does not exist or has no parent, or if the tree is
+    Return None if CompositePodGroups are disabled, if the PodGroup does not exist or has no parent, or if the tree is
     invalid.
     """
     group = find_pod_group(view, key) if view.settings.groups_of_groups else None
@@ -239,7 +239,7 @@ def _build_subtree(view: Fork, key: EntityKey, composite: CompositePodGroup) -> 
 
 
 def _list_children(view: Fork, key: EntityKey) -> tuple[EntityKey, ...]:
-    """Return the keys of the groups whose parent is this group, sorted by name, while upstream has no order."""
+    """Return the keys of the groups whose parent is this group, sorted by name (upstream has no order)."""
     children: tuple[EntityKey, ...] = view.objects.index(
         "children of groups", _index_by_parent, "PodGroup", "CompositePodGroup"
     ).get(key, ())
@@ -258,7 +258,7 @@ def find_placed_pods(view: Fork, group: AnyGroup) -> Rows:
 def has_enough_pods(view: Fork, tree: GroupTree, extra_pod_group: GroupKey | None = None) -> bool:
     """Return whether enough pods of a PodGroup exist, or enough child groups of a CompositePodGroup have enough pods.
 
-    `extra_pod_group` is a PodGroup for which one more pod is counted than exists.
+    If `extra_pod_group` is given, that PodGroup counts as having one more pod than exists.
     """
     if tree.key.composite:
         return sum(has_enough_pods(view, child, extra_pod_group) for child in tree.children) >= tree.min_count

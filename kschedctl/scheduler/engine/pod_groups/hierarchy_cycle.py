@@ -96,7 +96,7 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
     def run_groups(self, view: Fork | None = None) -> GroupResults:
         """Try the groups of the tree in a fork of `view`, and return the results of those that were tried.
 
-        Without `view`, the cycle's own view is used. A root under which no pod is placed does not fit.
+        Without `view`, the cycle's own view is used. If no pod under the root is placed, the root does not fit.
         """
         view = (self.view if view is None else view).fork()
         if view.group_since is None:
@@ -132,8 +132,8 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
     def _try_group(self, view: Fork, tree: GroupTree, results: GroupResults) -> tuple[GroupResult, Fork]:
         """Try one group, and return its result with the fork to continue with.
 
-        A group that does not fit leaves no trace in this fork. The results of the group and of all groups below are
-        added to `results`.
+        If the group does not fit, this fork has none of its pods. The results of the group and of all groups below it
+        are added to `results`.
         """
         if tree.key.composite:
             return self._try_placements(view, tree, results)
@@ -194,10 +194,10 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         tried: Sequence[_PlacementAttempt],
         results: GroupResults,
     ) -> tuple[GroupResult, Fork]:
-        """Return the result on the placement with the highest score, with the fork to continue with.
+        """Return the result of the placement with the highest score, and the fork to continue with.
 
-        Of several equal placements, the first is taken. This result and the results of the groups below are added to
-        `results`. If scoring fails, the group gets an error.
+        If several placements have that score, the first is taken. Its result and the results of the groups below are
+        added to `results`. If scoring fails, the group gets an error.
         """
         best = fitting[0]
         scores = {}
@@ -224,7 +224,7 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         return PodGroupAssignments(attempt.result.placement, tuple(assignments))
 
     def _try_children(self, view: Fork, tree: GroupTree, results: GroupResults) -> tuple[Status, Fork]:
-        """Try the child groups in order, each with the earlier ones assumed, while enough of them can still fit.
+        """Try the child groups in order, assuming each that fits before the next, while enough of them can still fit.
 
         Return the parent's status and the fork to continue with, which is `view` itself unless the parent fits.
         """
@@ -248,7 +248,7 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
     def _iter_fitting_pod_groups(
         self, tree: GroupTree, results: Mapping[EntityKey, GroupResult]
     ) -> Iterator[GroupResult]:
-        """Yield the results of the PodGroups that fit, have a placed pod, and whose groups above all fit."""
+        """Yield the result of each PodGroup that has a placed pod and fits, as do all groups above it."""
         result = results.get(tree.key)
         if result is None or not result.placed:
             return
@@ -259,9 +259,9 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
 
 
 def _get_next_fork(result: GroupResult, view: Fork) -> Fork:
-    """Return the fork with which to continue after a group was tried in `view`.
+    """Return the fork to continue with after a group was tried in `view`.
 
-    If the group was placed, this is `result.after`, whose placement is set back to the placement of `view`.
+    If the group was placed, this is `result.after`, restored to the placement of `view`; otherwise it is `view`.
     """
     if not result.placed or result.after is None:
         return view

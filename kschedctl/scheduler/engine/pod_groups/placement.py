@@ -79,7 +79,7 @@ def generate_placements(framework: FrameworkLike, group: AnyGroup, view: Fork) -
 def score_placements(
     framework: FrameworkLike, group: AnyGroup, view: Fork, proposals: Sequence[PodGroupAssignments]
 ) -> dict[str, Scores]:
-    """Return the weighted scores of all proposed placements by plugin, (S,) each.
+    """Return each plugin's weighted scores, by plugin name, with one score per proposal.
 
     Raises PluginError if a plugin fails or a normalized score is not between 0 and 100.
     """
@@ -102,7 +102,7 @@ def score_placements(
 
 
 def _normalize_scores(plugin: PlacementScorePlugin, raw: Scores) -> Scores:
-    """Return a plugin's normalized scores, (S,).
+    """Return a plugin's normalized scores, one per placement.
 
     Raises PluginError if the plugin fails or a score is not between 0 and 100.
     """

@@ -49,9 +49,9 @@ class GroupPreemption(NamedTuple):
 
 
 def preempt_for_group(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
-    """Try preemption for a group that does not fit, and return its result together with the outcome of preemption.
+    """Try preemption for a group that does not fit, and return its result with the outcome of preemption added.
 
-    If the group's object was not read, its result is returned unchanged.
+    If the group's object was not read, return the result unchanged.
     """
     if may_be_unread(cycle.view, cycle.key):
         return result
@@ -99,10 +99,10 @@ def run_tree_cycle(cycle: HierarchyCycle, *, workload_aware: bool) -> GroupResul
 
 
 def _preempt_for_tree(cycle: HierarchyCycle, results: GroupResults) -> GroupResults:
-    """Try preemption for a tree whose root does not fit, and return the results with the outcome.
+    """Try preemption for a tree whose root does not fit, and return the results with the outcome added.
 
-    The reason is appended to the status of each group, several times if several groups share the status. Only the
-    root's result has the victims. Without DefaultPreemption, the results are returned unchanged.
+    The outcome's reason is appended to the status of each group, and appended several times if several groups share the
+    status. Only the root's result has the victims. Without DefaultPreemption, the results are returned unchanged.
     """
     if not _has_default_preemption(cycle):
         return results
@@ -180,10 +180,10 @@ def _are_victims_leaving(cycle: AnyCycle, potential: Iterable[Victim]) -> bool:
 
 
 def _select_victims(cycle: AnyCycle, potential: list[Victim]) -> GroupPreemption:
-    """Select the victims by removing all potential victims and putting back as many as the group leaves room for.
+    """Select the victims by removing all potential victims and putting back as many as possible.
 
-    Victims whose eviction would violate a PDB are put back first. If the group does not fit even without all potential
-    victims, return the status of that attempt.
+    A victim is put back if the group still fits. Victims whose eviction would violate a PDB are put back first. If the
+    group does not fit even with all potential victims removed, return the status of that attempt.
     """
     # Place the group without any potential victim.
     view = cycle.view.fork()
@@ -213,7 +213,7 @@ def _select_victims(cycle: AnyCycle, potential: list[Victim]) -> GroupPreemption
 def _sort_for_reprieve(cycle: AnyCycle, potential: list[Victim]) -> list[Victim]:
     """Return the victims in the order in which they are put back.
 
-    Victims whose eviction would violate a PDB come first, and then importance decides.
+    Victims whose eviction would violate a PDB come first. Within both kinds, more important victims come first.
     """
     by_importance = sorted(potential, key=lambda victim: victim.importance)
     violating = get_budgets(cycle.view).find_units_violating_budgets(
@@ -225,10 +225,10 @@ def _sort_for_reprieve(cycle: AnyCycle, potential: list[Victim]) -> list[Victim]
 
 
 def _try_reprieve(cycle: AnyCycle, view: Fork, victim: Victim, members: Sequence[MemberResult] | None) -> bool:
-    """Put a victim back if the group still fits then, and return whether it does.
+    """Put a victim back if the group still fits afterwards, and return whether it does.
 
-    With `members`, these must fit on their nodes. With None, the group may be placed anywhere. If the group does not
-    fit, the victim stays removed.
+    If `members` are given, they must fit on their nodes. If it is None, the group may be placed anywhere. If the group
+    does not fit, the victim stays removed.
     """
     for position in victim.pods:
         view.assume(position, Row(int(cycle.view.node[position])))

@@ -67,7 +67,7 @@ def may_be_unread(view: Fork, key: AnyGroupKey) -> bool:
 def find_group_state(view: Fork, key: GroupKey) -> PodGroupState:
     """Return the waiting and the placed pods of a group. Waiting pods that no profile serves are left out.
 
-    While the group's preemption is tried, pods that it would evict count as placed, because upstream's
+    While preemption is tried for the group, pods of the group that would be evicted count as placed, because upstream's
     selectVictimsOnDomain removes them only from NodeInfos.
     """
     positions = view.pods.by_group.get(key, NO_MEMBERS)
@@ -100,7 +100,7 @@ def mask_placed_pods(view: Fork, positions: Rows) -> Bools:
 
 
 def _mask_bound_to_unknown_nodes(view: Fork, positions: Rows) -> Bools:
-    """Return a mask (M,) of the given pods that were bound, in the snapshot, to a node that does not exist."""
+    """Return a mask over `positions` of the pods that the snapshot has as bound to a node that does not exist."""
     objects, snapshot = view.pods.objects, view.snapshot
     names = objects.table.node
     has_name = np.array([bool(name) for name in names.values], np.bool_)

@@ -49,7 +49,7 @@ def find_bound_members(result: GroupResult) -> dict[Position, Row]:
 def find_failed_members(result: GroupResult, members: Sequence[Position], view: Fork) -> dict[Position, MemberFailure]:
     """Return the failure of each member that is not bound, in the order of `members`.
 
-    Members that were not tried fail for the reason of the group.
+    Members that were not tried fail for the group's reason.
     """
     tried = {member.position: member for member in result.members}
     bound = find_bound_members(result)

@@ -56,8 +56,8 @@ class PreemptionRole(NamedTuple):
 def find_potential_victims(view: Fork, priority: int, release: KubeVersion) -> list[Victim]:
     """Return the possible victims of a preemptor with this priority: pods, and groups that are evicted as a whole.
 
-    Pods are visited node after node. For the start of a group, v1.36 uses the first of its pods that it visits, and
-    v1.37 the earliest.
+    Pods are visited node after node. The start time of a group is the start time of its first visited pod in v1.36, and
+    the earliest start time of its pods in v1.37.
     """
     as_groups = AS_GROUPS.at(release)
     roles = {key: find_preemption_role(view, key, as_groups=as_groups) for key in view.pods.by_group}
@@ -82,7 +82,7 @@ def find_potential_victims(view: Fork, priority: int, release: KubeVersion) -> l
 
 
 def find_preemption_priorities(view: Fork, roles: Mapping[GroupKey, PreemptionRole]) -> Counts:
-    """Return the priority that each pod has in preemption, (P,): the priority of its group's role or its own."""
+    """Return each pod's priority in preemption: the priority of its group's role, or its own priority."""
     priorities: Counts = view.pods.priority[view.pods.info]
     for key, role in roles.items():
         if role.priority is not None:
@@ -91,10 +91,10 @@ def find_preemption_priorities(view: Fork, roles: Mapping[GroupKey, PreemptionRo
 
 
 def find_preemption_role(view: Fork, key: GroupKey, *, as_groups: bool) -> PreemptionRole:
-    """Return a group's role in preemption. Pods of a missing group count by themselves.
+    """Return a group's role in preemption. If the group does not exist, its pods are treated as single pods.
 
-    In a group of groups, the root's priority counts, and the highest group that is disrupted as a whole is evicted.
-    Without `as_groups`, a group has a role only if it is disrupted as a whole, or a group above it is.
+    In a tree of groups, the priority of the root counts, and the highest group that is disrupted as a whole is evicted.
+    Unless `as_groups` is set, a group has a role only if it or a group above it is disrupted as a whole.
     """
     ancestors = list(iter_ancestors(view, key))
     disrupted_together = [key_above for key_above, group in ancestors if group.spec.is_disrupted_together]
@@ -125,7 +125,7 @@ WORKLOAD_AWARE = "not eligible due to workload aware preemption enabled"
 
 
 def find_member_ineligibility(pod: Pod, view: Fork, topology_aware: bool, workload_aware: bool) -> str:
-    """Return why a pod may not preempt by itself because of its group, or an empty string if it may."""
+    """Return why a pod's group keeps the pod from preempting on its own, or an empty string if it may preempt."""
     key = get_group_key(pod)
     if key is None:
         return ""

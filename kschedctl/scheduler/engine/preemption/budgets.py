@@ -50,7 +50,7 @@ class Budgets:
     def find_protecting_budgets(self, position: Position) -> tuple[str, ...]:
         """Return the names of the PDBs that preemption respects for a pod.
 
-        These are the PDBs that select the pod, without those with an empty selector, and none if the pod has no labels.
+        These are the PDBs with a non-empty selector that select the pod. A pod without labels has none.
         """
         number = int(self.view.pods.info[position])
         if number not in self._protecting_by_info:
@@ -98,10 +98,10 @@ class Budgets:
         return self.find_selected_pods(budget) & self.view.pods.labelled
 
     def find_violations(self, pods: Positions) -> Bools:
-        """Return a mask (V,) of the pods whose eviction would violate a PDB.
+        """Return a mask over `pods` of those whose eviction would violate a PDB.
 
-        The pods must be sorted by node, and on each node by the order of eviction. Each node starts anew with the
-        disruptions that every PDB allows. A pod whose disruption the API server has already recorded does not count.
+        The pods must be sorted by node and, on each node, by the order of eviction. For each node, the count of allowed
+        disruptions of every PDB starts afresh. A pod whose disruption the API server has already recorded uses up none.
         """
         violating = np.zeros(len(pods), np.bool_)
         if not self._budgets:
@@ -118,7 +118,7 @@ class Budgets:
     def find_units_violating_budgets(
         self, units: Iterable[Sequence[Position]], *, charges_all_pods: bool
     ) -> list[bool]:
-        """Return for each unit of pods whether its eviction violates a PDB, if the units are evicted one after another.
+        """Return, for each unit of pods, whether evicting it violates a PDB if units are evicted one after another.
 
         With `charges_all_pods`, all pods of a unit use up disruptions, as in upstream's FilterVictimsWithPDBViolation.
         Otherwise the pods after the first violation of a unit do not, as in filterVictimsWithPDBViolation.
@@ -136,10 +136,10 @@ class Budgets:
         return violating_units
 
     def _use_disruptions(self, position: Position, allowed: dict[str, int]) -> bool:
-        """Use up one disruption of each PDB of the pod, and return whether one of them had none left.
+        """Use up one disruption of each PDB of the pod, and return whether any PDB had none left.
 
-        The numbers in `allowed` are reduced, up to the first PDB without a disruption left. A PDB that has already
-        recorded the pod's disruption does not count.
+        The counts in `allowed` are reduced until a PDB without a disruption left is found. A PDB that has already
+        recorded the pod's disruption is skipped.
         """
         name = self.view.pods.objects[position].metadata.name
         for budget in self.find_protecting_budgets(position):
@@ -150,7 +150,7 @@ class Budgets:
         return False
 
     def _pair_pods_with_budgets(self, pods: Positions) -> tuple[Rows, Rows]:
-        """Return two arrays: the indexes of pods and the indexes of their PDBs, one pair for each PDB of each pod.
+        """Return pairs of a pod and one of its PDBs, as an array of pod indexes and an array of PDB indexes.
 
         A pair is left out if the API server has already recorded the pod's disruption.
         """
@@ -173,7 +173,7 @@ class Budgets:
 
     @cached_property
     def _budgets_by_info(self) -> tuple[Rows, Rows]:
-        """(`starts`, `budgets`): the PDBs of the i-th PodInfo are `budgets[starts[i] : starts[i + 1]]`."""
+        """Two arrays `starts` and `budgets`: the PDBs of the i-th PodInfo are `budgets[starts[i] : starts[i + 1]]`."""
         distinct = self.view.pods.distinct
         return self.view.objects.index(
             "budgets of infos", self._index_budgets_by_info, "PodDisruptionBudget", of=(distinct,)
@@ -182,7 +182,7 @@ class Budgets:
     def _index_budgets_by_info(self, _: object) -> tuple[Rows, Rows]:
         """Return the PDBs that protect the pods of each PodInfo, in the form of `_budgets_by_info`.
 
-        The argument, the PDBs, is not needed because `_budgets` has them.
+        The argument is unused, since the PDBs are taken from `_budgets`.
         """
         protected = [np.flatnonzero(self._find_protected_infos(name)) for name in self._budgets]
         infos = np.concatenate([np.empty(0, np.int64), *protected])
@@ -210,7 +210,7 @@ class Budgets:
     def _change_spare_pods(self, positions: Iterable[Position], change: int) -> None:
         """Add `change` to the number of spare pods of the PDBs that protect these pods, once per pod.
 
-        The view then has new objects for these PDBs.
+        The view gets new objects for these PDBs.
         """
         changed: dict[str, None] = {}
         for position in positions:
@@ -240,8 +240,7 @@ def get_budget_key(pdb: PodDisruptionBudget) -> str:
 def count_spare_pods(pdb: PodDisruptionBudget) -> int:
     """Return how many more healthy pods than desired a PDB has, or a negative number if it has too few.
 
-    A PDB that allows disruptions has that many spare pods. Otherwise, the numbers in its status tell how many are
-    missing.
+    A PDB that allows disruptions has that many spare pods. Otherwise, the count comes from the numbers in its status.
     """
     status = pdb.status
     if status.disruptions_allowed > 0:

@@ -136,9 +136,9 @@ def _count_victims(view: Fork, candidates: Candidates) -> Costs:
 
 
 def _negate_earliest_starts(view: Fork, candidates: Candidates) -> Costs:
-    """Return the negated earliest start among each candidate's victims of the highest priority, (C,).
+    """Return, for each candidate, the negated earliest start time among its victims of the highest priority.
 
-    It is negated because the candidate with the latest such start is preferred.
+    The time is negated because the candidate with the latest time is preferred.
     """
     priorities = _get_victim_priorities(view, candidates)
     highest = np.repeat(np.maximum.reduceat(priorities, candidates.starts[:-1]), candidates.sizes)
@@ -165,7 +165,7 @@ better.
 
 
 def choose_best_candidates(view: Fork, candidates: Candidates) -> BestCandidates:
-    """Return the candidates that are best by the criteria, applied one after another, and the deciding criterion.
+    """Apply the criteria one after another, and return the best candidates and the deciding criterion.
 
     If several candidates remain, upstream picks one of them at random. There must be at least one candidate.
     """

@@ -57,7 +57,7 @@ class DryRun:
     def count_unhelpful_nodes(self, candidates_wanted: bool = True) -> Counter[str]:
         """Count the nodes on which preemption does not help, by reason. Nodes that were not tried share one reason.
 
-        If no candidates are wanted, candidates count as nodes that were not tried.
+        If `candidates_wanted` is False, candidates count as nodes that were not tried.
         """
         counts = Counter(self.rejected_counts) + Counter(self.failed.values())
         if self.hopeless.any():
@@ -82,7 +82,7 @@ class DryRun:
     def collect_error_messages(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the distinct errors in node order. `names` are the names of all nodes.
 
-        An error is one that occurred on putting back pods, one of a filter, or a candidate without victims.
+        The errors occurred while pods were put back or in a filter, or say that a candidate has no victims.
         """
         by_row: list[tuple[int, str]] = list(self.failed.items())
         if self.hopeless.any():
@@ -92,7 +92,7 @@ class DryRun:
         return tuple(dict.fromkeys(message for _, message in sorted(by_row)))
 
     def _iter_filter_errors(self) -> Iterator[tuple[int, str]]:
-        """Yield the row and the message of each error of a filter without the evictable pods."""
+        """Yield the row and message of each error that a filter reports once the evictable pods are removed."""
         for plugin, verdict, reported in self.outcome_without_victims.iter_reported_verdicts():
             for rejection in verdict.rejections:
                 if rejection.code is Code.ERROR:
@@ -104,8 +104,8 @@ class DryRun:
 def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
     """Find victims on each of the potential nodes (N,) whose eviction makes room for the pod.
 
-    All evictable pods are removed first and then put back as far as the pod still fits. Raises PluginError if a plugin
-    fails.
+    All evictable pods are removed first. Each one is then put back if the pod still fits. Raises PluginError if a
+    plugin fails.
     """
     filtering = Filtering.from_framework(cycle.framework, cycle.pre_filter, cycle.info, cycle.view)
     if is_decided_per_node(selection, filtering):

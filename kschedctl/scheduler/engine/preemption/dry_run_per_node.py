@@ -39,7 +39,7 @@ def is_decided_per_node(selection: Selection, filtering: Filtering) -> TypeGuard
 def dry_run_changed_nodes(
     cycle: Cycle, filtering: Filtering, potential: Bools, selection: DecidedByFilters
 ) -> DryRunState:
-    """Return the dry-run result on the potential nodes (N,), reusing cached results of unchanged nodes.
+    """Return the dry-run result for the potential nodes (N,), reusing cached results of unchanged nodes.
 
     If only the best candidates are wanted, nodes that cannot be better than the candidates found so far are not tried.
     Raises PluginError if a plugin fails.
@@ -69,7 +69,7 @@ def dry_run_changed_nodes(
 
 
 def _drop_outdated_results(cached: DryRunState, view: Fork, nominated: Delta) -> DryRunState:
-    """Drop cached results for nodes on which pods moved or whose PDB violations changed."""
+    """Drop cached results for nodes whose pods or PDB violations changed."""
     state = cached.for_unchanged_nodes(view, nominated)
     differs = get_budgets(view).find_violations(state.pods) != state.violating
     if not differs.any():
@@ -82,10 +82,12 @@ def _drop_outdated_results(cached: DryRunState, view: Fork, nominated: Delta) ->
 def _try_until_best(
     state: DryRunState, trial: _Trial, potential: Bools, rejected: Bools, cache: VictimCache
 ) -> DryRunState:
-    """Try potential nodes until the best candidates are among those tried. `rejected` (N,) nodes cannot be candidates.
+    """Try potential nodes until the best candidates have been tried.
 
-    The best candidates violate the fewest PDBs, usually none. Of two nodes without violations, the one whose most
-    important victim has the lower priority is better. Dry runs that evict all pods up to a given priority find the
+    Nodes in the mask `rejected` (N,) cannot be candidates.
+
+    The best candidates have the fewest PDB violations, usually none. Of two nodes without violations, the one whose
+    most important victim has the lower priority is better. Dry runs that evict all pods up to a given priority find the
     lowest such priority. All nodes with pods whose eviction violates a PDB are tried.
     """
     # Nodes whose pods violate PDBs are few, and are tried in any case.
@@ -115,9 +117,9 @@ def _try_until_best(
 
 
 def _find_lowest_victim_priority(state: DryRunState, trial: _Trial, nodes: Bools) -> int | None:
-    """Return the lowest priority that the most important victim of a candidate has.
+    """Return the lowest priority among the most important victims of the candidates.
 
-    Only candidates on `nodes` (N,) that violate no PDB count. Return None if there are none.
+    Only candidates on `nodes` (N,) without PDB violations are considered. Return None if there is no such candidate.
     """
     must_go = state.must_go & (state.fits & nodes)[state.node]
     violates_budget = np.zeros(len(nodes), np.bool_)
@@ -187,7 +189,7 @@ class _Trial:
         return np.unique(self.get_priorities(self.selection.find_potential_victims_unsorted(nodes)))
 
     def find_fitting_nodes(self, nodes: Bools, priority: int) -> Bools:
-        """Return the nodes on which the pod fits once all pods up to a priority are evicted, (N,).
+        """Return a mask (N,) of `nodes` on which the pod fits once all pods up to a priority are evicted.
 
         Raises PluginError if a plugin fails.
         """
@@ -199,7 +201,7 @@ class _Trial:
     def find_lowest_sufficient_priority(
         self, nodes: Bools, priorities: Priorities, guess: int
     ) -> tuple[int, Bools] | None:
-        """Find the lowest priority such that the pod fits on some node once all pods up to that priority are evicted.
+        """Find the lowest priority up to which pods must be evicted so that the pod fits on some node.
 
         Return this priority and a mask (N,) of the nodes on which the pod fits, or None if there is no such priority.
         The search starts at `guess` and its neighbor, then continues by bisection. Raises PluginError if a plugin
@@ -224,7 +226,7 @@ class _Trial:
         return best
 
     def _find_fitting_nodes_without(self, pods: Positions) -> Bools:
-        """Return the nodes (N,) on which the pod fits once these pods are evicted.
+        """Return a mask (N,) of the nodes on which the pod fits once these pods are evicted.
 
         Raises PluginError if a plugin fails.
         """
@@ -237,10 +239,10 @@ class _Trial:
 
 
 def _find_required_victims(filtering: Filtering, nominated: Delta, pods: Positions) -> Bools:
-    """Return a mask (V,) of the pods that have to be evicted if each node's pods are put back one by one in this order.
+    """Return a mask over `pods` of those that have to be evicted if pods are put back in this order.
 
-    The pods are sorted by node. Once most nodes are done, the arrays shrink to the unfinished nodes. Raises PluginError
-    if a plugin fails.
+    The pods must be sorted by node, and each node puts its pods back one by one. Once most nodes are done, the arrays
+    shrink to the unfinished nodes. Raises PluginError if a plugin fails.
     """
     is_required = np.ones(len(pods), np.bool_)
     remaining = np.arange(len(pods))
@@ -291,9 +293,9 @@ class _PodsPerNode:
         return OwnRows(self.view, self.rows)
 
     def find_rejected_nodes(self, removed: Bools) -> Bools:
-        """Return a mask (M,) of the nodes that are rejected without the removed pods (V,).
+        """Return a mask over these nodes of those that are rejected once the pods in the mask `removed` are gone.
 
-        A node must pass with and without the nominated pods. Raises PluginError if a plugin fails.
+        A node must pass both with and without the nominated pods. Raises PluginError if a plugin fails.
         """
         info = self._info[removed]
         without = Delta(self.place[removed], info, self._minus[: len(info)])

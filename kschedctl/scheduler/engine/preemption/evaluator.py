@@ -209,7 +209,7 @@ def is_being_preempted(pod: Pod) -> bool:
 
 
 def _pick_first_node_by_name(best: BestCandidates, cycle: Cycle) -> tuple[str, int]:
-    """Return the name and the number of victims of the best node whose name comes first in the alphabet."""
+    """Return the alphabetically first name among the best nodes, and the number of victims there."""
     names = cycle.view.nodes.names
     # The inverse of the sorting permutation is the rank of each row.
     rank_by_row = cycle.view.memo("rows by name", lambda: np.argsort(np.argsort(np.array(names, dtype=object))))
@@ -221,8 +221,8 @@ def _pick_first_node_by_name(best: BestCandidates, cycle: Cycle) -> tuple[str, i
 def find_potential_nodes(cycle: Cycle) -> Bools:
     """Return a mask (N,) of the nodes on which evicting pods could help.
 
-    These are the nodes that filters or extenders reject as Unschedulable. Nodes that were not examined count if the
-    status that they share is Unschedulable. In old versions, nodes that an extender dropped without a message count
+    These are the nodes that filters or extenders reject as Unschedulable. Nodes that were not examined are included if
+    their shared status is Unschedulable. In old versions, nodes that an extender dropped without a message are included
     too.
     """
     rejected = cycle.considered & ~cycle.filter.passing & ~cycle.filter.unresolvable
@@ -253,10 +253,10 @@ class _Victims(NamedTuple):
 
 
 def let_extenders_choose_victims(consultation: Consultation, view: Fork, candidates: Candidates) -> Candidates:
-    """Send the candidates to the extenders with a preempt verb, and return the candidates that they leave.
+    """Send the candidates to the extenders with a preempt verb, and return the candidates that remain.
 
-    The extenders also choose the victims. Without such an extender, return `candidates` itself. Raises PluginError if
-    an extender fails that is not ignorable.
+    The extenders also choose the victims. If no extender has a preempt verb, return `candidates` itself. Raises
+    PluginError if an extender that is not ignorable fails.
     """
     extenders = [extender for extender in consultation.extenders if extender.settings.preempt_verb]
     if not extenders:
@@ -283,9 +283,9 @@ def let_extenders_choose_victims(consultation: Consultation, view: Fork, candida
 def _ask_extender_for_victims(
     consultation: Consultation, extender: HTTPExtender, victims: Mapping[str, _Victims], view: Fork
 ) -> dict[str, _Victims] | None:
-    """Send the victims by node to one extender, and return the victims that it answers, by node.
+    """Send the victims by node to one extender, and return the victims in its answer, by node.
 
-    Return None if the extender cannot be asked, because its answer is not known. Raises ExtenderError if it fails.
+    Return None if its answer is unknown because it cannot be called. Raises ExtenderError if it fails.
     """
     sent = {}
     for name, node_victims in victims.items():

@@ -73,7 +73,7 @@ class LowerPriority:
         return pods[order_by_importance(self.view, pods, self.view.arrivals.place[pods])]
 
     def find_potential_victims_unsorted(self, nodes: Bools) -> Positions:
-        """Return the lower-priority pods on the nodes of a mask (N,), in no particular order, (V,)."""
+        """Return the lower-priority pods on the nodes of a mask (N,), in no particular order."""
         pods = self.view.pods
         # A pod without a node has row -1 and so reads the last entry, which is appended as False.
         is_on_nodes = np.append(nodes, False)[self.view.node]
@@ -100,12 +100,12 @@ class LowerPriority:
 
 
 def order_by_importance(view: Fork, pods: Positions, arrival_order: Positions) -> Positions:
-    """Return the order of the pods (V,) by node, and on each node from the most to the least important.
+    """Return the order that sorts the pods by node and, on each node, from the most to the least important.
 
-    A higher priority is more important, then an earlier start. A pod that has not started counts as started now: in
-    upstream, each comparison reads the clock again, which reverses the order of such pods unless time stands still.
-    Pods that came after the snapshot have started by now. Among equals, `arrival_order` (V,) decides, which is reversed
-    for pods that have not started.
+    Pods with a higher priority are more important, and then pods with an earlier start. A pod that has not started
+    counts as started now: in upstream, each comparison reads the clock again, which reverses the order of such pods
+    unless time stands still. Pods created after the snapshot count as started. Ties are broken by `arrival_order` (one
+    entry per pod), in reverse for pods that have not started.
     """
     if not len(pods):
         return arrival_order
@@ -181,10 +181,10 @@ class Victims:
         return Victims(self.view, self.pod[is_chosen], self.violating[is_chosen], self.holds_port[is_chosen])
 
     def put_back(self, judge: Judge, selection: Selection) -> dict[int, str]:
-        """Put back the victims that do not have to go, one per node and step, and return errors by row.
+        """Put back the victims that need not be evicted, one per node and step, and return errors by row.
 
-        `selection` may require further victims to go. An error means that such a victim was evicted twice. Raises
-        PluginError if a plugin fails.
+        `selection` may require further victims to be evicted. An error means that such a victim was evicted twice.
+        Raises PluginError if a plugin fails.
         """
         failed: dict[int, str] = {}
         for step in range(int(self.rank.max(initial=-1)) + 1):
@@ -206,7 +206,7 @@ class Victims:
         return failed
 
     def build_delta(self) -> Delta:
-        """Build the hypothesis that the removed pods are gone.
+        """Build the hypothetical change in which the removed pods are gone.
 
         Host ports may be freed and taken several times, so their changes are listed in the order in which they
         happened. A restored pod with a port first leaves and then comes back.
@@ -231,7 +231,7 @@ class Victims:
         return self._build_ordered_candidates(rows, order)
 
     def _order_by_importance(self) -> Positions:
-        """Return an order of all victims (V,) in which the remaining victims of each node are sorted by importance.
+        """Return an order of all victims that sorts the remaining victims of each node by importance.
 
         Only nodes on which some but not all victims violate PDBs have to be sorted again.
         """
@@ -244,7 +244,7 @@ class Victims:
         return order
 
     def _build_ordered_candidates(self, rows: Positions, order: Positions | None) -> Candidates:
-        """Build the candidates on these rows with victims in the given order (V,), or in their own if it is None."""
+        """Build the candidates on these rows with the victims in `order`, or in their stored order if it is None."""
         is_chosen = np.zeros(len(self.view.nodes), np.bool_)
         is_chosen[rows] = True
         remaining = self.removed & is_chosen[self.node]
@@ -285,7 +285,7 @@ def order_for_put_back(view: Fork, pods: Positions, violating: Bools) -> Positio
 
 
 def _find_port_holders(cycle: Cycle) -> Bools:
-    """Return a mask (T,) of the distinct pods with a host port that conflicts with one of the incoming pod's ports."""
+    """Return a mask over the distinct pods of those with a host port that conflicts with the incoming pod's ports."""
     wanted_ports = cycle.info.host_ports
     if not wanted_ports:
         return np.zeros(len(cycle.view.pods.infos), np.bool_)

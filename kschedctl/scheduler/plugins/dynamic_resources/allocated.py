@@ -98,7 +98,7 @@ class ClaimIndex:
         return copied
 
     def get_pool_use(self, pool: PoolId) -> PoolUse:
-        """Return the record of the claims that hold the pool's devices, an empty record if there are no such claims."""
+        """Return the record of the claims that hold the pool's devices, which is empty if there are no such claims."""
         pool_use = self._pools.get(pool)
         if pool_use is None:
             pool_use = self._pools[pool] = PoolUse(pool)

@@ -1,4 +1,4 @@
-"""The structured allocator, which finds devices for a pod's claims on one node by exhaustive search, first fit."""
+"""The structured allocator, which finds devices for a pod's claims on one node by exhaustive first-fit search."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class TakenCounters:
     def take_counters(self, pool: Pool, device: PooledDevice) -> bool:
         """Charge the counters that the device consumes to its pool, and return True.
 
-        If the pool has too few of them left, nothing is charged and the result is False.
+        If the pool has too few counters left, charge nothing and return False.
         """
         key = self._build_counter_key(pool)
         if key not in self._available:
@@ -264,7 +264,7 @@ class Search:
     def _prepare_claim(self, claim_index: int, claim: ClaimRequests) -> None:
         """Fill `all_devices` and `constraints` for a claim, and check that the claim can hold the devices it requests.
 
-        Raises AllocationError if it cannot, or if a pool is unusable for a request with mode All.
+        Raises AllocationError if the claim cannot hold them, or if a pool is unusable for a request with mode All.
         """
         min_devices = 0
         for request_index, alternatives in enumerate(claim.requests):
@@ -320,7 +320,7 @@ class Search:
     def _search_claim(self, claim_index: int) -> bool:
         """Search for devices for a claim and all later claims. Return whether all were found.
 
-        Return True if `claim_index` is behind the last claim, and False if the claim would hold too many devices.
+        Return True if `claim_index` is past the last claim, and False if the claim would hold too many devices.
         """
         if claim_index == len(self.claims):
             return True
@@ -357,7 +357,7 @@ class Search:
     def _search_devices(self, position: SearchPosition, num_allocated: int = 0, start: int = 0) -> bool:
         """Search for the devices that a request still lacks and for all later requests. Return whether all were found.
 
-        The request has `num_allocated` devices already, and the search begins at index `start` of `self.places`. Raises
+        The request already has `num_allocated` devices, and the search begins at index `start` of `self.places`. Raises
         _TooManyResultsError if the claim cannot hold the devices and the version then tries the next alternative.
         """
         num_requested = self._count_requested_devices(position)
@@ -376,7 +376,7 @@ class Search:
     def _exceeds_claim_limit(self, position: SearchPosition, num_allocated: int, num_requested: int) -> bool:
         """Return whether the claim cannot hold all devices of the request.
 
-        `num_allocated` of the `num_requested` devices are among the claim's results already. Raises
+        `num_allocated` of the `num_requested` devices are already among the claim's results. Raises
         _TooManyResultsError in versions that try the request's next alternative in this case.
         """
         consequence = TOO_MANY_RESULTS.at(self.features.release)
@@ -493,9 +493,9 @@ class Search:
     def _find_next_place(self, position: SearchPosition, place: int, device: PooledDevice) -> int:
         """Return the index at which the search for the request's next device begins, after `device` at index `place`.
 
-        Upstream begins again at the first device in versions that try devices in any order. Here this is done only if
-        the order can change the result, which is so with a distinctAttribute and with counters that upstream does not
-        give back.
+        In versions that try devices in any order, upstream begins again at the first device. Here, the search does so
+        only if the order can change the result, namely with a distinctAttribute, or with counters that upstream does
+        not give back.
         """
         if not self.limit.any_order:
             return place + 1
@@ -553,7 +553,10 @@ class Search:
         return self.selectable[key]
 
     def has_capacity(self, request: Request, device: PooledDevice) -> bool:
-        """Return whether the device has enough capacity left for the request. Raises AllocationError."""
+        """Return whether the device has enough capacity left for the request.
+
+        Raises AllocationError if the requested amount is rejected.
+        """
         if not self.features.consumable_capacity:
             return True
         taken = self.state.consumed.get(device.id, {}), self.taken.get(device.id, {})
@@ -576,8 +579,8 @@ class Search:
     def _allocate_device(self, position: SearchPosition, pool: Pool, device: PooledDevice) -> bool:
         """Allocate a device that the request selects, and return True.
 
-        Return False if the device is taken, tainted or too small, or violates a constraint. What has been changed until
-        then is undone, except for changes that the version of upstream forgets to undo.
+        Return False if the device is taken, tainted or too small, or violates a constraint. In this case, changes made
+        so far are undone, except for changes that the version of upstream forgets to undo.
         """
         request, shareable = self._get_request(position), self.is_shareable(device)
         if not self._is_device_available(position, device):
@@ -631,7 +634,7 @@ class Search:
             self.counters.give_back_counters(pool, device)
 
     def _is_device_available(self, position: SearchPosition, device: PooledDevice) -> bool:
-        """Return whether no claim is in the way of the device, and the feature gates allow it to consume counters.
+        """Return whether no claim blocks the device and the feature gates allow it to consume counters.
 
         A shareable device is available to every request with adminAccess.
         """
@@ -665,8 +668,8 @@ class Search:
     def _add_to_constraints(self, position: SearchPosition, device: PooledDevice) -> bool:
         """Add the device to all constraints of the claim, and return True.
 
-        If the device violates a constraint, it is removed from the earlier ones and the result is False. For a request
-        with mode All, AllocationError is raised instead.
+        If the device violates a constraint, remove it from the constraints before that one and return False. For a
+        request with mode All, AllocationError is raised instead.
         """
         request = self._get_request(position)
         constraints = self.constraints[position.claim]
@@ -684,7 +687,7 @@ class Search:
         return True
 
     def _release_device(self, position: SearchPosition, pool: Pool, device: PooledDevice) -> None:
-        """Undo the claim's latest allocation, which must be that of `device`.
+        """Undo the claim's latest allocation, which must be the allocation of `device`.
 
         Before 1.37, some effects of the allocation of a shared device stay, because upstream forgets to undo them.
         """

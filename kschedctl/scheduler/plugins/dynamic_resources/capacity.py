@@ -51,8 +51,8 @@ class RangeArithmetic(NamedTuple):
     def choose_unit(self, valid: CapacityRequestPolicyRange) -> int:
         """Return the unit in which amounts of the range are counted, as a decimal exponent: MILLI or 0.
 
-        The unit is MILLI if the version counts in thousandths, and the range has a step and consists of whole
-        thousandths. Otherwise it is 0, so that amounts are rounded up to whole numbers.
+        The unit is MILLI if the version counts in thousandths, the range has a step, and its bounds and step are whole
+        thousandths. Otherwise the unit is 0, so that amounts are rounded up to whole numbers.
         """
         if not self.thousandths or valid.step is None or _parse_quantity(valid.step).milli_value() < 1:
             return 0
@@ -66,8 +66,8 @@ def compute_consumption(
 ) -> Quantities:
     """Return the amount that a request consumes of each of a device's capacities, rounded up by their policies.
 
-    If a capacity is not requested, its policy's default is consumed, or the whole capacity without a default. Raises
-    AllocationError if the arithmetic rejects an amount.
+    If a capacity is not requested, the default of its policy is consumed or, if there is no default, the whole
+    capacity. Raises AllocationError if the arithmetic rejects an amount.
     """
     amounts = {}
     for name, device_capacity in capacity.items():
@@ -86,8 +86,8 @@ def fits_capacity(
 ) -> bool:
     """Return whether a request can be added to all `taken` amounts without exceeding the device's capacity.
 
-    Return False as well if the device lacks a requested capacity or a policy forbids the amount. Raises
-    AllocationError if the arithmetic rejects an amount.
+    Also return False if the device lacks a requested capacity or a policy forbids the amount. Raises AllocationError if
+    the arithmetic rejects an amount.
     """
     if any(name not in capacity for name in requested):
         return False
@@ -110,9 +110,10 @@ class _BeyondRangeError(Exception):
 def _compute_consumed_amount(
     requested: Quantity | None, capacity: DeviceCapacity, arithmetic: RangeArithmetic
 ) -> Quantity:
-    """Return the amount of one capacity that a request consumes; `requested` is None if the capacity is not requested.
+    """Return the amount of one capacity that a request consumes.
 
-    Raises _BeyondRangeError, in versions that check it, if the amount is negative or cannot be represented.
+    `requested` is None if the request does not name the capacity. Raises _BeyondRangeError, in versions that check it,
+    if the amount is negative or cannot be represented.
     """
     amount = _apply_request_policy(requested, capacity, arithmetic)
     if arithmetic.rejects_unrepresentable and amount.mantissa < 0:
@@ -125,8 +126,8 @@ def _apply_request_policy(
 ) -> Quantity:
     """Return the requested amount, rounded up to a range or value that the capacity's policy allows.
 
-    Without a requested amount, return the policy's default, or the whole capacity if there is no default. An amount
-    that exceeds all valid values is returned unchanged.
+    If `requested` is None, return the policy's default, or the whole capacity if there is no default. An amount that
+    exceeds all valid values is returned unchanged.
     """
     policy = capacity.request_policy
     if requested is None:
@@ -186,7 +187,7 @@ def _convert_to_thousandths(amount: Quantity) -> int | None:
 
 
 def violates_policy(amount: Quantity, policy: CapacityRequestPolicy | None, arithmetic: RangeArithmetic) -> bool:
-    """Return whether the policy forbids an amount that has been rounded up already.
+    """Return whether the policy forbids an amount, which must already be rounded up.
 
     The policy's default is always allowed. Other amounts must be in the policy's range or be one of its values.
     """

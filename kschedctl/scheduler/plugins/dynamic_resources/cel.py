@@ -32,7 +32,7 @@ class DeviceInput:
 
     @classmethod
     def from_device(cls, device: Device, driver: str, lists: bool) -> DeviceInput:
-        """Build what selectors see of a device: its driver, attributes, capacities and allowMultipleAllocations.
+        """Build the input that selectors get for a device: driver, attributes, capacities and allowMultipleAllocations.
 
         Attributes and capacities are grouped by domain. ``lists`` allows attributes with several values. Raises
         EvaluationError for an attribute of an unsupported type.
@@ -63,8 +63,8 @@ class CompiledSelector:
     def matches(self, device: DeviceInput, allowance: CostAllowance | None = None) -> bool:
         """Return whether the selector matches the device, and subtract the cost of the evaluation from `allowance`.
 
-        Without an allowance, the cost is not limited. Raises EvaluationError if the evaluation fails or the allowance
-        has been used up before.
+        If there is no allowance, the cost is not limited. Raises EvaluationError if the evaluation fails or the
+        allowance was already used up.
         """
         if allowance is not None and allowance.remaining < 0:
             raise EvaluationError("given up: the device selectors cost too much for all devices together")
@@ -163,7 +163,7 @@ def _convert_value(attribute: DeviceAttribute, lists: bool) -> object:
 
 
 def _parse_version(text: str) -> object:
-    """Parse a semantic version into a CEL value. Raises ValueError."""
+    """Parse a semantic version into a CEL value. Raises ValueError if it is invalid."""
     try:
         return parse_version(text)
     except CelError as error:

@@ -70,7 +70,7 @@ def format_claim_key(claim: ResourceClaim) -> str:
 def iter_pod_claims(
     pod: Pod, claims: Mapping[str, ResourceClaim], features: Features
 ) -> Iterator[tuple[str, ResourceClaim]]:
-    """Yield the claims that the pod's spec references, each after the name by which containers refer to it.
+    """Yield the claims that the pod's spec references, each with the name by which containers refer to it.
 
     A reference for which no claim was needed is left out. Raises ClaimError if a claim is missing, is being deleted,
     or was generated for another pod. With DRAWorkloadResourceClaims, it may have been generated for the pod's group.
@@ -144,10 +144,10 @@ def can_be_deallocated(claim: ResourceClaim, pod: Pod) -> bool:
 
 
 def find_binding_failure(claim: ResourceClaim, timeout: float, now: datetime) -> str:
-    """Return the reason why the claim's devices will not become ready, or an empty string if they are or still may.
+    """Return why the claim's devices will not become ready, or an empty string if they are ready or still may be.
 
-    Devices fail by reporting a failure condition, or by not being ready ``timeout`` seconds after the allocation. As
-    upstream, stop at the first device that is not ready, without looking for failure conditions of later devices.
+    Devices fail by reporting a failure condition, or by not being ready ``timeout`` seconds after the allocation. As in
+    upstream, the check stops at the first device that is not ready, ignoring failure conditions of later devices.
     Raises InputError for an invalid allocation time.
     """
     allocation = claim.status.allocation
@@ -174,7 +174,7 @@ def find_binding_failure(claim: ResourceClaim, timeout: float, now: datetime) ->
 
 
 def _parse_allocation_time(claim: ResourceClaim, timestamp: str) -> float:
-    """Parse the claim's allocation timestamp into seconds since the epoch. Raises InputError."""
+    """Parse the claim's allocation timestamp into seconds since the epoch. Raises InputError if it is invalid."""
     try:
         return parse_microseconds(timestamp) / 10**6
     except InputError as error:
@@ -188,10 +188,10 @@ def _is_condition_true(conditions: tuple[Condition, ...], condition_type: str) -
 
 
 def find_claim_rejected_nodes(cycle: Cycle, plugin_name: str) -> Bools:
-    """Return the mask of nodes (N,) that the plugin rejected because an allocated claim cannot be used there.
+    """Return a mask (N,) of the nodes that the plugin rejected because an allocated claim cannot be used there.
 
-    Upstream remembers only on these nodes which claims are in the way. Nodes that the cycle did not consider, or whose
-    rejection came from an earlier plugin, are left out.
+    Only for these nodes does upstream remember which claims block the pod. Nodes that the cycle did not consider, or
+    that an earlier plugin rejected, are left out.
     """
     unavailable: Bools = np.zeros_like(cycle.considered)
     for plugin, verdict, reported in cycle.filter.iter_reported_verdicts():

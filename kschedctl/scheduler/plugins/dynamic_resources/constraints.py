@@ -70,7 +70,7 @@ class MatchAttribute:
         """The number of devices added so far."""
 
     def add(self, request: Request, device: PooledDevice) -> bool:
-        """Add the device and return True, or return False if its value is missing or differs from the earlier devices'.
+        """Add the device and return True, or return False if its value is missing or differs from earlier devices.
 
         Devices of requests to which the constraint does not apply are accepted and not counted. A value of an
         unsupported type (UNKNOWN) is accepted for the first device only.

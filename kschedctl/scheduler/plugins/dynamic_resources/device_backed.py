@@ -48,7 +48,7 @@ class DeviceBackedResources:
         return find_device_nodes(get_inventory(self._fork, self.features))[self._rows]
 
     def count_devices(self, resource: str) -> tuple[Counts, Counts]:
-        """Return how many devices back the resource on each of the view's nodes, and how many are allocated, both (N,).
+        """Return, for each of the view's nodes, how many devices back the resource and how many of these are allocated.
 
         A DeviceClass must back the resource.
         """

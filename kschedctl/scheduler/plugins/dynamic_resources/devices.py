@@ -116,8 +116,8 @@ class TaintRules:
     ) -> Iterator[int]:
         """Yield the indices of the slice's devices that the rule taints.
 
-        `expressions` is the result of `_list_expressions`; with None, the rule selects nothing. Raises CompileError for
-        an expression that does not compile, and InputError if the expressions cost too much.
+        `expressions` is the result of `_list_expressions`. If it is None, the rule selects nothing. Raises CompileError
+        for an expression that does not compile, and InputError if the expressions cost too much.
         """
         selector, spec = rule.spec.device_selector, resource_slice.spec
         if expressions is None:
@@ -137,9 +137,10 @@ class TaintRules:
             raise InputError(problem, where=f"DeviceTaintRule {rule.metadata.name}")
 
     def _matches_expression(self, expression: str, driver: str, device: Device) -> bool:
-        """Return whether the expression matches the device. Expressions that fail do not match. Raises CompileError.
+        """Return whether the expression matches the device.
 
-        As upstream, the expression does not see whether the device allows multiple allocations.
+        An expression that fails does not match. Raises CompileError if the expression does not compile. As in upstream,
+        the expression does not see whether the device allows multiple allocations.
         """
         from kschedctl.scheduler.plugins.dynamic_resources import cel  # noqa: PLC0415 - the language takes a moment
 
@@ -198,7 +199,7 @@ class Devices:
 
     @cached_property
     def slices(self) -> list[IndexedSlice]:
-        """All ResourceSlices with their devices, after taint rules. Raises InputError."""
+        """All ResourceSlices with their devices, after taint rules. Raises InputError if a slice or rule is invalid."""
         slices = self._published
         if self.features.device_taint_rules:
             slices = [
@@ -245,8 +246,8 @@ class Devices:
     def matches_selector(self, expression: Expression, device: PooledDevice, shares: bool = True) -> bool:
         """Return whether the selector matches the device. Results are cached for devices that look equal to selectors.
 
-        With ``shares`` False the selector does not see whether the device allows multiple allocations, as in upstream's
-        scoring. Raises AllocationError if the selector does not compile or fails for the device.
+        If ``shares`` is False, the selector does not see whether the device allows multiple allocations, as in
+        upstream's scoring. Raises AllocationError if the selector does not compile or fails for the device.
         """
         key = (expression.text, device.kind, shares)
         if key not in self._verdicts:
@@ -264,7 +265,7 @@ class Devices:
     def _evaluate_selector(self, expression: str, device: PooledDevice, shares: bool) -> bool | str:
         """Return whether a selector matches the device, or the error message if it does not compile or fails.
 
-        With ``shares`` False the selector does not see whether the device allows multiple allocations.
+        If ``shares`` is False, the selector does not see whether the device allows multiple allocations.
         """
         from kschedctl.scheduler.plugins.dynamic_resources import cel  # noqa: PLC0415 - the language takes a moment
 
@@ -324,7 +325,7 @@ class Devices:
         )
 
     def _number_device_kind(self, driver: str, device: Device) -> int:
-        """Return a number that is equal for devices that look equal to selectors. Check capacities of a new kind.
+        """Return a number that is equal for devices that look equal to selectors, and check a new kind's capacities.
 
         Raises QuantityError for an invalid quantity in a capacity, and for a step that is not positive.
         """

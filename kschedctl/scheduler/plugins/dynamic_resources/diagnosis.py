@@ -20,10 +20,10 @@ from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationErr
 
 
 def diagnose_node(inventory: Inventory, row: int, claims: Sequence[ClaimRequests]) -> DevicesUnfit:
-    """Explain why the node's devices cannot fill the requests of the claims, each request being judged on its own.
+    """Explain why the node's devices cannot fill the requests of the claims, judging each request separately.
 
-    The result has the requests that cannot be filled, with all of their alternatives. If each request could be filled
-    on its own, it has all requests, represented by their first alternatives, and the claims' constraints.
+    The result has the requests that cannot be filled, with all of their alternatives. If each request alone could be
+    filled, the result has all requests, represented by their first alternatives, and the claims' constraints.
     """
     search = Search(inventory, row, claims)
     unfilled: list[RequestedDevices] = []
@@ -58,7 +58,7 @@ class FreeDevices(NamedTuple):
 def iter_free_devices(inventory: Inventory, row: int, claims: Sequence[ClaimRequests]) -> Iterator[FreeDevices]:
     """Yield the free devices for each request and alternative, as if there were no other requests.
 
-    Requests with mode All are left out, because they want no certain number of devices.
+    Requests with mode All are left out, because they do not ask for a specific number of devices.
     """
     search = Search(inventory, row, claims)
     for claim_index, claim in enumerate(claims):
@@ -77,11 +77,12 @@ def iter_free_devices(inventory: Inventory, row: int, claims: Sequence[ClaimRequ
 
 
 def _find_free_devices(search: Search, position: SearchPosition, request: Request) -> frozenset[DeviceId]:
-    """Return the IDs of the node's devices that fit the request and that nothing keeps from being allocated."""
+    """Return the IDs of the node's devices that fit the request and can be allocated."""
     return frozenset(
         device.id
         for pool, device in search.places
-        if not _find_misfit(search, request, device) and not _find_obstacle(search, position, request, pool, device)
+        if not _find_selection_fault(search, request, device)
+        and not _find_allocation_fault(search, position, request, pool, device)
     )
 
 
@@ -94,10 +95,10 @@ class RequestFit(NamedTuple):
 
 
 def _count_fitting_devices(search: Search, position: SearchPosition) -> RequestFit:
-    """Count the node's devices that the request could get, and the other devices by the reason why it could not.
+    """Count the node's devices that the request could get, and all other devices by the reason why it could not.
 
-    Decide also whether the devices are enough. A request with mode All needs every device that it selects, but one
-    at least.
+    The result also says whether the devices are enough. A request with mode All needs every device that it selects, and
+    at least one.
     """
     claim = search.claims[position.claim]
     alternatives = claim.requests[position.request]
@@ -108,11 +109,11 @@ def _count_fitting_devices(search: Search, position: SearchPosition) -> RequestF
     obstacles: Counter[DeviceFault] = Counter()  # why selected devices cannot be allocated
     free = 0
     for pool, device in search.places:
-        misfit = _find_misfit(search, request, device)
+        misfit = _find_selection_fault(search, request, device)
         if misfit is not None:
             misfits[misfit] += 1
             continue
-        obstacle = _find_obstacle(search, position, request, pool, device)
+        obstacle = _find_allocation_fault(search, position, request, pool, device)
         if obstacle is not None:
             obstacles[obstacle] += 1
         else:
@@ -131,7 +132,7 @@ def _count_fitting_devices(search: Search, position: SearchPosition) -> RequestF
     return RequestFit(is_enough, devices)
 
 
-def _find_misfit(search: Search, request: Request, device: PooledDevice) -> DeviceFault | None:
+def _find_selection_fault(search: Search, request: Request, device: PooledDevice) -> DeviceFault | None:
     """Return the first reason why the request does not select the device or the node cannot use it, or None."""
     for selector in request.selectors:
         source, _, _ = selector.source.partition(":")  # without the number of the selector
@@ -147,7 +148,7 @@ def _find_misfit(search: Search, request: Request, device: PooledDevice) -> Devi
     return None
 
 
-def _find_obstacle(
+def _find_allocation_fault(
     search: Search, position: SearchPosition, request: Request, pool: Pool, device: PooledDevice
 ) -> DeviceFault | None:
     """Return the first reason why the request cannot get a device that it selects, or None.

@@ -109,7 +109,8 @@ class Evaluation:
     def shared_verdicts(self) -> SharedVerdicts | None:
         """The up-to-date verdicts that all pods with an equal `like` share.
 
-        None if `like` is None or if the verdict for some node is an error, so that this pod needs separate verdicts.
+        It is None if `like` is None or if the verdict for some node is an error, so that this pod needs separate
+        verdicts.
         """
         if self.like is None:
             return None
@@ -119,7 +120,7 @@ class Evaluation:
 
     @cached_property
     def _own_outcomes(self) -> list[DeviceVerdict]:
-        """The verdicts for all nodes (N,), computed for this pod alone."""
+        """The verdicts for all nodes, computed for this pod only."""
         verdicts_by_key: dict[object, DeviceVerdict] = {}
         outcomes = []
         for row, claim_unavailable in enumerate(self.unavailable_nodes.tolist()):
@@ -176,7 +177,7 @@ class Evaluation:
         ]
 
     def compute_scores(self, rows: Rows) -> Scores:
-        """Return the scores of the nodes in `rows` (F,), which are higher if earlier alternatives are allocated.
+        """Score the nodes in `rows`: the earlier the allocated alternatives, the higher the score.
 
         All scores are 0 if no request has alternatives.
         """
@@ -207,8 +208,8 @@ class Evaluation:
     def explain_rejection(self, row: int) -> Fact:
         """Return the fact that explains why the node is rejected.
 
-        This is an allocated claim that cannot be used there, an extended resource that is not offered, an error of the
-        search, or a diagnosis of the devices.
+        The fact is an allocated claim that cannot be used there, an extended resource that is not offered, an error of
+        the search, or a diagnosis of the devices.
         """
         outcome = self.outcomes[row]
         if outcome.reason == NOT_AVAILABLE:
@@ -282,7 +283,8 @@ class Evaluation:
     def _build_timeout_verdict(self, row: int, error: SearchTimeoutError) -> DeviceVerdict:
         """Build the verdict for a node whose search timed out.
 
-        If only the search here was given up, the verdict is an error, because upstream's result is unknown.
+        If kschedctl gave up searching before upstream would have, the verdict is an error, because upstream's result is
+        unknown.
         """
         node = f"node {self.inventory.nodes.names[row]}"
         if not error.upstream:
@@ -365,7 +367,7 @@ class SharedVerdicts:
     def reevaluate_changed_nodes(self) -> None:
         """Evaluate again the nodes that see a pool in which devices were allocated or released since the last update.
 
-        Nothing is done once a verdict has been an error, since the verdicts are then no longer shared.
+        After a verdict has been an error, nothing is done, since the verdicts are no longer shared.
         """
         changed_pools = self.example.inventory.changed_pools
         if self._num_changes_seen == len(changed_pools) or self.failing:
@@ -397,7 +399,7 @@ class SharedVerdicts:
             self._record_verdict(row, outcome)
 
     def _record_verdict(self, row: int, outcome: DeviceVerdict) -> None:
-        """Record the verdict for a node, and move the node from the mask of its old rejection to that of the new one.
+        """Record the verdict for a node, and move the node from its old rejection's mask to its new rejection's mask.
 
         An error sets `failing`.
         """
@@ -422,7 +424,7 @@ class SharedVerdicts:
 def score_alternatives(claim: ResourceClaim, new_devices: tuple[AllocatedDevice, ...] = ()) -> int:
     """Return the total score of the alternatives to which devices of the claim are allocated.
 
-    An alternative scores higher the earlier it stands in its request's list. `new_devices` are the devices that an
+    The earlier an alternative comes in its request's list, the higher its score. `new_devices` are the devices that an
     unallocated claim would get.
     """
     allocated_names = {result.request.full_name for result in new_devices}

@@ -131,7 +131,7 @@ class DeviceSearchFailed(Fact, frozen=True):
 
 
 def _render_request(devices: RequestedDevices) -> str:
-    """Render the number of devices that a request needs, how many would fit, and why the others do not."""
+    """Render how many devices a request needs, how many would fit, and why the other devices do not."""
     requested = "all devices" if devices.wanted is None else counted(devices.wanted, "device")
     text = f"request {devices.request} of claim {devices.claim} needs {requested}"
     if not devices.devices:

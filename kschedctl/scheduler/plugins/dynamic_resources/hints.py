@@ -36,7 +36,7 @@ SLICES_NEED_CLAIMS = ByVersion("a ResourceSlice wakes only pods whose claims all
 
 
 def events_to_register(gates: FeatureGates, features: Features) -> Iterator[ClusterEventWithHint]:
-    """Yield the events that DynamicResources registers, with their queueing hints. None without its feature gate."""
+    """Yield the events that DynamicResources registers, with their hints, or nothing if its feature gate is off."""
     if not gates.enabled("DynamicResourceAllocation"):
         return
     add_or_update = ActionType.ADD | ActionType.UPDATE
@@ -61,7 +61,7 @@ def events_to_register(gates: FeatureGates, features: Features) -> Iterator[Clus
 def is_schedulable_after_claim_change(info: PodInfo, change: ChangedObject, view: Fork, features: Features) -> bool:
     """Return whether a created or changed claim can make the pod schedulable.
 
-    Any claim can that loses its allocation, since its devices become free. Other changes matter only to the pod's own
+    Any claim that loses its allocation can, since its devices become free. Other changes matter only to the pod's own
     claims. The pod stays unschedulable while one of its claims is missing or unusable.
     """
     old, new = change.old, change.new
@@ -83,7 +83,7 @@ def is_schedulable_after_slice_change(info: PodInfo, change: ChangedObject, view
 
 
 def is_schedulable_after_pod_change(info: PodInfo, change: ChangedObject, view: Fork, features: Features) -> bool:
-    """Return whether the changed pod is the waiting pod itself and all of its claims now exist and can be used."""
+    """Return whether the changed pod is the waiting pod and all of its claims now exist and can be used."""
     updated: Pod = change.new
     if not is_same_pod(updated, info.pod):
         return False

@@ -241,7 +241,7 @@ class VisibleDevices:
         return devices
 
     def find_rows_seeing_pool(self, pool: PoolId) -> list[int]:
-        """Return the rows of the nodes that see some slice of the pool, whether or not the slice is still in use."""
+        """Return the rows of the nodes that see any slice of the pool, whether or not the slice is still in use."""
         rows = self._rows_by_pool.get(pool)
         if rows is None:
             mask = np.zeros(len(self.nodes), np.bool_)
@@ -286,8 +286,9 @@ class VisibleDevices:
     def find_available_nodes(self, name: str | None, everywhere: bool | None, selector: NodeSelector | None) -> Bools:
         """Return the mask (N,) of the nodes on which a slice or device with these three fields is available.
 
-        These are the node called `name` if it is not empty, else all nodes if `everywhere` is True, else the nodes that
-        the selector matches, and no node without a selector. Raises AllocationError for an invalid selector.
+        If `name` is not empty, only the node with that name counts. Otherwise all nodes do if `everywhere` is True, and
+        else the nodes that the selector matches. Without a selector, no node counts. Raises AllocationError for an
+        invalid selector.
         """
         if name:
             mask = np.zeros(len(self.nodes), np.bool_)
@@ -318,7 +319,7 @@ class VisibleDevices:
 
     @cached_property
     def _pools_by_row(self) -> list[tuple[Pool, ...]]:
-        """The pools that each node sees, in the order of the search, one tuple for each node (N,)."""
+        """The pools that each node sees, in the order of the search, one tuple per node."""
         slice_sets, set_by_node = self._shared_slices
         pools_by_slices: dict[tuple[int, ...], tuple[Pool, ...]] = {}
         pools = []
@@ -341,16 +342,16 @@ class VisibleDevices:
             by_pool.setdefault(self.devices.slices[index].pool, []).append(index)
         pools = []
         for id, indices in by_pool.items():
-            pool = self._build_pool((*indices, *self._counter_slices.get(id, ())))
+            pool = self._get_pool((*indices, *self._counter_slices.get(id, ())))
             if pool is not None:
                 pools.append(pool)
         pools += [pool for id, pool in self._unusable_counter_pools.items() if id not in by_pool]
         return tuple(sorted(pools, key=lambda pool: (pool.has_binding_conditions, pool.id)))
 
-    def _build_pool(self, indices: tuple[int, ...]) -> Pool | None:
-        """Build a pool from the indices of its visible slices, or return the pool that is cached for them.
+    def _get_pool(self, indices: tuple[int, ...]) -> Pool | None:
+        """Return the pool made of the visible slices at `indices`, from a cache if possible.
 
-        Return None if the driver is replacing the pool by a newer generation that the node does not see yet.
+        Return None if the driver is replacing the pool with a newer generation that the node does not see yet.
         """
         if indices not in self._pools_by_slices:
             seen = [self.devices.slices[index] for index in indices]
@@ -376,7 +377,7 @@ class VisibleDevices:
     @cached_property
     def _unusable_counter_pools(self) -> dict[PoolId, Pool]:
         """The unusable pools of which a node sees only counters. They make requests with mode All fail."""
-        pools = {id: self._build_pool(indices) for id, indices in self._counter_slices.items()}
+        pools = {id: self._get_pool(indices) for id, indices in self._counter_slices.items()}
         return {id: pool for id, pool in pools.items() if pool is not None and not pool.usable}
 
     @cached_property
@@ -391,9 +392,9 @@ class VisibleDevices:
 
     @cached_property
     def _shared_slices(self) -> tuple[list[tuple[int, ...]], npt.NDArray[np.intp]]:
-        """The distinct sets of slices for several nodes, and the index of the set that each node sees (N,).
+        """The distinct sets of slices for several nodes, and for each node the index of the set that it sees.
 
-        Each set is a tuple of slice indices. There is a single, empty set without such slices.
+        Each set is a tuple of slice indices. If there are no such slices, the only set is empty.
         """
         indexed_slices = [
             indexed_slice
@@ -410,9 +411,9 @@ class VisibleDevices:
         return slice_sets, set_by_node.reshape(-1)
 
     def _find_slice_nodes(self, indexed_slice: IndexedSlice) -> Bools:
-        """Return the mask of nodes (N,) for which the slice or, with a node selection per device, one device is meant.
+        """Return a mask (N,) of the nodes served by the slice or, with per-device node selection, by its devices.
 
-        A slice that says nothing about nodes is for none. Raises AllocationError for an invalid node selector.
+        A slice that does not select nodes serves no node. Raises AllocationError for an invalid node selector.
         """
         spec = indexed_slice.slice.spec
         if spec.node_name or spec.all_nodes or spec.node_selector is not None:
@@ -437,9 +438,10 @@ class ClassDevices(NamedTuple):
 
 
 def count_class_devices(inventory: Inventory, device_class: DeviceClass) -> tuple[Counts, Counts]:
-    """Return how many devices of the class each node has, and how many of them are allocated, both (N,).
+    """Return, for each node, how many devices of the class it has, and how many of these are allocated.
 
-    Slices count even if their pools are unusable. A node with a device for which a selector fails has no devices.
+    Slices are included even if their pools are unusable. If a selector fails for one of a node's devices, the node
+    counts as having none.
     """
     class_devices = inventory.objects.index(
         (ClassDevices, device_class.metadata.name, inventory.features),
@@ -476,7 +478,7 @@ def _find_class_devices(inventory: Inventory, device_class: DeviceClass) -> Clas
 
 
 def find_device_nodes(inventory: Inventory) -> Bools:
-    """Return the mask of nodes (N,) on which some published device is available, whether or not it is allocated."""
+    """Return a mask (N,) of the nodes on which a published device is available, whether or not it is allocated."""
     mask = np.zeros(len(inventory.nodes), np.bool_)
     for indexed_slice in inventory.slices:
         for device in indexed_slice.devices:
@@ -485,9 +487,9 @@ def find_device_nodes(inventory: Inventory) -> Bools:
 
 
 def _find_nodes_with_device(inventory: Inventory, device: PooledDevice) -> Bools:
-    """Return the mask of nodes (N,) on which the device is available, as upstream's scoring counts it.
+    """Return a mask (N,) of the nodes on which the device is available, as upstream's scoring counts it.
 
-    Unlike in a search for devices, a device of a slice that says nothing about nodes is available on all nodes.
+    Unlike in a search for devices, a device of a slice that does not select nodes is available on all nodes.
     """
     spec = device.slice.spec
     if spec.per_device_node_selection:

@@ -29,9 +29,9 @@ Rejections = list[tuple[Bools, DeviceVerdict]]
 def list_shared_claim_rejections(evaluation: Evaluation, view: Fork, delta: Delta) -> Rejections:
     """Return the rejections of nodes on which another pod uses one of the pod's allocated claims for node resources.
 
-    A claim that provides node resources cannot be shared. There are two rejections for each claim: of the nodes on
-    which several pods use it, and of the nodes on which a single pod does that is not this pod. Nodes that the claim's
-    allocation excludes are left out.
+    A claim that provides node resources cannot be shared. There are two rejections for each claim: one of the nodes on
+    which several pods use it, and one of the nodes on which exactly one pod other than this pod uses it. Nodes that the
+    claim's allocation excludes are left out.
     """
     rejections: Rejections = []
     undecided = np.array([not outcome.settled for outcome in evaluation.outcomes], np.bool_)
@@ -68,9 +68,9 @@ def _list_claim_names(pod: Pod) -> set[str]:
 
 
 def list_insufficiency_rejections(evaluation: Evaluation, info: PodInfo, view: Fork, delta: Delta) -> Rejections:
-    """Return the rejections of nodes that have devices for the pod, but no room for the resources they stand for.
+    """Return the rejections of nodes that have devices for the pod, but no room for the node resources behind them.
 
-    A node can be in several rejections, one for each resource that it lacks.
+    A node is in one rejection for each resource that it lacks.
     """
     rows_by_verdict: dict[int, list[int]] = {}  # by identity, since equivalent nodes share a verdict
     for row, outcome in enumerate(evaluation.outcomes):
@@ -96,7 +96,7 @@ def list_insufficiency_rejections(evaluation: Evaluation, info: PodInfo, view: F
 def _list_resource_rejections(demand: Quantities, usage: Usage) -> Rejections:
     """Return the rejections of the nodes that lack a demanded resource, two for each resource.
 
-    A node that could not provide the amount even if it were empty is unresolvable, other nodes are unschedulable.
+    A node that could not provide the amount even if it were empty is Unresolvable, and other nodes are Unschedulable.
     Extended resources are left out.
     """
     rejections: Rejections = []
@@ -121,7 +121,7 @@ class _PodRejectedError(Exception):
 def _find_mapped_devices(evaluation: Evaluation) -> dict[tuple[str, str], Device]:
     """Return the devices that stand for node resources, by the names of their pool and device.
 
-    As in upstream, the first of several devices with the same names counts, even if their drivers differ.
+    As in upstream, only the first of several devices with the same names is used, even if their drivers differ.
     """
     devices: dict[tuple[str, str], Device] = {}
     for indexed_slice in evaluation.inventory.slices:
@@ -173,8 +173,8 @@ def _compute_mapped_amount(
 ) -> Quantity | None:
     """Return the amount of a node resource that an allocated device stands for.
 
-    This is the consumed amount of the mapping's capacity times its multiplier, or None if that capacity is not
-    consumed. Without a capacity it is the multiplier alone, and 0 without either.
+    The amount is the consumed amount of the mapping's capacity times its multiplier, or None if that capacity is not
+    consumed. If the mapping has no capacity, the amount is the multiplier, or 0 if there is none.
     """
     multiplier = None if mapping.allocation_multiplier is None else parse(str(mapping.allocation_multiplier))
     if not mapping.capacity_key:
@@ -186,10 +186,10 @@ def _compute_mapped_amount(
 
 
 def _compute_demand(evaluation: Evaluation, info: PodInfo, allocation: Allocation) -> Quantities:
-    """Return the pod's requests including the resources that its allocated devices stand for.
+    """Return the pod's requests, including the node resources that its allocated devices stand for.
 
     The result is empty if no device stands for node resources. Raises _PodRejectedError if no container uses a claim
-    with such a device, and if the pod-level requests are too small for the containers and devices.
+    with such a device, or if the pod-level requests are too small for the containers and devices.
     """
     pod = evaluation.pod
     mapped = _find_mapped_devices(evaluation)

@@ -20,6 +20,7 @@ from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.decoding import introduced_in
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import Pod
+from kschedctl.api.resource_names import is_dra_extended
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.framework import (
     PRE_FILTER_SKIP,
@@ -181,30 +182,32 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         """Yield the kinds whose unread objects could change the plugin's results for the pod.
 
-        Nothing is yielded if all kinds were read.
+        Nothing is yielded if all kinds were read, or for a pod without claims and extended resources.
         """
-        if not view.objects.gaps:
+        requested = [name for name, amount in info.incoming_requests.items() if amount]
+        may_be_backed = self.features.extended_resource and any(map(is_dra_extended, requested))
+        if not view.objects.gaps or not (info.spec.resource_claims or may_be_backed):
             return
         from kschedctl.scheduler.plugins.dynamic_resources.claim_dependencies import iter_claim_dependencies  # noqa: PLC0415 - for few pods
 
         yield from iter_claim_dependencies(info, view, self.features)
 
     def doubts(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
-        """Yield the kinds with regular expressions for the pod's devices that cannot be evaluated without RE2.
+        """Yield an unknown for each kind whose regular expressions for the pod's devices need RE2.
 
         Nothing is yielded for a pod without claims, unless there are DeviceClasses that could back extended resources.
         """
         if info.spec.resource_claims or (self.features.extended_resource and view.objects.of("DeviceClass")):
-            from kschedctl.scheduler.plugins.dynamic_resources.claim_dependencies import iter_re2_doubts  # noqa: PLC0415 - for few pods
+            from kschedctl.scheduler.plugins.dynamic_resources.claim_dependencies import iter_re2_unknowns  # noqa: PLC0415 - for few pods
 
-            yield from iter_re2_doubts(self.name, info, view, self.features)
+            yield from iter_re2_unknowns(self.name, info, view, self.features)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         """Yield the events that can make a rejected pod schedulable, with their queueing hints."""
         return hints.events_to_register(gates, self.features)
 
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
-        """Return success if the pod's claims exist and can be used, else the reason that keeps it out of the queue."""
+        """Return Success if the pod's claims exist and can be used, otherwise a rejection that says why not."""
         if not info.spec.resource_claims:
             return SUCCESS
         try:
@@ -231,8 +234,8 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
     def filter(self, info: PodInfo, view: Fork, state: Evaluation | None, delta: Delta) -> Iterator[Rejection]:
         """Yield the rejections of nodes that cannot provide the pod's devices.
 
-        With DRANodeAllocatableResources, nodes are rejected as well if a claim for node resources is shared there, or
-        if they have no room for the node resources that devices stand for. Raises PluginError if PreFilter did not run.
+        With DRANodeAllocatableResources, nodes are also rejected if a claim for node resources is shared there, or if
+        they have no room for the node resources that devices stand for. Raises PluginError if PreFilter did not run.
         """
         evaluation = require_state(state, "not found")
         if not self.features.node_allocatable:
@@ -258,8 +261,8 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         """Return a failure whose reason says what upstream does to the claims that keep the pod from being scheduled.
 
         Upstream deallocates a claim, deletes the claim for extended resources, unreserves the claims of the pod's group
-        or does nothing. Here no claim is changed. In some versions, there is no reason for a pod without claims. Raises
-        PluginError if PreFilter did not run.
+        or does nothing. Here no claim is changed. In some versions, the reason is empty for a pod without claims.
+        Raises PluginError if PreFilter did not run.
         """
         if not cycle.info.spec.resource_claims and SILENT_WITHOUT_CLAIMS.at(self.features.release):
             return PostFilterResult(Status(Code.UNSCHEDULABLE))
@@ -306,7 +309,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         return {"ResourceClaim": reserve_claims(state, pod, row)} if state else {}
 
     def release(self, view: Fork, positions: Sequence[int]) -> Changes:
-        """Return the claims that were reserved for the deleted pods at `positions`, without these reservations.
+        """Return the claims that were reserved for the deleted pods at `positions`, with these reservations removed.
 
         A claim that no other pod uses loses its allocation.
         """
@@ -319,7 +322,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
     def reservation(self, info: PodInfo, view: Fork, row: int, state: Evaluation | None) -> Reservation:
         """Return the allocation that each unallocated claim would get on the node, by the claim's ``namespace/name``.
 
-        It is empty for a pod that needs no devices.
+        The reservation is empty for a pod that needs no devices.
         """
         if state is None:
             return Reservation()

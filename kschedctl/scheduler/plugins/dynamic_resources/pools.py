@@ -156,8 +156,8 @@ COUNTER_SCOPE = ByVersion(
 def build_pool(seen: Sequence[IndexedSlice], published: Sequence[IndexedSlice], features: Features) -> Pool | None:
     """Build the pool that a node sees from its visible slices (`seen`) and all `published` slices of the pool.
 
-    Since 1.35, a pool of which not all slices are published is incomplete and has no devices. Return None if the driver
-    is replacing the pool by a newer generation that the node does not see yet.
+    Since 1.35, a pool is incomplete and has no devices unless all its slices are published. Return None if the driver
+    is replacing the pool with a newer generation that the node does not see yet.
     """
     if INCOMPLETE.at(features.release) is Allocatability.ALLOCATABLE:
         return _build_pool_before_1_35(seen, features)
@@ -182,7 +182,7 @@ def build_pool(seen: Sequence[IndexedSlice], published: Sequence[IndexedSlice], 
 
 
 def _build_pool_before_1_35(seen: Sequence[IndexedSlice], features: Features) -> Pool:
-    """Build a pool from its visible slices alone, as versions before 1.35 do.
+    """Build a pool from only its visible slices, as versions before 1.35 do.
 
     Unlike in newer versions, an incomplete or invalid pool keeps its devices, because the search visits them.
     """
@@ -274,7 +274,8 @@ COUNTS_SHARES = ByVersion(
 def compute_remaining_counters(pool: Pool, state: AllocatedState, release: KubeVersion) -> Counters:
     """Return the amounts of the pool's counters that its allocated devices leave.
 
-    A device of which only shares are allocated consumes counters since 1.36.2. The result is empty without counters.
+    A device of which only shares are allocated consumes counters since 1.36.2. If the pool has no counters, the result
+    is empty.
     """
     if not pool.counters:
         return {}
@@ -291,7 +292,7 @@ def compute_remaining_counters(pool: Pool, state: AllocatedState, release: KubeV
 
 
 def _find_duplicate_name(devices: Iterable[PooledDevice]) -> str:
-    """Return an error message if two devices have the same name, else an empty string."""
+    """Return an error message if two devices have the same name, otherwise an empty string."""
     names: set[str] = set()
     for device in devices:
         if device.device.name in names:
@@ -303,7 +304,7 @@ def _find_duplicate_name(devices: Iterable[PooledDevice]) -> str:
 def _read_shared_counters(slices: Iterable[IndexedSlice]) -> tuple[Counters, str]:
     """Return the shared counters of the slices and an error message, which is empty if they are valid.
 
-    If two counter sets have the same name, there is an error message and no counters.
+    If two counter sets have the same name, return no counters and an error message.
     """
     set_names: set[str] = set()
     counters: Counters = {}
@@ -318,7 +319,7 @@ def _read_shared_counters(slices: Iterable[IndexedSlice]) -> tuple[Counters, str
 
 
 def _find_unknown_counter(devices: Iterable[PooledDevice], available: Counters) -> str:
-    """Return an error message if a device consumes a counter that is not `available`, else an empty string."""
+    """Return an error message if a device consumes a counter that is not `available`, otherwise an empty string."""
     set_names = {set_name for set_name, _ in available}
     for device in devices:
         for consumption in device.device.consumes_counters:
@@ -333,7 +334,7 @@ def _find_unknown_counter(devices: Iterable[PooledDevice], available: Counters) 
 def compute_counter_consumption(device: Device, slice_name: str = "") -> Counters:
     """Return the total amounts of the counters that a device consumes.
 
-    With `slice_name`, the names of the counter sets are qualified by it, as before 1.35.
+    If `slice_name` is given, it qualifies the names of the counter sets, as in versions before 1.35.
     """
     total: Counters = {}
     for consumed in device.consumes_counters:

@@ -114,8 +114,8 @@ def _check_classes_and_compute_demand(
 ) -> ExtendedResourceDemand:
     """Check the device classes of unallocated claims, and return the extended resources that the pod requests.
 
-    Its demand is empty if no DeviceClass backs one of them. Raises ClaimError if a device class does not exist, and
-    PluginError for a request that is not supported.
+    The demand is empty if no DeviceClass backs a requested resource. Raises ClaimError if a device class does not
+    exist, and PluginError for a request that is not supported.
     """
     for claim in pod_claims:
         if claim.status.allocation is None:
@@ -165,7 +165,7 @@ def _build_allocated_claim(claim: ResourceClaim, inventory: Inventory, timeout: 
 def _check_classes(claim: ResourceClaim, inventory: Inventory) -> None:
     """Raise ClaimError if a device class of the claim does not exist, and PluginError if a request has no class.
 
-    ClaimError is raised as well for a request of an unknown or disabled type.
+    ClaimError is also raised for a request of an unknown or disabled type.
     """
     for request in claim.spec.devices.requests:
         for name, class_name in _iter_class_names(claim, request, inventory.features):
@@ -176,9 +176,9 @@ def _check_classes(claim: ResourceClaim, inventory: Inventory) -> None:
 
 
 def _find_nodes_outside_allocation(claim: ResourceClaim, inventory: Inventory) -> Bools:
-    """Return the mask of nodes (N,) that the node selector of the claim's allocation excludes.
+    """Return a mask (N,) of the nodes that the node selector of the claim's allocation excludes.
 
-    No node is excluded without an allocation or selector. Raises PluginError if the selector is invalid.
+    If there is no allocation or no selector, no node is excluded. Raises PluginError if the selector is invalid.
     """
     selector = claim.status.allocation.node_selector if claim.status.allocation else None
     if selector is None:
@@ -192,10 +192,10 @@ def _find_nodes_outside_allocation(claim: ResourceClaim, inventory: Inventory) -
 
 
 def _iter_class_names(claim: ResourceClaim, request: DeviceRequest, features: Features) -> Iterator[tuple[str, str]]:
-    """Yield the names of an exact request and its class, or those of each of the request's alternatives.
+    """Yield the name and class name of an exact request, or of each alternative of a request with alternatives.
 
-    The class is empty if the version does not know requests with alternatives. Raises ClaimError if the request has
-    neither form, or if alternatives are disabled.
+    The class name is empty if the version does not support alternatives. Raises ClaimError if the request is neither
+    exact nor has alternatives, or if alternatives are disabled.
     """
     if request.exactly is not None:
         yield request.name, request.exactly.device_class_name

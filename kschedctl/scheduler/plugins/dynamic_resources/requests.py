@@ -118,7 +118,7 @@ class Request:
     def find_untolerated_taint(self, device: Device) -> DeviceTaint | None:
         """Return the device's first taint that the request does not tolerate, or None.
 
-        Only taints that prevent scheduling count, which are those with the effects NoSchedule and NoExecute.
+        Only taints that prevent scheduling are considered, namely NoSchedule and NoExecute taints.
         """
         for taint in device.taints:
             if taint.effect not in HARD_EFFECTS:
@@ -157,7 +157,7 @@ class ClaimRequests:
 def read_claim(claim: ResourceClaim, classes: Mapping[str, DeviceClass], features: Features) -> ClaimRequests:
     """Read the requests and constraints of a claim, and check them as the allocator does before it looks at devices.
 
-    Raises AllocationError for a missing class, a disabled feature, and a request or constraint of an unknown type.
+    Raises AllocationError for a missing class, a disabled feature, or a request or constraint of an unknown type.
     """
     requests = tuple(_read_alternatives(claim, request, classes, features) for request in claim.spec.devices.requests)
     for i, constraint in enumerate(claim.spec.devices.constraints):
@@ -245,7 +245,7 @@ def _read_request(
 def _list_expressions(
     source: str, holder: DeviceClass | ExactDeviceRequest | DeviceSubRequest
 ) -> tuple[Expression, ...]:
-    """Return the CEL selectors of a class or request. Messages name each by `source` and its number."""
+    """Return the CEL selectors of a class or request. In messages, a selector is named by `source` and its number."""
     of_class = isinstance(holder, DeviceClass)
     selectors = holder.spec.selectors if isinstance(holder, DeviceClass) else holder.selectors
     return tuple(
@@ -287,7 +287,7 @@ Allocation = tuple[tuple[AllocatedDevice, ...], ...]
 def build_allocation_result(
     results: Sequence[AllocatedDevice], devices: Sequence[PooledDevice], node_selector: NodeSelector, features: Features
 ) -> AllocationResult:
-    """Build the allocation of one claim on a node, in which shares of devices have no ID yet.
+    """Build the allocation of one claim on a node. Shares of devices have no ID yet.
 
     ``results`` may come from the search on an equivalent node. ``devices`` are the corresponding devices of this node,
     and ``node_selector`` selects only this node.
@@ -301,7 +301,7 @@ def build_allocation_result(
 def check_node_selectors(claims: Iterable[ResourceClaim], allocation: Allocation) -> None:
     """Raise AllocationError if an allocated device has a node selector with several terms.
 
-    Upstream cannot combine terms. It does not look at the devices of a claim that follow a device for a single node.
+    Upstream cannot combine terms. Once a claim has a device for a single node, its further devices are not checked.
     """
     for claim, results in zip(claims, allocation, strict=True):
         for result in results:
@@ -336,7 +336,7 @@ def _get_node_restriction(pooled: PooledDevice) -> NodeRestriction:
 def _build_device_result(
     result: AllocatedDevice, pooled: PooledDevice, features: Features
 ) -> DeviceRequestAllocationResult:
-    """Build the result for one device, `pooled`, which stands in for the device of the search's `result`.
+    """Build the result for the device `pooled`, which replaces the device in the search's `result`.
 
     Binding conditions are left out if the version does not support them.
     """

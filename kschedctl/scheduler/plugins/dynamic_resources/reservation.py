@@ -28,8 +28,8 @@ User = tuple[str, str]
 def reserve_claims(evaluation: Evaluation, pod: Pod, row: int) -> list[ResourceClaim]:
     """Return the pod's claims as they are after binding: allocated on the node and reserved for the pod.
 
-    Claims that are allocated already keep their allocation. Claims that get none are left out, such as the claim for
-    extended resources on a node that provides these resources without devices.
+    Claims that are already allocated keep their allocation. Claims that get no allocation are left out, such as the
+    claim for extended resources on a node that provides these resources without devices.
     """
     new_allocations = iter(evaluation.build_allocations(row))  # one for each unallocated claim, or none at all
     claims = []
@@ -45,7 +45,7 @@ def reserve_claims(evaluation: Evaluation, pod: Pod, row: int) -> list[ResourceC
 
 
 def _reserve_claim(claim: ResourceClaim, allocation: AllocationResult, pod: Pod) -> ResourceClaim:
-    """Return the claim with the allocation and with the pod among its users, to which the pod is added once."""
+    """Return the claim with the allocation, and with the pod added to its users unless it is already among them."""
     user = ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
     users = claim.status.reserved_for
     if user not in users:
@@ -69,7 +69,7 @@ def _rename_extended_claim(claim: ResourceClaim, pod: Pod) -> ResourceClaim:
 def _add_share_ids(allocation: AllocationResult, claim: ResourceClaim, inventory: Inventory) -> AllocationResult:
     """Return the allocation with a share ID for each device that can be allocated several times.
 
-    The IDs are made of the claim's name and the index of the device in the allocation.
+    An ID is made of the claim's name and the device's index in the allocation.
     """
     shareable = inventory.devices.shareable_devices
     if not shareable:
@@ -84,7 +84,7 @@ def _add_share_ids(allocation: AllocationResult, claim: ResourceClaim, inventory
 def release_claims(claims: Iterable[ResourceClaim], deleted_pods: Set[User]) -> Iterator[ResourceClaim]:
     """Yield copies of the claims that were reserved for deleted pods, without these pods among their users.
 
-    A claim that has no users left loses its allocation. Claims without a deleted user are not yielded.
+    A claim that has no users left loses its allocation. A claim is not yielded if none of its users was deleted.
 
     Upstream: pkg/controller/resourceclaim/controller.go.
     """

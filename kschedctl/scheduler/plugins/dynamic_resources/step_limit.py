@@ -64,9 +64,10 @@ class StepLimit:
     def can_skip_search(self, devices: int, all_tried: bool) -> bool:
         """Return whether a search for more than the existing number of `devices` can be skipped.
 
-        Upstream finds nothing in such a search, but it may time out while it tries sequences of devices. With
-        ``all_tried`` it tries all sequences: they count as steps, and SearchTimeoutError is raised if they are too
-        many. Otherwise its search may end sooner, and it can be skipped only if even all sequences are few enough.
+        Upstream finds nothing in such a search, but it may time out while it tries sequences of devices. If
+        ``all_tried`` is True, upstream tries all sequences. They count as steps, and SearchTimeoutError is raised if
+        there are too many. Otherwise, upstream's search may end sooner, and it can be skipped only if even the total
+        number of sequences is small enough.
         """
         steps = self._count_sequences(devices)
         if all_tried:
@@ -83,7 +84,7 @@ class StepLimit:
     def _count_sequences(self, devices: int) -> int:
         """Return the number of sequences, of any length, in which upstream tries the given number of devices.
 
-        If upstream keeps the devices in order, this is the number of subsets, otherwise that of arrangements.
+        If upstream keeps the devices in order, this is the number of subsets, otherwise the number of arrangements.
         """
         if not self.any_order:
             return 1 << devices  # 2 to the power of `devices`

@@ -84,9 +84,9 @@ class Usage:
 
 
 def _build_requests_vector(requests: Mapping[str, int], view: NodeView) -> Amounts | None:
-    """Return the requests as a row of the nodes' matrices (R,), with 1 for pods.
+    """Return the requests as a row of the nodes' matrices, with 1 for pods.
 
-    Return None if a requested resource is in no column, because no node and no pod has it.
+    Return None if a requested resource has no column, because no node and no pod has it.
     """
     if not requests.keys() <= view.resources.keys():
         return None
@@ -100,8 +100,8 @@ def list_pod_amounts(
 ) -> list[int]:
     """Return how much of each of `resources` the pod requests, computed with the `options`.
 
-    With `nonzero`, containers without a request for cpu or memory count with a default. Node resources that the pod's
-    devices provide never count.
+    With `nonzero`, a default is assumed for containers without a request for cpu or memory. Node resources that the
+    pod's devices provide are never included.
     """
     options = options._replace(dra_node_allocatable=False)
     if nonzero:
@@ -160,8 +160,9 @@ def compute_node_usage(
 ) -> NodeUsage:
     """Return the usage of the scored nodes at `rows`, with and without the pod whose requests are `demanded`.
 
-    `requested` (N, R) is the usage of all nodes without the pod. If a node does not offer an extended resource that a
-    DeviceClass backs, the node's devices count instead. `devices` is called only if such a resource is requested.
+    `requested` is a matrix (nodes, resources) of the usage of all nodes without the pod. If a node does not offer an
+    extended resource that a DeviceClass backs, the node's devices are counted instead. `devices` is called only if such
+    a resource is requested.
     """
     columns, uncounted = demanded.columns, demanded.uncounted
     allocatable = _select_cells(view.allocatable, rows, columns, view)
@@ -188,7 +189,7 @@ def compute_node_usage(
 
 
 def _select_cells(matrix: Amounts, rows: Rows, columns: Rows | slice, view: NodeView) -> Amounts:
-    """Return the columns (X) of a matrix (N, R) for the nodes at `rows` (F), as a transposed matrix (X, F).
+    """Return the cells at `rows` and `columns` of a matrix (nodes, resources), transposed to (resources, nodes).
 
     The result must not be written to, because it can be a part of the matrix.
     """
@@ -201,7 +202,7 @@ def _select_cells(matrix: Amounts, rows: Rows, columns: Rows | slice, view: Node
 def _align_requests(resources: Sequence[ResourceSpec], requests: Sequence[int], view: NodeView) -> DemandedAmounts:
     """Find the column of each resource in the nodes' matrices, and arrange the requests accordingly.
 
-    Scalar resources that the pod does not request do not count.
+    Scalar resources that the pod does not request are left out.
     """
     resource_names = [resource.name for resource in resources]
     is_skipped = [
@@ -239,7 +240,7 @@ def _align_requests(resources: Sequence[ResourceSpec], requests: Sequence[int], 
 
 
 def score_least_allocated(strategy: ScoringStrategy, usage: NodeUsage) -> Scores:
-    """Return the score of each node (F,), from 0 to 100: the weighted mean of the free shares after placing the pod."""
+    """Return each node's score, from 0 to 100: the weighted mean of the free shares after placing the pod."""
     requested, allocatable = usage.requested, usage.allocatable
     if usage.offered_everywhere and _are_exact_as_floats(requested):  # the usual case, in fewer steps
         free = np.maximum(allocatable - requested, 0)
@@ -251,7 +252,7 @@ def score_least_allocated(strategy: ScoringStrategy, usage: NodeUsage) -> Scores
 
 
 def score_most_allocated(strategy: ScoringStrategy, usage: NodeUsage) -> Scores:
-    """Return the score of each node (F,), from 0 to 100: the weighted mean of the used shares after placing the pod."""
+    """Return each node's score, from 0 to 100: the weighted mean of the used shares after placing the pod."""
     requested, allocatable = usage.requested, usage.allocatable
     used = np.minimum(requested, allocatable) * MAX_NODE_SCORE
     if usage.offered_everywhere and _are_exact_as_floats(requested):  # the usual case, in fewer steps
@@ -261,10 +262,10 @@ def score_most_allocated(strategy: ScoringStrategy, usage: NodeUsage) -> Scores:
 
 
 def score_requested_to_capacity_ratio(strategy: ScoringStrategy, usage: NodeUsage) -> Scores:
-    """Return the score of each node (F,): the weighted mean of the scores that the profile's shape gives its resources.
+    """Return each node's score: the weighted mean of the scores that the profile's shape gives its resources.
 
     The shape maps the utilization of a resource with the pod to a score. Resources that score 0, or that a node does
-    not offer, do not count for the mean.
+    not offer, are left out of the mean.
     """
     requested, allocatable = usage.requested, usage.allocatable
     shape = strategy.requested_to_capacity_ratio.shape if strategy.requested_to_capacity_ratio else ()
@@ -305,8 +306,8 @@ def _compute_weighted_mean_of_offered(shares: Amounts, usage: NodeUsage) -> Scor
 def _divide_exactly(amounts: Amounts, divisors: Amounts) -> Amounts:
     """Return the quotients of small non-negative amounts, rounded down. Large arrays are divided as floats, for speed.
 
-    An amount and its divisor must have a sum below 2**53. Then the float quotient is never rounded up to the next
-    integer, because it differs from this integer by more than half the distance between two floats.
+    The sum of an amount and its divisor must be below 2**53. The float quotient is then never rounded up to the next
+    integer, because their difference exceeds half the distance between two adjacent floats.
     """
     quotients: Amounts
     if amounts.size < MIN_SIZE_FOR_FLOAT_DIVISION:

@@ -29,9 +29,10 @@ class UtilizationShapePoint(Struct, frozen=True):
 
 
 def validate_shape(points: Sequence[UtilizationShapePoint], path: str) -> Iterator[str]:
-    """Yield the validation errors of the points of a shape, whose field `path` the messages name.
+    """Yield the validation errors of a shape's points. `path` is the field named in the messages.
 
-    There must be a point, and the utilizations must increase. Only the first point that is out of order is reported.
+    There must be at least one point, and the utilizations must increase. Only the first point that is out of order is
+    reported.
     """
     if not points:
         yield required(path, "at least one point must be specified")

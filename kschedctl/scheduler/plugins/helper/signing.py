@@ -33,7 +33,8 @@ def sign_tolerations(info: PodInfo) -> Fragment:
 def sign_resources(info: PodInfo, view: Fork, features: Features) -> Fragment | None:
     """Return the pod's requests as a fragment of its signature, or None if the pod has no signature.
 
-    It has none if devices may back its extended resources. Native resources with a request of 0 are left out.
+    A pod has no signature if devices may back its extended resources. Native resources with a request of 0 are left
+    out.
     """
     if features.extended_resource and not _can_sign_extended_resources(info, view, features):
         return None
@@ -73,7 +74,7 @@ def _normalize_source(volume: Volume) -> Volume:
 def _canonicalize_quantity(quantity: str | int | float) -> str:
     """Return the quantity in canonical form, or unchanged if it is invalid.
 
-    The API server stores no pod with an invalid quantity.
+    Invalid quantities do not matter, since the API server stores no pod with one.
     """
     try:
         return str(parse(quantity))

@@ -128,8 +128,8 @@ class AffinityVerdicts(msgspec.Struct, frozen=True):
         counts = (self.affinity, self.anti_affinity, self.existing_anti_affinity)
         return [distinction for running in counts for distinction in running.distinctions]
 
-    def rejected(self, rows: Rows) -> Bools:
-        """Return a mask (F,) of the nodes in `rows` that a required term of the pod or of a running pod rejects."""
+    def find_rejected(self, rows: Rows) -> Bools:
+        """Return a mask over `rows` of the nodes that a required term of the pod or of a running pod rejects."""
         rejected = self.affinity.find_rows_without_label(rows)
         # A pod whose affinity selects itself may go anywhere if no other pod matches yet.
         is_first_of_its_group = self.wants_itself and self.affinity.is_empty
@@ -142,9 +142,9 @@ class AffinityVerdicts(msgspec.Struct, frozen=True):
 
 
 def iter_rejections(state: FilterState, info: PodInfo, view: Fork, delta: Delta) -> Iterator[Rejection]:
-    """Yield the rejections by the pod's affinity, by its anti-affinity, and by that of existing pods, in this order.
+    """Yield the rejections by the pod's affinity, its anti-affinity, and existing pods' anti-affinity, in this order.
 
-    As upstream does, each rejection leaves out the nodes of earlier rejections.
+    As in upstream, each rejection leaves out the nodes of earlier rejections.
     """
     affinity_unmet = ~_find_nodes_meeting_affinity(state, info, view, delta)
     yield Rejection(affinity_unmet, Code.UNRESOLVABLE, REASON_AFFINITY, _build_affinity_fact_finder(state, view))
@@ -175,7 +175,7 @@ def _find_own_term(terms: Sequence[AffinityTerm], view: Fork, key: str, info_num
 def _find_running_pods_term(info: PodInfo, view: Fork, key: str, info_number: int) -> AffinityTerm | None:
     """Return the first anti-affinity term of running pods with this topology key that matches the incoming pod.
 
-    The running pods are those of the PodInfo with this number in the view. Return None if they have no such term.
+    Only running pods with the PodInfo number `info_number` are considered. Return None if they have no such term.
     """
     for term, owner in find_terms_matching_pod(info, view, "required_anti_affinity"):
         if owner == info_number and term.topology_key == key:
@@ -184,7 +184,7 @@ def _find_running_pods_term(info: PodInfo, view: Fork, key: str, info_number: in
 
 
 def _find_nodes_with_match(counts: TopologyCounts, view: Fork, delta: Delta) -> Bools:
-    """Return a mask (N,) of the nodes in a topology domain where some term is matched, after hypothetical changes."""
+    """Return a mask (N,) of the nodes in a topology domain that has a matched term after the hypothetical changes."""
     has_match = np.zeros(len(view.nodes), np.bool_)
     for key in counts.counts:
         has_match |= counts.get_counts_at_nodes(key, view, delta) > 0
@@ -215,7 +215,7 @@ def do_terms_select_pod(terms: Sequence[AffinityTerm], info: PodInfo) -> bool:
 def _build_affinity_fact_finder(state: FilterState, view: Fork) -> Callable[[int], Fact]:
     """Build a function that returns, for a node's row, the fact about the first unmet affinity term there.
 
-    If each term is met by some pod, the fact is that no pod meets all terms.
+    If each term alone is met by some pod, the fact is that no pod meets all terms.
     """
 
     def find_fact(row: int) -> Fact:
@@ -265,7 +265,8 @@ class ForbiddenPodFacts:
     def build_fact(self, row: int) -> PodInTheWay:
         """Build the fact about the first forbidden pod in a domain of the node.
 
-        If no pod in these domains is forbidden, a nominated pod is, and the fact names no pod.
+        If no pod on a node in these domains is forbidden, the forbidden pod is a nominated one, and the fact names no
+        pod.
         """
         for key, domain_counts in self.counts.counts.items():
             column = self.view.nodes.label(key)

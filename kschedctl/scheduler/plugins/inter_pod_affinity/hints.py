@@ -47,9 +47,10 @@ def is_schedulable_after_pod_change(
 ) -> bool:
     """Return whether the pod change may meet the waiting pod's affinity or remove a pod that anti-affinity forbids.
 
-    With `checks_both_ways`, changes of the waiting pod itself count, nominated pods count like bound ones, and the
-    anti-affinity of a deleted pod counts as well. With `one_term_suffices`, a pod is forbidden if it matches any of the
-    anti-affinity terms, otherwise only if it matches all. Raises PluginError for terms that cannot be parsed.
+    With `checks_both_ways`, changes of the waiting pod itself are considered, nominated pods are treated like bound
+    pods, and the anti-affinity of a deleted pod is considered as well. With `one_term_suffices`, a pod is forbidden if
+    it matches any of the anti-affinity terms, otherwise only if it matches all of them. Raises PluginError for terms
+    that cannot be parsed.
     """
     matches_anti_affinity = does_any_term_match if one_term_suffices else do_all_terms_match
     old, new = change.old, change.new
@@ -88,8 +89,8 @@ def is_schedulable_after_node_change(
     """Return whether the node change affects a topology domain of the waiting pod's terms.
 
     A changed node must have entered a domain of an affinity term, or left a domain of an anti-affinity term. A new node
-    must have the label of an affinity term, unless there are anti-affinity terms. Without `compares_with_old_node`, any
-    node with the label of some term counts. Raises PluginError for terms that cannot be parsed.
+    must have the label of an affinity term, unless there are anti-affinity terms. Without `compares_with_old_node`, it
+    is enough that the node has the label of some term. Raises PluginError for terms that cannot be parsed.
     """
     affinity, anti_affinity = parse_required_terms(info)
     new_labels = change.new.metadata.labels
@@ -139,7 +140,7 @@ def _does_term_match(term: AffinityTerm, pod: Pod) -> bool:
 def iter_waking_changes(info: PodInfo, gates: FeatureGates) -> Iterator[WakeTrigger]:
     """Yield a description of each change that moves a rejected pod back to the queue.
 
-    If the pod's terms cannot be parsed, any change of a pod does.
+    If the pod's terms cannot be parsed, any change of a pod moves it.
     """
     try:
         affinity, anti_affinity = parse_required_terms(info)
@@ -177,7 +178,10 @@ def iter_waking_changes(info: PodInfo, gates: FeatureGates) -> Iterator[WakeTrig
 def _iter_waking_node_changes(
     affinity: Sequence[AffinityTerm], anti_affinity: Sequence[AffinityTerm], gates: FeatureGates
 ) -> Iterator[WakeTrigger]:
-    """Yield a description of each node change that moves a rejected pod back to the queue. None without terms."""
+    """Yield a description of each node change that moves a rejected pod back to the queue.
+
+    If there are no terms, nothing is yielded.
+    """
     keys = [term.topology_key for term in (*affinity, *anti_affinity)]
     if not keys:
         return
@@ -198,7 +202,7 @@ def _describe_terms(terms: Sequence[AffinityTerm]) -> str:
 
 
 def _describe_namespaces(term: AffinityTerm) -> str:
-    """Return the phrase for the namespaces of the term, such as " in namespace a or b", with a leading space."""
+    """Describe the term's namespaces in a phrase with a leading space, such as " in namespace a or b"."""
     if term.namespace_selector.selects_everything:
         return " in any namespace"
     namespaces = sorted(term.namespaces)

@@ -163,8 +163,8 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         """Yield dependencies on Namespaces if terms of the pod or of running pods select namespaces by labels.
 
-        Filter evaluates the pod's required terms and the required anti-affinity of running pods, Score evaluates the
-        pod's preferred terms and the other terms of running pods.
+        Filter evaluates the pod's required terms and the required anti-affinity of running pods. Score evaluates the
+        pod's preferred terms and all other terms of running pods.
         """
         running_pods = view.pods.distinct
         filter_terms = (*info.required_affinity, *info.required_anti_affinity)
@@ -182,10 +182,10 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
             yield Dependency("Namespace", Effect.SCORES)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[FilterState]:
-        """Count the matches between the pod and running pods by required terms of either side, per topology domain.
+        """Count, per topology domain, the matches between the pod and running pods by required terms of either side.
 
-        Filter is skipped if the pod has no required terms and no anti-affinity term of a running pod matches it. Terms
-        that cannot be parsed make the pod unresolvable.
+        Filter is skipped if the pod has no required terms and no anti-affinity term of a running pod matches it. If
+        terms cannot be parsed, the pod is rejected as unresolvable.
         """
         if info.affinity_errors:
             reason = f"parsing pod: {format_aggregate(info.affinity_errors)}"
@@ -220,7 +220,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         yield from iter_rejections(filter_state, info, view, delta)
 
     def row_verdicts(self, info: PodInfo, view: Fork) -> AffinityVerdicts | None:
-        """Return the verdicts of the required terms, for any rows, in a form that is updated as pods come and go.
+        """Return an object that judges any rows by the required terms and is updated as pods come and go.
 
         Return None for terms that cannot be parsed, and in the cycle of a pod group, in which upstream counts pods
         differently.
@@ -245,7 +245,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         return AffinityAmong(RunningCounts(self._build_cache_key("score"), info, view, lambda: weights), view)
 
     def may_score(self, info: PodInfo, view: Fork) -> bool:
-        """Return whether any pods match the preferred terms, whether or not they are on nodes.
+        """Return whether any pods, on nodes or not, match the preferred terms.
 
         Raises PluginError for terms that cannot be parsed.
         """
@@ -255,10 +255,10 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         return bool(matches)
 
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[TopologyCounts]:
-        """Sum the weights of the scored terms that match, per topology domain, or skip Score if no term matches.
+        """Sum the weights of the matching scored terms per topology domain, or skip Score if no term matches.
 
-        Score is skipped as well for a pod without preferred terms if those of running pods are ignored. Raises
-        PluginError for terms that cannot be parsed.
+        Score is also skipped for a pod without preferred terms if the preferred terms of running pods are ignored.
+        Raises PluginError for terms that cannot be parsed.
         """
         if self._ignores_all_terms(info):
             return PRE_SCORE_SKIP
@@ -325,10 +325,10 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         return view.memo_of_pods((self.name, self._build_cache_key("terms")), compute, info)
 
     def _compute_score_weights(self, info: PodInfo, view: Fork) -> tuple[dict[str, Weights], dict[str, Weights]]:
-        """Return two maps from topology key to weights (T,) of each pod info.
+        """Return two maps from topology key to an array with one entry per pod info.
 
-        The first weight is the number of terms that match between the incoming pod and a pod of the info, the second is
-        the sum of these terms' weights, negative for anti-affinity.
+        The first map has the number of terms that match between the incoming pod and a pod with this info. The second
+        map has the sum of these terms' weights, negative for anti-affinity.
         """
         affinity = self._resolve_namespaces(info.preferred_affinity, view)
         anti_affinity = self._resolve_namespaces(info.preferred_anti_affinity, view)
@@ -363,7 +363,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         return hints.iter_waking_changes(info, gates)
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
-        """Return the pod's labels as a part of its signature, or None for a pod with affinity, which is never batched.
+        """Return the pod's labels as part of its signature, or None for a pod with affinity, which is never batched.
 
         The labels are left out if preferred terms of running pods are ignored.
         """

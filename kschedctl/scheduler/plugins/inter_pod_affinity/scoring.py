@@ -52,10 +52,9 @@ def iter_terms_of_running_pods(info: PodInfo, view: Fork, hard_weight: int) -> I
 
 
 def sum_terms_per_key(terms: Iterable[WeightedTerm], view: Fork) -> tuple[dict[str, Weights], dict[str, Weights]]:
-    """Return two maps from topology key to an array with an entry for each pod info (T,).
+    """Return two maps from topology key to an array with one entry per pod info.
 
-    The entries of the first map are the number of terms that match the pod info, those of the second the sum of the
-    terms' weights.
+    The first map has the number of terms that match the pod info, and the second map has the sum of the terms' weights.
     """
     matches: dict[str, Weights] = {}
     weights: dict[str, Weights] = {}
@@ -70,7 +69,7 @@ def sum_terms_per_key(terms: Iterable[WeightedTerm], view: Fork) -> tuple[dict[s
 
 
 def compute_raw_scores(counts: TopologyCounts, view: Fork, rows: Rows) -> Scores:
-    """Return, for each node in `rows` (F,), the sum of the counts in the node's domains of all topology keys."""
+    """Return, for each node in `rows`, the sum of the counts in the node's domains of all topology keys."""
     total = np.zeros(len(rows), np.int64)
     for key in counts.counts:
         total += view.nodes.label(key).map_to_nodes(counts.counts[key])[rows]
@@ -100,8 +99,8 @@ class AffinityAmong:
         """Return an empty list, because the scores do not depend on the number of domains."""
         return []
 
-    def raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores:
-        """Return the scores of the nodes in `rows` (F,) before normalization. `sizes` is not used."""
+    def compute_raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores:
+        """Return the scores of the nodes in `rows` before normalization. `sizes` is not used."""
         total = np.zeros(len(rows), np.int64)
         for counts in self._running.iter_counts(rows):
             total += counts

@@ -80,12 +80,12 @@ class TopologyCounts(msgspec.Struct, frozen=True):
         return cls(sparse_weights, counts)
 
     def limit_to_nodes_at_cycle_start(self, find_selected: Callable[[], Bools], view: Fork) -> TopologyCounts:
-        """Return the counts without pods that were placed on nodes that had no selected pod when the cycle began.
+        """Return the counts, ignoring pods placed during the group's cycle on nodes that had no selected pod before.
 
-        This concerns the cycle of a pod group, throughout which upstream keeps its lists of nodes that have pods with
-        affinity terms. Members of the group that are assumed on other nodes do not count. Outside such a cycle, the
-        counts are returned unchanged. `find_selected` returns the mask (T,) of the selected pod infos. Upstream:
-        AssumePod in pkg/scheduler/backend/cache/snapshot.go (v1.36).
+        Throughout the cycle of a pod group, upstream does not update its lists of nodes that have pods with affinity
+        terms, so members assumed on other nodes are not counted. Outside such a cycle, the counts are returned
+        unchanged. `find_selected` returns a mask over the pod infos. Upstream: AssumePod in
+        pkg/scheduler/backend/cache/snapshot.go (v1.36).
         """
         if view.group_since is None or not self.counts:
             return self
@@ -114,9 +114,9 @@ class TopologyCounts(msgspec.Struct, frozen=True):
         return not any(counts.any() for counts in self.counts.values())
 
     def get_counts_at_nodes(self, key: str, view: Fork, delta: Delta) -> Counts:
-        """Return the count in each node's domain (N,), or 0 for nodes without the label `key`.
+        """Return the count in each node's domain, or 0 for nodes without the label `key`.
 
-        Each node's count includes the hypothetical changes of this node.
+        A node's count includes only the hypothetical changes on that node.
         """
         column = view.nodes.label(key)
         counts = column.map_to_nodes(self.counts[key])
@@ -127,7 +127,7 @@ class TopologyCounts(msgspec.Struct, frozen=True):
     def find_nodes_without_counts(self, view: Fork, delta: Delta) -> Bools:
         """Return a mask (N,) of the nodes whose hypothetical changes would leave no matched term anywhere.
 
-        The changes of each node are considered by themselves. Without changes, these are all nodes or none.
+        Each node's changes are considered separately. If there are no changes, the mask is all True or all False.
         """
         num_domains_with_match = sum(int((counts != 0).sum()) for counts in self.counts.values())
         remaining_domains = np.full(len(view.nodes), num_domains_with_match)
@@ -162,14 +162,14 @@ class RunningCounts:
         return (distinction.values_at(rows) for distinction in self.distinctions)
 
     def find_rows_without_label(self, rows: Rows) -> Bools:
-        """Return a mask (F,) of the nodes in `rows` that lack the label of some topology key."""
+        """Return a mask over `rows` of the nodes that lack the label of some topology key."""
         missing = np.zeros(len(rows), np.bool_)
         for column, _ in self._tallies:
             missing |= ~column.present[rows]
         return missing
 
     def find_rows_with_match(self, rows: Rows) -> Bools:
-        """Return a mask (F,) of the nodes in `rows` that are in a domain where some term is matched."""
+        """Return a mask over `rows` of the nodes in a domain where some term is matched."""
         has_match = np.zeros(len(rows), np.bool_)
         for counts in self.iter_counts(rows):
             has_match |= counts > 0
@@ -212,7 +212,7 @@ def find_infos_matching_term(term: AffinityTerm, view: Fork) -> Bools:
 
 
 def count_matches_per_key(matches: Iterable[tuple[AffinityTerm, Infos]], view: Fork) -> dict[str, Weights]:
-    """Count the matches by topology key. Each key has the number of matched terms of each pod info (T,)."""
+    """Count, by topology key, the matched terms of each pod info."""
     counts: dict[str, Weights] = {}
     for term, infos in matches:
         if term.topology_key not in counts:
@@ -227,9 +227,9 @@ def count_each_match_per_key(terms: Iterable[AffinityTerm], view: Fork) -> dict[
 
 
 def count_full_matches_per_key(terms: tuple[AffinityTerm, ...], view: Fork) -> dict[str, Weights]:
-    """Return, by topology key, how many terms have this key, for each pod info (T,) that matches all terms.
+    """Return, by topology key, the number of terms with this key for each pod info that matches all terms.
 
-    The number is 0 for a pod info that does not match all terms. The result is empty without terms.
+    A pod info that does not match all terms has the number 0. If there are no terms, the result is empty.
     """
     if not terms:
         return {}

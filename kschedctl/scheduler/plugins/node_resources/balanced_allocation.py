@@ -124,10 +124,10 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, DemandedAmounts]):
         return PreScoreResult(get_demanded_amounts(self.resources, requests, view))
 
     def score(self, info: PodInfo, view: NodeView, state: DemandedAmounts | None, rows: Rows) -> Scores:
-        """Return the scores (F,) of the nodes in `rows` by the balance of their resources with the pod.
+        """Score the nodes in `rows` by how evenly their resources would be used with the pod.
 
-        Since 1.36, the balance with the pod is compared with the balance before. If PreScore did not run, its state is
-        computed here, and all scores are 0 for a pod that it would have skipped.
+        Since 1.36, the balance with the pod is compared with the balance without it. If PreScore did not run, its state
+        is computed here, and all scores are 0 for a pod that it would have skipped.
         """
         demanded = self.pre_score(info, view, rows).state if state is None else state
         if demanded is None:
@@ -142,10 +142,10 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, DemandedAmounts]):
         return compared
 
     def upstream_fault(self, cycle: Cycle) -> UpstreamFault | None:
-        """Return the crash of kube-scheduler 1.36 while it scores extended resources that devices back, or None.
+        """Return the fault if kube-scheduler 1.36 would crash scoring extended resources backed by devices, or None.
 
         Upstream's plugin lacks the cache for CEL selectors of DeviceClasses. It crashes if it scores a node that has
-        devices and does not offer a requested resource, whose class has such selectors.
+        devices but does not itself offer a requested resource whose class has CEL selectors.
         """
         rows = cycle.feasible
         if len(rows) < 2 or self.name not in cycle.scores.raw:  # a single feasible node is not scored
@@ -180,10 +180,10 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, DemandedAmounts]):
 
 
 def _compute_balance_scores(amounts: Amounts, usage: NodeUsage) -> tuple[Scores, Scores]:
-    """Return the balance of each node (F,) with the pod, and the balance of each node without the pod.
+    """Return the balance of each node with the pod, and the balance of each node without the pod.
 
-    The balance is 100 minus the standard deviation of the utilizations in percent. `amounts` (2, X, F) has the used
-    amounts of the X resources with and without the pod.
+    The balance is 100 minus the standard deviation of the utilizations in percent. `amounts` has the used amounts with
+    and without the pod, in the shape (2, resources, nodes).
     """
     if usage.offered_everywhere and amounts.shape[1] == 2:  # two resources, the usual case, in fewer steps
         fractions = np.minimum(amounts / usage.allocatable, 1.0)
@@ -195,7 +195,9 @@ def _compute_balance_scores(amounts: Amounts, usage: NodeUsage) -> tuple[Scores,
 
 
 def _compute_utilization_deviation(amounts: Amounts, allocatable: Amounts) -> npt.NDArray[np.float64]:
-    """Return the standard deviation of the utilizations of the resources on each node (F,), for used amounts (X, F).
+    """Return the standard deviation of the resources' utilizations on each node.
+
+    `amounts` has the used amounts, in the shape (resources, nodes).
 
     Resources that a node does not offer are left out. As in upstream, a separate formula for two resources rounds
     differently, and sums are added in the order of the resources.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 import numpy as np
 from msgspec.structs import replace
@@ -21,7 +21,6 @@ from kschedctl.api.objects import AnyGroup
 from kschedctl.api.pod_requests import is_resize_deferred, revert_pending_resize
 from kschedctl.api.quantity import INT64_MAX
 from kschedctl.api.resource_names import is_dra_extended
-from kschedctl.scheduler.engine.pod_groups.placement import PodGroupAssignments
 from kschedctl.scheduler.framework import (
     Code,
     Fragment,
@@ -85,6 +84,9 @@ from kschedctl.snapshot.fork import Fork, NodeView, get_whole_fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.text.counts import agreeing, counted
 
+if TYPE_CHECKING:
+    from kschedctl.scheduler.engine.pod_groups.placement import PodGroupAssignments
+
 
 class DeferredResize(Detail, frozen=True):
     """A pod on the node whose deferred in-place resize reserves more of a resource than the pod currently has."""
@@ -116,7 +118,7 @@ class Insufficient(Fact, frozen=True):
         return self.requested > self.largest
 
     def words(self) -> str:
-        """Describe the requested and the free amounts, and the deferred resizes that reserve some of the resource.
+        """Describe the requested and the free amounts, and the deferred resizes that reserve part of the resource.
 
         >>> Insufficient("cpu", requested=6000, free=2260, offered=8000, largest=8000).words()
         'needs 6 CPUs; 2.26 of 8 free'
@@ -153,9 +155,9 @@ class Insufficient(Fact, frozen=True):
         return "; no node is that large" if self.exceeds_every_node else ""
 
     def _describe_resizes(self) -> str:
-        """Return a clause about the pods whose deferred resize reserves some of the resource.
+        """Return a clause about the pods whose deferred resize reserves part of the resource.
 
-        It describes the largest resize and counts the others. It is empty without deferred resizes.
+        The clause describes the largest resize and counts the others. It is empty if there are no deferred resizes.
         """
         if not self.deferred_resizes:
             return ""
@@ -325,7 +327,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
         return PreScoreResult(self._get_demanded_amounts(info, view))
 
     def score(self, info: PodInfo, view: NodeView, state: DemandedAmounts | None, rows: Rows) -> Scores:
-        """Return the scores (F,) of the nodes in `rows` by the profile's scoring strategy, from 0 to 100."""
+        """Score the nodes in `rows` from 0 to 100 by the profile's scoring strategy."""
         demanded = self._get_demanded_amounts(info, view) if state is None else state
         devices = partial(DeviceBackedResources, view, self.scored_features)
         usage = compute_node_usage(demanded, view, view.nonzero_requested, rows, devices)
@@ -360,7 +362,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
     def score_placement(self, group: AnyGroup, view: Fork, proposal: PodGroupAssignments) -> int:
         """Return the utilization of all nodes of the placement together with the group's pods, from 0 to 100.
 
-        It is the weighted mean over the scored resources. Devices do not count.
+        The utilization is the weighted mean over the scored resources. Devices are not counted.
         """
         resources = self.strategy.resources
         pod_requests = [self._list_scored_requests(assignment.info, view) for assignment in proposal.assignments]
@@ -387,7 +389,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
     def _list_scored_requests(self, info: PodInfo, view: NodeView) -> list[int]:
         """Return the pod's requests for the scored resources, in the order of the resources.
 
-        As in upstream, they are the requests of its containers in the spec, without pod-level requests.
+        As in upstream, only the containers' requests in the spec are used, not pod-level requests.
         """
         resources = self.strategy.resources
         options = info.options._replace(use_status=False, pod_level=False)
@@ -506,7 +508,7 @@ def find_deferred_resizes(resource: str, row: int, view: NodeView) -> tuple[Defe
 
 
 def _compute_resize_amounts(view: Fork) -> dict[int, ResizeAmounts]:
-    """Return the reserved and the running amounts of each PodInfo whose pods have a deferred resize, by its number."""
+    """Return, by number, the reserved and the running amounts of each PodInfo whose pods have a deferred resize."""
     by_info = {}
     for number in np.flatnonzero(view.pods.distinct.mask_templates(is_resize_deferred)).tolist():
         info = view.pods.infos[number]

@@ -28,8 +28,9 @@ def is_schedulable_after_pod_event(
 ) -> bool:
     """Return whether a deletion or resize of a pod freed a resource that the waiting pod requests.
 
-    Resizes count only if `resizes` (InPlacePodVerticalScaling) is True. With `counts_nominated`, deleted pods that were
-    only nominated to a node count as well. With `any_own_resize`, any resize of the waiting pod itself counts.
+    Resizes are considered only if `resizes` (InPlacePodVerticalScaling) is True. With `counts_nominated`, deleted pods
+    that were only nominated for a node are considered as well. With `any_own_resize`, any resize of the waiting pod
+    itself is enough.
     """
     if change.new is None:  # the pod was deleted
         return frees_room(change.old, counts_nominated)
@@ -64,7 +65,8 @@ def is_schedulable_after_node_change(info: PodInfo, change: ChangedObject, view:
 def is_schedulable_after_device_class_event(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Return whether the DeviceClass newly backs an extended resource that the pod requests.
 
-    A new class backs the implicit resource of its name as well. A changed class must have another extendedResourceName.
+    A new class also backs the implicit resource with its name. A changed class is considered only if its
+    extendedResourceName changed.
     """
     class_: DeviceClass = change.new
     requests = info.compute_amounts(info.options._replace(use_status=False, pod_level=True, dra_node_allocatable=False))
@@ -85,9 +87,9 @@ def _compute_effective_requests(info: PodInfo) -> dict[str, int]:
 def _iter_missing_resources(
     requests: Mapping[str, int], allocatable: Mapping[str, int], backed: Mapping[str, object]
 ) -> Iterator[str]:
-    """Yield the names of the resources of which the pod requests more than the node offers as `allocatable`.
+    """Yield the names of the resources that the pod requests more of than is `allocatable` on the node.
 
-    A resource that is `backed` by a DeviceClass is left out if the node does not offer it itself, since
+    If the node does not offer a resource itself but a DeviceClass backs it (`backed`), the resource is left out, since
     DynamicResources checks its devices.
     """
     for name, amount in requests.items():
@@ -101,7 +103,7 @@ def _does_node_offer_more(
 ) -> bool:
     """Return whether the node now offers more pods or more of a requested resource than before.
 
-    Return True as well if the node offers none of a requested resource that is `backed` by a DeviceClass, because its
+    Also return True if the node offers none of a requested resource that a DeviceClass backs (`backed`), because its
     devices may have changed.
     """
     if new.get(names.PODS, 0) > old.get(names.PODS, 0):

@@ -127,7 +127,7 @@ def _find_volume_of_claim(
 ) -> AttachedVolume | None:
     """Return the CSI volume of a claim, or None if the claim's volume does not count as a CSI volume.
 
-    If the claim has no volume, return the volume that its class would provision. In-tree volumes count only if
+    If the claim has no volume, return the volume that its class would provision. In-tree volumes are included only if
     `counts_in_tree` is True.
     """
     volume = storage.volumes.get(claim.spec.volume_name)
@@ -233,7 +233,7 @@ class AttachedVolumes:
     def _attachments(self) -> list[tuple[str, int]]:
         """The node name and volume number of each VolumeAttachment of a CSI volume.
 
-        Attachments without an attacher, and of volumes that are missing or not CSI volumes, are left out.
+        Attachments are left out if they have no attacher, or if their volume is missing or not a CSI volume.
         """
         attachments = []
         for attachment in self.listers.attachments:
@@ -262,8 +262,8 @@ class AttachedVolumes:
     def _add_volumes_of_infos(self, infos: Sequence[PodInfo]) -> None:
         """Look up and number the volumes of the pod infos that were added since the last call.
 
-        `infos` are all pod infos. If the volumes of one cannot be determined, the message is recorded in `errors` and
-        the info gets no volumes.
+        `infos` are all pod infos. If the volumes of an info cannot be determined, the message is recorded in `errors`
+        and the info gets no volumes.
         """
         numbers_by_info: list[list[int]] = []
         num_known_infos = len(self._counts)
@@ -280,7 +280,7 @@ class AttachedVolumes:
             self._volumes = np.append(self._volumes, np.array(list(chain.from_iterable(numbers_by_info)), np.int64))
 
     def _list_volumes_of_infos(self, infos: Counts) -> tuple[Counts, Counts]:
-        """Return the volumes of the pod infos with these numbers, one info after the other.
+        """Return the volumes of the pod infos with these numbers, info by info.
 
         The first array has, for each volume, the index into `infos` of the info that uses it, and the second array has
         the number of the volume.
@@ -310,7 +310,7 @@ class CurrentVolumes:
 def _get_shared_volumes(view: Fork, of_pod: VolumesOfPod) -> AttachedVolumes:
     """Return the attached volumes of the fork's objects, computed once for all forks with the same objects.
 
-    The nodes do not matter, so forks without some nodes share the result as well. Callers must not change it.
+    The result does not depend on nodes, so forks without some nodes share it as well. Callers must not change it.
     """
     kinds = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass", "VolumeAttachment")
     return view.objects.index(
@@ -369,7 +369,7 @@ class NodeAttachments:
     def iter_errors(self, view: Fork, delta: Delta) -> Iterator[tuple[Bools, str]]:
         """Yield upstream's message for each pod info whose volumes could not be determined.
 
-        Each message follows a mask (N,) of the nodes that have pods with this info, including hypothetical changes.
+        Each message comes with a mask (N,) of the nodes that have pods with this info, including hypothetical changes.
         """
         for number, message in self.source.errors.items():
             is_info = np.arange(len(view.pods.infos)) == number
@@ -407,7 +407,7 @@ def find_nodes_with_limits(view: Fork) -> NodesWithLimits:
 
 
 def find_node_limits(view: Fork, resource: str) -> Counts:
-    """Return the node's allocatable amount of a resource that limits volumes (N,), or NO_LIMIT if it declares none."""
+    """Return each node's allocatable amount of a resource that limits volumes, or NO_LIMIT if it declares none."""
     declares_limit = find_nodes_with_limits(view).by_resource.get(resource)
     if declares_limit is None:
         return np.full(len(view.nodes), NO_LIMIT)

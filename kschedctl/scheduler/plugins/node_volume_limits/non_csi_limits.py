@@ -82,7 +82,7 @@ def find_disks_of_running_pod(info: PodInfo, storage: Listers) -> list[AttachedV
 
 
 def _iter_disks(info: PodInfo, storage: Listers, is_new: bool) -> Iterator[AttachedVolume]:
-    """Yield the in-tree disks of the pod's volumes, whether in-line or behind a claim.
+    """Yield the in-tree disks of the pod's volumes, both in-line volumes and volumes of claims.
 
     Raises NotFoundError if a claim of a pod that `is_new` is missing, and PluginError for a claim that the pod cannot
     use.
@@ -159,7 +159,7 @@ class NonCSILimits(DeclaredPlugin):
         return PreFilterResult() if self._may_need_disk(info) else PRE_FILTER_SKIP
 
     def _may_need_disk(self, info: PodInfo) -> bool:
-        """Return whether some volume of the pod may be a disk of this kind, because it has a claim or names one."""
+        """Return whether any volume of the pod may be a disk of this kind: it uses a claim or names such a disk."""
         return any(
             volume.persistent_volume_claim is not None
             or volume.ephemeral is not None
@@ -191,8 +191,8 @@ class NonCSILimits(DeclaredPlugin):
     ) -> Iterator[Rejection]:
         """Yield the rejections of nodes in the mask `considered` (N,) that cannot attach the pod's `disks`.
 
-        First, nodes are rejected that have a pod whose disks cannot be determined, then nodes that would exceed their
-        limit. Disks that a pod of the node uses already do not count as new.
+        Nodes that have a pod whose disks cannot be determined are rejected first, then nodes that would exceed their
+        limit. Disks that a pod on the node already uses do not count as new.
         """
         attached = find_node_attachments(view, delta, find_disks_of_running_pod)
         for has_error, message in attached.iter_errors(view, delta):
@@ -227,9 +227,9 @@ class EBSLimits(NonCSILimits):
     disk_kind = EBS
 
     def find_default_limits(self, view: Fork) -> Counts:
-        """Return the limit (N,) that applies to each node by its instance type, if the node does not declare one.
+        """Return the limit that each node's instance type implies, for nodes that do not declare one.
 
-        If the node has both labels for the instance type, the stable label counts.
+        If the node has both labels for the instance type, the stable label is used.
         """
         limits = super().find_default_limits(view)
         has_type = np.zeros(len(view.nodes), np.bool_)

@@ -125,7 +125,7 @@ class NodeVolumeLimits(DeclaredPlugin):
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         """Yield the kinds whose unread objects could change the results for a pod with volumes.
 
-        These are the kinds that decide which volumes the pod and, if some node has a limit, other pods attach.
+        These kinds decide which volumes the pod and, if any node has a limit, other pods attach.
         """
         if not any(map(self._may_count_towards_limit, info.spec.volumes)):
             return
@@ -163,9 +163,9 @@ class NodeVolumeLimits(DeclaredPlugin):
     ) -> Iterator[Rejection]:
         """Yield the rejections of nodes in the mask `considered` (N,), which all have or all lack a CSINode.
 
-        If `counts_in_tree` is True, in-tree volumes count as CSI volumes on these nodes. All of them are rejected if a
-        claim of the pod is missing or cannot be used. Otherwise nodes are rejected without a required driver, with a
-        pod whose volumes cannot be determined, or where a driver would exceed its limit.
+        If `counts_in_tree` is True, in-tree volumes count as CSI volumes on these nodes. All these nodes are rejected
+        if a claim of the pod is missing or cannot be used. Otherwise, a node is rejected if it lacks a required driver,
+        has a pod whose volumes cannot be determined, or would exceed a driver's limit.
         """
         storage = get_listers(view)
         try:
@@ -221,7 +221,7 @@ class NodeVolumeLimits(DeclaredPlugin):
         return Rejection(rejected, Code.UNSCHEDULABLE, REASON, build_fact, distance)
 
     def _find_limited_nodes(self, view: Fork) -> Bools:
-        """Return a mask (N,) of the nodes that limit the volumes of some driver.
+        """Return a mask (N,) of the nodes that limit the volumes of at least one driver.
 
         The limit is in the CSINode or, before 1.32, in the node's allocatable resources.
         """
@@ -231,9 +231,10 @@ class NodeVolumeLimits(DeclaredPlugin):
         return limited_by_csi_node | find_nodes_with_limits(view).any
 
     def _find_driver_limits(self, driver: str, view: Fork) -> Counts:
-        """Return the number of volumes that the driver can attach to each node (N,), or NO_LIMIT.
+        """Return, for each node, the number of volumes that the driver can attach there, or NO_LIMIT.
 
-        A limit in the CSINode counts before one in the node's allocatable resources, which is read before 1.32.
+        A limit in the CSINode takes precedence. Versions before 1.32 also read a limit from the node's allocatable
+        resources.
         """
         csi_node_limits = get_listers(view).csi_nodes.find_driver_limits(driver)
         if not self.reads_nodes:

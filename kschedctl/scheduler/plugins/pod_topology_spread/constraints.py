@@ -79,8 +79,8 @@ class SpreadSettings(msgspec.Struct, frozen=True):
     def _resolve_constraints(self, info: PodInfo, view: Fork, action: str) -> list[SpreadConstraint]:
         """Return the pod's constraints with this action, or the profile's defaults if the pod has none at all.
 
-        The defaults get the combined selector of the pod's Services and controller, and do not apply to a pod without
-        any. Raises SelectorError if a selector is invalid.
+        The defaults get the combined selector of the pod's Services and controller. They do not apply to a pod that has
+        neither. Raises SelectorError if a selector is invalid.
         """
         if info.spec.topology_spread_constraints:
             return self._complete_constraints(info.spec.topology_spread_constraints, info, action)
@@ -95,10 +95,10 @@ class SpreadSettings(msgspec.Struct, frozen=True):
     def _complete_constraints(
         self, constraints: Sequence[TopologySpreadConstraint], info: PodInfo, action: str
     ) -> list[SpreadConstraint]:
-        """Return those of the constraints that have this action, with default policies and complete selectors.
+        """Return the constraints that have this action, with default policies and complete selectors.
 
-        Without the feature for policies, affinity is honored and taints are ignored. Raises SelectorError if a selector
-        is invalid.
+        If policies are disabled, affinity is honored and taints are ignored. Raises SelectorError if a selector is
+        invalid.
         """
         has_policies = self.inclusion_policies
         return [
@@ -117,7 +117,7 @@ class SpreadSettings(msgspec.Struct, frozen=True):
     def _complete_selector(self, constraint: TopologySpreadConstraint, info: PodInfo) -> Selector:
         """Return the constraint's selector, which also requires the pod's own values of the matchLabelKeys.
 
-        Keys that the pod does not have are left out, and a selector that matches nothing is not changed. Raises
+        Keys that the pod does not have are left out. A selector that matches nothing is not changed. Raises
         SelectorError if the selector is invalid.
         """
         selector = selector_from_api(constraint.label_selector)
@@ -145,9 +145,9 @@ SELECTING_KINDS = ("Service", "ReplicationController", *OWNER_KINDS)
 
 
 def build_default_selector(info: PodInfo, objects: ClusterObjects) -> Selector:
-    """Build a selector that requires what the selectors of the pod's Services and of its controller require.
+    """Build a selector with all requirements of the selectors of the pod's Services and controller.
 
-    It selects everything if the pod has neither.
+    If the pod has neither, the selector selects everything.
     """
     labels: dict[str, str] = {}
     for service in find_pod_services(info, objects):
@@ -185,7 +185,7 @@ def find_pod_services(info: PodInfo, objects: ClusterObjects) -> list[Service]:
 def _find_owner_requirements(info: PodInfo, owner: OwnerReference, objects: ClusterObjects) -> tuple[Requirement, ...]:
     """Return the requirements of the selector of the pod's ReplicaSet or StatefulSet.
 
-    There are none if the owner is of another kind or missing, or if its selector is invalid.
+    Return no requirements if the owner is of another kind or missing, or if its selector is invalid.
     """
     if owner.api_version != "apps/v1" or owner.kind not in OWNER_KINDS:
         return ()
@@ -225,7 +225,7 @@ def count_matching_pods(
 def tally_matching_pods(
     constraint: SpreadConstraint, info: PodInfo, view: Fork, domains: Domains | None = None, key: Hashable = None
 ) -> Tally:
-    """Return the running count of matching pods, on nodes or in domains as in `count_matching_pods`."""
+    """Return a tally that maintains the count of matching pods, by node or by domain (see `count_matching_pods`)."""
 
     def compute_weights() -> Counts:
         """Compute how many pods each distinct PodInfo counts for: 1 if it matches, otherwise 0."""

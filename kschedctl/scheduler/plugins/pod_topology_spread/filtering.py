@@ -47,7 +47,7 @@ class EmptiestDomain(Detail, frozen=True):
     """A taint of the node that the pod does not tolerate."""
 
     def words(self, fewest: int) -> str:
-        """Describe the domain, given its number of matching pods, and why it counts if the pod cannot go there.
+        """Describe the domain and its number of matching pods, and why it counts if the pod cannot go there.
 
         >>> EmptiestDomain("b").words(0), EmptiestDomain("b", equally_empty=2).words(0)
         ('the emptiest domain b has 0', 'the emptiest domains b and 2 more have 0')
@@ -140,10 +140,10 @@ class DomainCounts(msgspec.Struct, frozen=True):
     """(V,) the number of matching pods on the eligible nodes of each domain."""
 
     def compute_counts_and_minimum(self, change: Counts | None) -> tuple[Counts, Counts]:
-        """Return the number of pods in each node's domain and the global minimum, both (N,).
+        """Return, for each node, the number of pods in its domain and the global minimum.
 
-        `change` (N,) is the hypothetical change of the number of pods on each node, which is considered for each node
-        by itself, or None for no change. Nodes in no existing domain have 0 pods.
+        `change` has the hypothetical change of the number of pods on each node, or is None if there is no change. Each
+        node's values include only the change on that node. Nodes in no existing domain have 0 pods.
         """
         codes = self.column.codes
         if not self.exists.any():
@@ -178,7 +178,8 @@ def count_pods_per_domain(
 ) -> DomainCounts:
     """Count the pods that match one of the pod's `constraints` in each of its domains.
 
-    Only pods on nodes count that the constraint's policies include and that have the topology keys of all constraints.
+    Pods are counted only on nodes that the constraint's policies include and that have the topology keys of all
+    constraints.
     """
     column = view.nodes.label(constraint.topology_key)
     counting = _prepare_counting(constraint, constraints, settings, info, view)
@@ -204,7 +205,7 @@ def _prepare_counting(
     info: PodInfo,
     view: Fork,
 ) -> DomainCounting:
-    """Find the nodes and domains that count for one `constraint`, with the running count of the pods there.
+    """Find the nodes and domains that count for one `constraint`, with a tally of the pods there.
 
     A node counts if it has the topology keys of all `constraints` and the policies of this one include it. The nodes
     and domains are computed once for identical pods.
@@ -265,8 +266,8 @@ class SpreadVerdicts:
             for counted in self._tallies
         ]
 
-    def rejected(self, rows: Rows) -> Bools:
-        """Return a mask (F,) of the nodes in `rows` that a hard constraint rejects."""
+    def find_rejected(self, rows: Rows) -> Bools:
+        """Return a mask over `rows` of the nodes that a hard constraint rejects."""
         rejected = np.zeros(len(rows), np.bool_)
         for constraint in self._tallies:
             counts = constraint.tally.bring_up_to_date(self._trail)
@@ -286,7 +287,7 @@ class SpreadVerdicts:
 def iter_rejections(
     spreads: Iterable[DomainCounts], info: PodInfo, view: Fork, delta: Delta, comparison_operators: bool = False
 ) -> Iterator[Rejection]:
-    """Yield up to two rejections for each constraint: of nodes without its label, and of nodes that exceed its skew.
+    """Yield, for each constraint, the rejections of nodes without its label and of nodes that would exceed its skew.
 
     A node is rejected only by the first constraint that it violates.
     """
@@ -311,9 +312,10 @@ def iter_rejections(
 
 
 def _count_hypothetical_change(spread: DomainCounts, info: PodInfo, view: Fork, delta: Delta) -> Counts | None:
-    """Return by how much the hypothetical changes of each node alter its number of matching pods (N,).
+    """Return, for each node, the change of its number of matching pods under the hypothetical changes.
 
-    Return None without hypothetical changes. Unlike in the counts of running pods, terminating pods count, as upstream.
+    Return None if there are no hypothetical changes. As in upstream, terminating pods are included, unlike in the
+    counts of running pods.
     """
     if not delta:
         return None
@@ -335,7 +337,7 @@ class SmallestCounts(NamedTuple):
 def _find_smallest_counts(counts: Counts, exists: Bools) -> SmallestCounts:
     """Return the two smallest counts of the existing domains, and the first domain with the smallest count.
 
-    `counts` and the mask `exists` have one entry for each of the V domains.
+    `counts` and the mask `exists` have one entry per domain.
     """
     existing_counts = np.where(exists, counts, NO_MINIMUM)
     domain = int(existing_counts.argmin())
@@ -359,8 +361,8 @@ def _build_skew_fact_finder(
 ) -> Callable[[int], TooSkewed]:
     """Build a function that returns, for a node's row, the fact about the skew in the node's domain.
 
-    `pods_in_domain`, `minimum` and `skew` have one entry for each node (N,). `find_emptiest` returns the emptiest
-    domain, given its number of pods, and is not called if there are fewer domains than minDomains.
+    `pods_in_domain`, `minimum` and `skew` have one entry per node. `find_emptiest` returns the emptiest domain, given
+    its number of pods, and is not called if there are fewer domains than minDomains.
     """
     constraint, column = spread.constraint, spread.column
     domains = int(spread.exists.sum())
@@ -386,10 +388,10 @@ def _build_skew_fact_finder(
 def find_emptiest_domain(
     spread: DomainCounts, info: PodInfo, view: Fork, comparison_operators: bool, fewest: int
 ) -> EmptiestDomain | None:
-    """Return the first domain with the fewest pods to which the pod could go, given the number `fewest`.
+    """Return the first domain with `fewest` pods, the smallest number, to which the pod could go.
 
-    If taints or the node selection exclude all of these domains, return the first of them with the reason, because the
-    skew would be smaller if the excluded domains did not count. Return None if no domain has `fewest` pods.
+    If taints or the node selection keep the pod out of all such domains, return the first one with the reason, because
+    the skew would be smaller if these domains did not count. Return None if no domain has `fewest` pods.
     """
     is_emptiest = spread.exists & (spread.counts == fewest)
     if not is_emptiest.any():

@@ -118,7 +118,7 @@ class PodTopologySpreadArgs(PluginArgs, frozen=True):
 
 
 def _validate_constraint(constraint: TopologySpreadConstraint, path: str) -> Iterator[str]:
-    """Yield the validation errors of a default constraint, whose field `path` the messages name."""
+    """Yield the validation errors of a default constraint. `path` is the field named in the messages."""
     if constraint.max_skew <= 0:
         yield invalid(f"{path}.maxSkew", constraint.max_skew, "not in valid range (0, inf)")
     if not constraint.topology_key:
@@ -188,7 +188,7 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         """Yield dependencies on Services and the pod's kind of owner, whose selectors the default constraints use.
 
-        Nothing is yielded for a pod with constraints of its own, and for a profile without default constraints.
+        Nothing is yielded if the pod has its own constraints or the profile has no default constraints.
         """
         if info.spec.topology_spread_constraints or not self.settings.defaults:
             return
@@ -214,7 +214,7 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
         self, info: PodInfo, change: ChangedObject, view: Fork, *, counts_nominated: bool, counts_itself: bool
     ) -> bool:
         """Return whether the pod change alters the counts of the waiting pod's hard constraints."""
-        constraints = self.hard_constraints(info, view)
+        constraints = self.find_hard_constraints(info, view)
         return is_schedulable_after_pod_change(
             info, change, constraints, counts_nominated=counts_nominated, counts_itself=counts_itself
         )
@@ -225,15 +225,15 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
         Return False if its constraints cannot be parsed.
         """
         try:
-            return not self.hard_constraints(info, view)
+            return not self.find_hard_constraints(info, view)
         except PluginError:
             return False
 
     def _is_schedulable_after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
         """Return whether the node change alters the domains or nodes that count for the pod's hard constraints."""
-        return is_schedulable_after_node_change(change, self.hard_constraints(info, view))
+        return is_schedulable_after_node_change(change, self.find_hard_constraints(info, view))
 
-    def hard_constraints(self, info: PodInfo, view: Fork) -> list[SpreadConstraint]:
+    def find_hard_constraints(self, info: PodInfo, view: Fork) -> list[SpreadConstraint]:
         """Return the pod's hard constraints, or the profile's if the pod has no constraints.
 
         Raises PluginError for invalid selectors.
@@ -249,8 +249,8 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
         return any(constraint.node_taints_policy == "Honor" for constraint in constraints)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[list[DomainCounts]]:
-        """Count the matching pods in each domain of each hard constraint, or skip Filter without hard constraints."""
-        constraints = self.hard_constraints(info, view)
+        """Count the matching pods in each domain of each hard constraint, or skip Filter if there are none."""
+        constraints = self.find_hard_constraints(info, view)
         if not constraints:
             return PRE_FILTER_SKIP
         spreads = [
@@ -263,7 +263,7 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
         spreads = require_state(state, 'reading "PreFilterPodTopologySpread" from cycleState: not found')
         yield from iter_rejections(spreads, info, view, delta, self.settings.comparison_operators)
 
-    def soft_constraints(self, info: PodInfo, view: Fork) -> list[SpreadConstraint]:
+    def find_soft_constraints(self, info: PodInfo, view: Fork) -> list[SpreadConstraint]:
         """Return the pod's soft constraints. Raises PluginError for invalid selectors."""
         try:
             return self.settings.get_constraints(info, view, SOFT)
@@ -272,14 +272,14 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
 
     def may_score(self, info: PodInfo, view: Fork) -> bool:
         """Return whether the pod has soft constraints. Raises PluginError for invalid selectors."""
-        return bool(self.soft_constraints(info, view))
+        return bool(self.find_soft_constraints(info, view))
 
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[RawScores]:
         """Compute the raw scores of the soft constraints, or skip Score if there are none.
 
         Raises PluginError for invalid selectors.
         """
-        constraints = self.soft_constraints(info, view)
+        constraints = self.find_soft_constraints(info, view)
         if not constraints:
             return PRE_SCORE_SKIP
         return PreScoreResult(compute_raw_scores(constraints, self.settings, info, view, rows))
@@ -297,7 +297,7 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
 
         Raises PluginError for invalid selectors.
         """
-        return SpreadVerdicts(self.hard_constraints(info, view), self.settings, info, view)
+        return SpreadVerdicts(self.find_hard_constraints(info, view), self.settings, info, view)
 
     def row_scores(self, info: PodInfo, view: Fork) -> SpreadAmong:
         """Return the scores of the soft constraints, for any subset of the nodes, in a form that follows pod changes.
@@ -308,7 +308,7 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
-        constraints = self.hard_constraints(info, view)
+        constraints = self.find_hard_constraints(info, view)
         keys = join_words(list(dict.fromkeys(constraint.topology_key for constraint in constraints)))
         selectors = list(dict.fromkeys(describe_selected_labels(constraint.selector) for constraint in constraints))
         matching_pod = f"a pod {join_words(selectors, 'or')} in namespace {info.namespace}"
@@ -367,7 +367,7 @@ def is_schedulable_after_pod_change(
 def is_schedulable_after_node_change(change: ChangedObject, constraints: Sequence[SpreadConstraint]) -> bool:
     """Return whether a node with all topology keys is added or deleted, or changes its domains or taints.
 
-    A node that gets its last missing topology key, or loses one, counts as well.
+    A node that gains its last missing topology key, or loses a topology key, also counts.
     """
     if change.old is None or change.new is None:  # the node was added or deleted
         return _has_all_topology_keys(change.object.metadata.labels, constraints)

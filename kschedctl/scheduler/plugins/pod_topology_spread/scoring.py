@@ -49,9 +49,9 @@ def compute_raw_scores(
     view: Fork,
     rows: Rows,
 ) -> RawScores:
-    """Return, for each node in `rows` (F,), the sum of its scores for all constraints, of which there is at least one.
+    """Return, for each node in `rows`, the sum of its scores for all constraints. There must be a constraint.
 
-    Nodes without a required topology label get 0 and are marked as ignored.
+    Nodes without a required topology label score 0 and are marked as ignored.
     """
     labelled = find_labelled_nodes(constraints, settings, info, view)
     scored = rows if labelled is None else rows[labelled[rows]]
@@ -83,9 +83,9 @@ def find_labelled_nodes(
 
 
 def normalize_scores(scores: Scores, ignored: Bools | None) -> Scores:
-    """Scale the raw scores (F,) to 0..100, so that the nodes with the fewest matching pods get 100.
+    """Scale the raw scores to 0..100, so that the nodes with the fewest matching pods get 100.
 
-    Nodes in the mask `ignored` (F,) get 0 and do not influence the scale. With None, no node is ignored.
+    Nodes in the mask `ignored` get 0 and do not influence the scale. If it is None, no node is ignored.
     """
     counted_scores = scores if ignored is None else scores[~ignored]
     if len(counted_scores) == 0:
@@ -109,7 +109,7 @@ def _score_constraint(
     scored: Rows,
     labelled: Bools | None,
 ) -> Points:
-    """Return what one constraint adds to the raw score of each node (N,), which grows with the pods in its domain.
+    """Return each node's raw score for one constraint, which grows with the number of pods in its domain.
 
     The weight of a pod depends on the number of domains among the `scored` rows. `labelled` is the result of
     `find_labelled_nodes`. Nodes without the constraint's label get 0.
@@ -145,8 +145,8 @@ def build_scored_domains(
 ) -> ScoredDomains:
     """Build the domains of one constraint with the running count of matching pods in each domain.
 
-    For the topology key of hostnames, each node is a domain and all pods count. Otherwise pods count only on nodes that
-    the constraint's policies include and that are in the mask `labelled` (N,), unless it is None.
+    For the hostname topology key, each node is a domain and all pods are counted. Otherwise, pods are counted only on
+    nodes that the constraint's policies include and that are in the mask `labelled` (N,), unless it is None.
     """
     column = view.nodes.label(constraint.topology_key)
     if constraint.topology_key == HOSTNAME:
@@ -167,7 +167,7 @@ def build_scored_domains(
 
 
 def weigh_counts(counts: Counts, size: int | np.signedinteger, constraint: SpreadConstraint) -> Points:
-    """Return the score for each count of matching pods in a domain, if `size` domains are scored.
+    """Return the score for each count of matching pods in a domain. `size` is the number of scored domains.
 
     The constraint's maxSkew adds a constant, which makes small differences matter less.
     """
@@ -238,16 +238,15 @@ class SpreadAmong:
     def count_domains(self, rows: Rows, counts: Counts) -> list[int]:
         """Return, for each constraint, the number of domains that contain the nodes in `rows`.
 
-        Each row represents a number of equal nodes, given by `counts` (F,). Nodes that lack a topology label do not
-        count.
+        `counts` says how many equal nodes each row represents. Nodes that lack a topology label are left out.
         """
         if self._labelled is not None:
             is_labelled = self._labelled[rows]
             rows, counts = rows[is_labelled], counts[is_labelled]
         return [_count_domains(scored_domains, rows, counts) for scored_domains in self._scored_domains]
 
-    def raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores:
-        """Return the scores of the nodes in `rows` (F,) before normalization.
+    def compute_raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores:
+        """Return the scores of the nodes in `rows` before normalization.
 
         `sizes` is the number of scored domains of each constraint, as `count_domains` returns it.
         """
@@ -275,7 +274,7 @@ def build_domain_per_node(view: Fork) -> Domains:
 
 
 def _count_domains(scored_domains: ScoredDomains, rows: Rows, counts: Counts) -> int:
-    """Return the number of domains that contain the nodes in `rows`, each representing `counts` (F,) equal nodes.
+    """Return the number of domains that contain the nodes in `rows`, each representing `counts` equal nodes.
 
     Equal nodes share a domain, unless every node is in a separate domain.
     """

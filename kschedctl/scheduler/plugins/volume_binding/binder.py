@@ -121,7 +121,8 @@ def find_eligible_hostnames(claims: PodVolumeClaims, listers: Listers) -> frozen
 def _list_required_hostnames(volume: PersistentVolume) -> frozenset[str]:
     """Return the hostnames that the volume's node affinity names, or an empty set if it does not select by hostname.
 
-    A term allows the hostnames that all of its requirements contain, and the affinity those of any term.
+    A term allows the hostnames that are in all of its requirements, and the affinity allows the hostnames of all its
+    terms.
     """
     affinity = volume.spec.node_affinity
     if affinity is None or affinity.required is None:
@@ -182,7 +183,7 @@ class PodVolumes:
         return any((binding.chosen[rows] != NO_MATCH).any() for binding in self.bindings)
 
     def find_failed_nodes(self) -> Bools:
-        """Return a mask (N,) of the nodes on which the scheduler itself fails, as recorded in `errors`."""
+        """Return a mask (N,) of the nodes with an error in `errors`, on which the scheduler itself fails."""
         failed = np.zeros(len(self._active), np.bool_)
         for mask, _ in self.errors:
             failed |= mask
@@ -196,7 +197,7 @@ class PodVolumes:
     # -- bound claims --------------------------------------------------------------------------------------------
 
     def _check_bound_claims(self, claims: tuple[PersistentVolumeClaim, ...]) -> None:
-        """Record, per node, the first bound claim whose volume is missing or out of reach.
+        """Record, for each node, the first bound claim whose volume is missing or out of reach.
 
         As in upstream, later claims are not checked once a volume is missing.
         """
@@ -234,7 +235,7 @@ class PodVolumes:
     # -- unbound claims ------------------------------------------------------------------------------------------
 
     def _check_selected_nodes(self) -> list[int]:
-        """Reject all nodes but the selected one for each claim that is being provisioned.
+        """Reject all nodes except the selected one for each claim that is being provisioned.
 
         Return the indices of these claims. All nodes are rejected if the selected node does not exist.
         """
@@ -301,10 +302,10 @@ class PodVolumes:
     def _find_pools(
         self, claim: PersistentVolumeClaim, class_: StorageClass
     ) -> tuple[tuple[StoragePool, ...] | None, ClaimIndices]:
-        """Return the class's storage pools and, per node (N,), the index of the first pool that can hold the claim.
+        """Return the class's storage pools and, for each node, the index of the first pool that can hold the claim.
 
-        The index is NO_MATCH on nodes that no such pool serves. The pools are None, and all indices NO_MATCH, if the
-        capacity is not checked, because the driver does not publish it or the claim requests no size.
+        The index is NO_MATCH on nodes that no such pool serves. If the driver does not publish capacity or the claim
+        requests no size, the capacity is not checked: the pools are None, and all indices are NO_MATCH.
         """
         first_fitting = np.full(len(self._active), NO_MATCH, np.int32)
         size = parse_requested_storage(claim)
@@ -333,7 +334,7 @@ class PodVolumes:
 
 
 def build_bound_objects(volumes: PodVolumes, row: int, node: str) -> dict[str, list[Struct]]:
-    """Return, by kind, the claims and volumes that change if the pod is bound to the node in `row`, called `node`.
+    """Return, by kind, the claims and volumes that change if the pod is bound to the node in `row`, named `node`.
 
     Claims and their matching volumes are bound to each other, and claims to be provisioned are annotated with the node.
     Kinds without changes are left out.
@@ -352,8 +353,8 @@ def build_bound_objects(volumes: PodVolumes, row: int, node: str) -> dict[str, l
 def build_assumed_objects(volumes: PodVolumes, row: int, node: str) -> dict[str, list[Struct]]:
     """Return, by kind, the claims and volumes that the scheduler assumes before the pod is bound to the node.
 
-    Volumes are reserved for their claims, and claims to be provisioned are annotated with the node, which is the one in
-    `row`, called `node`. Kinds without changes are left out.
+    Volumes are reserved for their claims, and claims to be provisioned are annotated with the node, which is in `row`
+    and named `node`. Kinds without changes are left out.
     """
     claims: list[Struct] = [
         _annotate_claim(claim, SELECTED_NODE, node) for claim in volumes.list_provisioned_claims(row)

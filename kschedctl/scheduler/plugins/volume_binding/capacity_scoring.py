@@ -44,7 +44,7 @@ class ClassResources(NamedTuple):
 def score_by_capacity(
     points: Sequence[tuple[int, int]], volumes: PodVolumes, rows: Rows, provisioning: bool = True
 ) -> Scores:
-    """Return the scores (F,) of the nodes in `rows` by the utilization of the storage that the claims would use.
+    """Score the nodes in `rows` by the utilization of the storage that the claims would use.
 
     A node is scored by the volumes that would be bound there or, if there are none and `provisioning` is True, by the
     volumes that would be provisioned. `points` are the scores at given utilizations.
@@ -59,7 +59,7 @@ def score_by_capacity(
 
 
 def score_by_utilization(points: Sequence[tuple[int, int]], resources: ClassResources) -> Scores:
-    """Return, per node (F,), the mean score of the storage classes that are used there, or 0 if none is used.
+    """Return, for each node, the mean score of the storage classes that are used there, or 0 if none is used.
 
     The score of a class is interpolated between `points`, which are pairs of utilization in percent and score.
     """
@@ -100,7 +100,7 @@ def _sum_provisioned_resources(volumes: PodVolumes, rows: Rows) -> ClassResource
     """Sum the sizes of the claims that would be provisioned, by class on each of the nodes in `rows`.
 
     The capacity of a class is the free capacity of the pool that the class's last claim uses. Claims whose pool is not
-    known do not count.
+    known are left out.
     """
     columns_by_class: dict[str, int] = {}
     for provision in volumes.provisions:

@@ -85,7 +85,7 @@ class VolumeOutOfReach(Fact, frozen=True):
         return f"PersistentVolume {self.volume} of claim {self.claim} needs {text}"
 
     def demands(self) -> tuple[LabelDemand, ...]:
-        """Return the label with the values that the volume demands of its node.
+        """Return the label that the volume demands of its node, with the acceptable values.
 
         The result is empty unless all requirements are on the same label and have the operator In.
         """
@@ -291,7 +291,7 @@ def _list_allowed_topologies(storage_class: StorageClass, node: Node) -> tuple[t
 def build_not_enough_space_fact(volumes: PodVolumes, row: int) -> NotEnoughStorage:
     """Build the fact about the claim that is larger than every storage pool that serves the node.
 
-    The fact names the largest of these pools. It has no such pool if none with a known capacity serves the node.
+    The fact names the largest of these pools. If no pool with a known capacity serves the node, the fact names no pool.
     """
     claim = volumes.claims[volumes.not_enough_space[row]]
     class_name = get_claim_class(claim)
@@ -316,7 +316,7 @@ def build_not_enough_space_fact(volumes: PodVolumes, row: int) -> NotEnoughStora
 
 
 def compute_space_shortfall(volumes: PodVolumes) -> npt.NDArray[np.float64]:
-    """Return, per node (N,), the share of a claim's size for which even the largest storage pool there has no space.
+    """Return, for each node, how much the largest storage pool falls short of a claim, as a share of the claim's size.
 
     The claim is the one for which the node is rejected. The share is 0 for nodes that are not rejected for lack of
     space.

@@ -55,7 +55,7 @@ def find_matching_volume(
 ) -> Binding:
     """Find the volume that the claim gets on each node, independently of the other nodes.
 
-    A volume that is reserved for the claim comes first, then the smallest volume that is large enough and reachable.
+    A volume that is reserved for the claim is preferred, then the smallest volume that is large enough and reachable.
     Volumes that `earlier` bindings chose on a node are not available there. `attributes_class` is the gate
     VolumeAttributesClass. Raises MatchingError if no volume can be searched, and InputError for a bad quantity.
     """
@@ -98,8 +98,8 @@ class _VolumeSearch:
     def choose_reserved_volume(self, i: int) -> None:
         """Choose the volume at index `i`, which is reserved for the claim, on all open nodes that can reach it.
 
-        The search also ends, without a volume, on nodes that cannot reach it. It goes on only on nodes where an earlier
-        claim has chosen this volume.
+        On nodes that cannot reach the volume, the search ends without a volume. The search continues only on nodes on
+        which an earlier claim has chosen this volume.
         """
         available = self.open.copy()
         for earlier_choice in self._earlier_choices:
@@ -152,7 +152,7 @@ def _is_usable(volume: PersistentVolume, claim: PersistentVolumeClaim, attribute
     """Return whether the volume meets the claim's conditions that apply to reserved and to unreserved volumes.
 
     It must not be deleted or reserved for another claim, and its mode and attributes class must be those of the claim.
-    The class counts only if the gate `attributes_class` is on. The size is not checked.
+    The attributes class is compared only if the gate `attributes_class` is on. The size is not checked.
     """
     if volume.metadata.deletion_timestamp is not None:
         return False

@@ -222,7 +222,7 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
     def make(cls, args: VolumeBindingArgs, gates: FeatureGates) -> Self:
         """Build the plugin from its arguments for the feature gates and their version.
 
-        It does not score without the gate for storage capacity.
+        If the gate for scoring by storage capacity is off, the plugin does not score.
         """
         scores_capacity = gates.enabled(CAPACITY_SCORING_GATE.at(gates.release))
         return cls(
@@ -242,8 +242,8 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[BindingState]:
         """Look up the pod's claims and group them by state, or skip Filter if there are none.
 
-        The pod is unresolvable if a claim is missing or cannot be used, or if an immediate claim is not bound yet.
-        Older versions evaluate only the nodes whose hostnames the bound volumes name.
+        The pod is rejected as unresolvable if a claim is missing or cannot be used, or if an immediate claim is not
+        bound yet. Older versions evaluate only the nodes whose hostnames the bound volumes name.
         """
         storage = get_listers(view)
         try:
@@ -264,7 +264,7 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         return PreFilterResult(node_names=node_names, state=state)
 
     def filter(self, info: PodInfo, view: Fork, state: BindingState | None, delta: Delta) -> Iterator[Rejection]:
-        """Yield rejections of the nodes with errors, then one rejection for each of the four reasons.
+        """Yield rejections of the nodes with errors, then one rejection for each of four reasons.
 
         The reasons are an unreachable volume, no volume, not enough storage, and a missing volume. Raises PluginError
         if PreFilter did not run.
@@ -291,9 +291,9 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
     # -- Score ---------------------------------------------------------------------------------------------------
 
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[BindingState]:
-        """Evaluate the claims again as PreFilter does, or skip Score without a shape.
+        """Evaluate the claims again as PreFilter does, or skip Score if no shape is set.
 
-        Versions before 1.33 skip Score as well if no existing volume would be bound on the nodes at `rows`.
+        Versions before 1.33 also skip Score if no existing volume would be bound on the nodes at `rows`.
         """
         if not self.shape:
             return PRE_SCORE_SKIP
@@ -303,7 +303,7 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         return PRE_SCORE_SKIP
 
     def score(self, info: PodInfo, view: Fork, state: BindingState | None, rows: Rows) -> Scores:
-        """Return the scores (F,) of the nodes in `rows` by the utilization of the storage that the claims would use.
+        """Score the nodes in `rows` by the utilization of the storage that the claims would use.
 
         All scores are 0 without a shape, and for a pod without claims.
         """
@@ -333,7 +333,7 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         return {}
 
     def reservation(self, info: PodInfo, view: Fork, row: int, state: BindingState | None) -> Reservation:
-        """Return the volume that each claim would be bound to on the node, and the claims that would be provisioned.
+        """Return the volume to which each claim would be bound on the node, and the claims that would be provisioned.
 
         The reservation is empty for a pod without claims.
         """

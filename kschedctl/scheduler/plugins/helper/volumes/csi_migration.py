@@ -129,10 +129,10 @@ def translate_volume_handle(volume: PersistentVolume, plugin: InTreePlugin) -> s
 
 
 def translate_affinity(volume: PersistentVolume, plugin: InTreePlugin) -> VolumeNodeAffinity | None:
-    """Return the node affinity of the CSI volume to which an in-tree volume is translated, or None for no restriction.
+    """Return the node affinity of an in-tree volume after translation to CSI, or None if it is not restricted.
 
-    The zone label becomes the driver's own label. If only the volume's labels name zones, they are added to all terms.
-    The beta label of regions becomes the stable one. The affinity is unchanged if the driver has no zone label.
+    The zone label becomes the driver's own label. If only the volume's labels name zones, these zones are added to all
+    terms. The beta label of regions becomes the stable one. The affinity is unchanged if the driver has no zone label.
     """
     affinity = volume.spec.node_affinity
     if not plugin.topology_key:
@@ -177,7 +177,7 @@ def _has_requirement_with_values(terms: tuple[NodeSelectorTerm, ...], key: str) 
 
 
 def _rename_key(terms: tuple[NodeSelectorTerm, ...], old: str, new: str) -> tuple[NodeSelectorTerm, ...]:
-    """Return copies of the terms in which requirements on the label `old` are on the label `new` instead."""
+    """Return copies of the terms in which requirements on the label `old` apply to the label `new` instead."""
     renamed_terms = []
     for term in terms:
         expressions = [
@@ -189,10 +189,10 @@ def _rename_key(terms: tuple[NodeSelectorTerm, ...], old: str, new: str) -> tupl
 
 
 def _translate_gce_handle(name: str, zones: str) -> str:
-    """Return the CSI handle of a GCE disk: of a zonal disk, or of a regional disk if there are several zones.
+    """Return the CSI handle of a zonal GCE disk, or of a regional one if there are several zones.
 
-    `zones` is the value of the zone label, and without zones the zone is unspecified. Raises TranslationError if
-    several zones are not in one region.
+    `zones` is the value of the zone label. If it is empty, the handle has an unspecified zone. Raises TranslationError
+    if several zones are not in one region.
     """
     zone_list = zones.split(ZONE_DELIMITER)
     if len(zone_list) > 1:
@@ -223,7 +223,7 @@ def _find_gce_region(zones: list[str]) -> str:
 def _translate_azure_handle(source: AzureDiskVolumeSource) -> str:
     """Return the CSI handle of an Azure disk, which is the URI of a managed disk.
 
-    Raises TranslationError for other kinds of disks. A disk without a kind is of the kind Shared, by the API's default.
+    Raises TranslationError for other kinds of disks. A disk without a kind has the API's default, Shared.
     """
     kind = AZURE_DEFAULT_KIND if source.kind is None else source.kind
     if kind.lower() != "managed":
@@ -234,7 +234,7 @@ def _translate_azure_handle(source: AzureDiskVolumeSource) -> str:
 def _translate_aws_handle(volume_id: str) -> str:
     """Return the ID of an EBS volume, such as `vol-1` for `aws://zone/vol-1` or `aws:///vol-1`.
 
-    A string without `aws://` is an ID already. Raises TranslationError for an invalid ID after `aws://`.
+    A string without `aws://` is taken to be an ID. Raises TranslationError for an invalid ID after `aws://`.
     """
     if not volume_id.startswith("aws://"):
         return volume_id
@@ -263,7 +263,7 @@ class CSINodes:
 
     @cached_property
     def have_limits(self) -> Bools:
-        """A mask (N,) of the nodes on which some driver has a limit."""
+        """A mask (N,) of the nodes on which at least one driver has a limit."""
         mask = np.zeros(len(self.nodes), np.bool_)
         for limits in self._limits_by_driver.values():
             mask |= limits != NO_LIMIT
@@ -286,7 +286,7 @@ class CSINodes:
 
     @cached_property
     def _limits_by_driver(self) -> dict[str, Limits]:
-        """The number of volumes (N,) that each driver can attach, by driver."""
+        """The number of volumes that each driver can attach to each node, by driver."""
         limits: dict[str, Limits] = {}
         for row, node in enumerate(self.nodes):
             if node is None:

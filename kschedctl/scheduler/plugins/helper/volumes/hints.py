@@ -50,7 +50,7 @@ LOOK_AT_CLAIM = NextStep("LookAtClaim", "Look at the claim and its events")
 def iter_claim_dependencies(info: PodInfo, listers: Listers) -> Iterator[Dependency]:
     """Yield the kinds of storage objects whose unread objects could change the results for the pod's claims.
 
-    A missing claim depends on claims, an existing one on the kinds behind it.
+    For a missing claim, this is PersistentVolumeClaim. For an existing claim, these are the kinds behind it.
     """
     for volume in iter_claim_volumes(info.pod):
         claim = listers.claims.get((info.namespace, volume.claim_name))
@@ -64,8 +64,8 @@ def iter_claim_dependencies(info: PodInfo, listers: Listers) -> Iterator[Depende
 def _iter_kinds_behind_claim(claim: PersistentVolumeClaim, listers: Listers) -> Iterator[str]:
     """Yield the kinds whose unread objects could change the results for an existing claim.
 
-    For a claim with a volume, these are PersistentVolumes if the volume is missing, and CSINodes if it is an in-tree
-    volume. For other claims, they are the kinds of objects that decide which volume the claim can get.
+    For a claim with a volume, these are PersistentVolume if the volume is missing, and CSINode if it is an in-tree
+    volume. For any other claim, these are the kinds of objects that decide which volume the claim can get.
     """
     if claim.spec.volume_name:
         volume = listers.volumes.get(claim.spec.volume_name)
@@ -114,7 +114,7 @@ def is_schedulable_after_storage_class_change(info: PodInfo, change: ChangedObje
 
 
 def is_schedulable_after_csi_node_change(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    """Return whether the CSINode is new or migrated different in-tree plugins than before."""
+    """Return whether the CSINode is new or has migrated other in-tree plugins than before."""
     if change.old is None:
         return True
     old_plugins = change.old.metadata.annotations.get(MIGRATED_PLUGINS, "")
@@ -177,7 +177,7 @@ def iter_volume_zone_events(gates: FeatureGates) -> Iterator[ClusterEventWithHin
 
 
 def _does_pod_use_claim(info: PodInfo, claim: PersistentVolumeClaim, ephemeral: bool) -> bool:
-    """Return whether a volume of the pod uses the claim. Claims of ephemeral volumes count only with `ephemeral`."""
+    """Return whether a volume of the pod uses the claim. Ephemeral volumes are considered only with `ephemeral`."""
     if claim.metadata.namespace != info.namespace:
         return False
     for claim_volume in iter_claim_volumes(info.pod):
@@ -189,7 +189,7 @@ def _does_pod_use_claim(info: PodInfo, claim: PersistentVolumeClaim, ephemeral: 
 def _parse_max_volume_size(capacity: CSIStorageCapacity) -> int | None:
     """Return the size in bytes of the largest volume for which there is room, or None if it is unknown.
 
-    This is the free capacity if no maximum volume size is published. Raises InputError for an invalid size.
+    If no maximum volume size is published, the free capacity is returned. Raises InputError for an invalid size.
     """
     text = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
     if text is None:

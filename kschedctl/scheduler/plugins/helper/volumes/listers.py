@@ -145,8 +145,8 @@ class Listers:
     def _replace_in_class(self, previous: PersistentVolume | None, volume: PersistentVolume) -> None:
         """Replace the volume in the cached list of its class.
 
-        The lists of all classes are dropped if the volume is new or its class or size has changed, because the order by
-        size may be another one then.
+        If the volume is new, or its class or size has changed, the lists of all classes are dropped, because the order
+        by size may change.
         """
         class_name = get_volume_class(volume)
         if (
@@ -212,7 +212,7 @@ class Listers:
 
 
 def get_listers(view: Fork) -> Listers:
-    """Return the listers of a fork, which are created on first use and follow changes of claims and volumes."""
+    """Return a fork's listers, created on first use and kept up to date as claims and volumes change."""
     migrates_portworx = view.settings.migrates_portworx
     return view.objects.get_follower(
         Listers,

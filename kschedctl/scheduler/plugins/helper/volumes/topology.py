@@ -48,7 +48,7 @@ class VolumeReachability:
     def find_allowed_nodes(self, terms: tuple[TopologySelectorTerm, ...]) -> Bools:
         """Return a mask (N,) of the nodes in the topologies that a storage class allows by its `terms`.
 
-        Without terms, all nodes are allowed. An empty or invalid term allows no node.
+        If there are no terms, all nodes are allowed. An empty or invalid term allows no node.
         """
         if not terms:
             return np.ones(len(self.nodes), np.bool_)
