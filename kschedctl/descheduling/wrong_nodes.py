@@ -129,7 +129,7 @@ class RemovePodsViolatingNodeAffinity(DeschedulerPlugin[RemovePodsViolatingNodeA
         return np.array(prefers_other, np.bool_)[pairs.pair_index]
 
     def _compute_preference_weights(self, info_number: int) -> Counts:
-        """Return the total weight on each node, (N,), of the preferred node affinity terms of a PodInfo.
+        """Return an (N,) array of the total weight of a PodInfo's preferred node affinity terms on each node.
 
         The weights are zero if a term is invalid.
         """

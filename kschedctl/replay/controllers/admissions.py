@@ -24,7 +24,6 @@ from kschedctl.admission.not_replayed import (
     iter_undecidable_plugins,
     iter_undecidable_plugins_for_pod,
 )
-from kschedctl.admission.pod_security import extract_pod
 from kschedctl.admission.request import AdmissionRequest, NotAdmittedError
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject, drop_nulls, object_at
@@ -641,6 +640,8 @@ def build_pod_request(owner: Owner, pod: Pod, document: JsonObject | None) -> Cr
 
     Without the manifest, the request has only the fields that scheduling reads.
     """
+    from kschedctl.admission.pod_security import extract_pod  # noqa: PLC0415 - only for new pods
+
     namespace = pod.metadata.namespace
     if owner.kind in NAMED_KINDS:
         identity = {"namespace": namespace, "name": pod.metadata.name}
