@@ -86,6 +86,8 @@ class Failures(Report, frozen=True):
             answer = "no"
         elif self.interrupted:
             answer = "unknown"
+        elif describe_doubt(self.unknown):
+            answer = "probably"
         else:
             answer = "yes"
         failures = counted(self.scenarios, "failure")

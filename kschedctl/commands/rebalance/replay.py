@@ -161,7 +161,7 @@ class EvictionReplay:
         return self.simulation.attempt(position)
 
     def _try_pending_pods(self) -> None:
-        """Try the pending pods again and record those that get a node."""
+        """Try the pending pods again and record the pods that get a node."""
         if self.pending:
             outcomes = self.simulation.schedule(self.pending)
             self.placed |= {outcome.position: outcome.row for outcome in outcomes if outcome.row >= 0}

@@ -40,7 +40,7 @@ from kschedctl.fixes.search import RemedyWishes
 from kschedctl.fixes.trial.fix_kinds import FixKind, PoolFixKind
 from kschedctl.replay.controllers.creation_failures import CreationFailures, find_unread_kinds
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.replay.controllers.workload_pods import describe_scope, find_pending_pods
+from kschedctl.replay.pending_pods import describe_scope, find_pending_pods
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.remedy import sort_complete_first
 from kschedctl.scheduler.engine.extenders import CallExtender

@@ -24,7 +24,8 @@ from kschedctl.commands.remedies.report import ChosenRemedy, HelplessPods, Remed
 from kschedctl.fixes.document import build_remedy
 from kschedctl.fixes.impossible import explain_impossible_fixes
 from kschedctl.fixes.ranking import RankedFix, build_cost_key
-from kschedctl.fixes.rollouts import RolloutResult, Rollouts
+from kschedctl.fixes.rollout_replay import RolloutResult
+from kschedctl.fixes.rollouts import Rollouts
 from kschedctl.fixes.search import RemedyWishes
 from kschedctl.fixes.trial.changes import EditedObject, apply_fixes, build_object_reader
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price

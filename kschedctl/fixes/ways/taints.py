@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Node, Pod, Taint, Toleration
 from kschedctl.api.resource_names import is_extended
-from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_untolerated, tolerates
+from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_untolerated_taint, tolerates
 from kschedctl.fixes.trial.changes import Fix, build_node_edits, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.guesses import DEVICE_WORD
@@ -68,7 +68,7 @@ def iter_taint_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix
     """
     nodes = tried.cycle.view.nodes
     node = nodes.objects[tried.known_row]
-    taint = find_untolerated(node.spec.taints, tried.cycle.info.spec.tolerations, HARD_EFFECTS)
+    taint = find_untolerated_taint(node.spec.taints, tried.cycle.info.spec.tolerations, HARD_EFFECTS)
     if taint is None:
         return
     if taint.key == UNSCHEDULABLE_TAINT.key:
