@@ -20,20 +20,18 @@ from kschedctl.admission import (
     defaults,
     limit_ranger,
     node_selector,
-    pod_security,
     resource_quota,
     service_account,
     tolerations,
 )
 from kschedctl.admission.request import BAD, CODES, INVALID, NOT_FOUND, AdmissionRequest, NotAdmittedError, Writable
-from kschedctl.admission.unscheduled_fields import validate_unscheduled_fields
 from kschedctl.api.component_flags import OPTIONAL_PLUGINS
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject, drop_nulls, object_at
 from kschedctl.api.objects import LimitRange, ResourceQuota
 from kschedctl.api.quantity import QuantityError
-from kschedctl.api.validation import around_pods, manifests, unknown_fields
+from kschedctl.api.validation import unknown_fields
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.reports.not_created import Admission, OtherOutcome
@@ -54,9 +52,9 @@ def admit(
 ) -> Admission:
     """Replay kube-apiserver 1.36's admission of a pod or another object, and return its outcome.
 
-    ``namespace`` is the namespace of the request, by default that of the manifest. ``plugins`` are enabled in addition
-    to the default ones, and are by default those of the cluster's API server. Webhooks and policies are not called.
-    Raises UsageError for an unknown plugin, and InputError if the manifest is not an object.
+    ``namespace`` is the namespace of the request, by default the manifest's namespace. ``plugins`` are enabled in
+    addition to the default plugins and, by default, are the plugins of the cluster's API server. Webhooks and policies
+    are not called. Raises UsageError for an unknown plugin, and InputError if the manifest is not an object.
 
     >>> admit(Cluster.from_objects([]), {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}}).message
     'namespaces "default" not found'
@@ -118,8 +116,8 @@ def iter_admission_outcomes(
         # An object that is admitted in one order of the validating steps is admitted in all. Otherwise, the first
         # step that denies it decides the message.
         if not outcome.allowed:
-            yield from (run(mutating_order, order, all_quotas) for order in rotate(ranges)[1:])
-            yield from (run(mutating_order, ranges, order) for order in rotate(all_quotas)[1:])
+            yield from (run(mutating_order, order, all_quotas) for order in list_rotations(ranges)[1:])
+            yield from (run(mutating_order, ranges, order) for order in list_rotations(all_quotas)[1:])
 
 
 def list_orders(ranges: Sequence[LimitRange]) -> Iterable[Sequence[LimitRange]]:
@@ -127,10 +125,10 @@ def list_orders(ranges: Sequence[LimitRange]) -> Iterable[Sequence[LimitRange]]:
 
     Of more than MAX_PERMUTED LimitRanges, only the rotations are returned.
     """
-    return permutations(ranges) if len(ranges) <= MAX_PERMUTED else rotate(ranges)
+    return permutations(ranges) if len(ranges) <= MAX_PERMUTED else list_rotations(ranges)
 
 
-def rotate(objects: Sequence[T]) -> list[Sequence[T]]:
+def list_rotations(objects: Sequence[T]) -> list[Sequence[T]]:
     """Return the rotations of a sequence, in which each object comes first once.
 
     An empty sequence has one rotation, which is empty.
@@ -240,6 +238,8 @@ class _AdmissionRun:
 
         Raises NotAdmittedError if a pod violates the enforced level. Violations of the warn level are warnings.
         """
+        from kschedctl.admission import pod_security  # noqa: PLC0415 - only if the plugin is asked
+
         request = self.request
         labels = request.namespace_object.metadata.labels if request.namespace_object else {}
         pod = pod_security.extract_pod(request.kind, request.obj)
@@ -256,6 +256,9 @@ class _AdmissionRun:
 
 def _validate_object(request: AdmissionRequest) -> Sequence[object]:
     """Return the validation errors of the object. Objects of other kinds than the known ones have none."""
+    from kschedctl.admission.unscheduled_fields import validate_unscheduled_fields  # noqa: PLC0415 - only if validated
+    from kschedctl.api.validation import around_pods, manifests  # noqa: PLC0415 - only if validated
+
     kind, obj = request.kind, request.obj
     object_copy = {**obj, "metadata": {**obj["metadata"]}}
     if kind in manifests.KINDS:

@@ -151,10 +151,10 @@ def _canonicalize_resources(resources: object) -> None:
 
 def _canonicalize(amounts: dict[str, object]) -> dict[str, str]:
     """Return amounts in their canonical form, rounded up to thousandths."""
-    return {name: str(parse(_strip(amount)).round_up(MILLI)) for name, amount in amounts.items()}
+    return {name: str(parse(_strip_blanks(amount)).round_up(MILLI)) for name, amount in amounts.items()}
 
 
-def _strip(amount: object) -> object:
+def _strip_blanks(amount: object) -> object:
     """Return the amount without surrounding blanks."""
     return amount.strip() if isinstance(amount, str) else amount
 
@@ -175,4 +175,4 @@ def _list_objects(value: object) -> list[Writable]:
 
 def parse_amounts(resources: dict[str, object]) -> dict[str, Quantity]:
     """Parse amounts by name. Raises QuantityError."""
-    return {name: parse(_strip(amount)) for name, amount in resources.items()}
+    return {name: parse(_strip_blanks(amount)) for name, amount in resources.items()}

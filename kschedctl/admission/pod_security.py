@@ -75,17 +75,20 @@ class CheckedPod:
         """Whether the pod has its own user namespace and the standard has exceptions for such pods."""
         return self.minor >= USER_NAMESPACES_SINCE and self.spec.get("hostUsers") is False
 
-    def get_security_values(self, *path: str) -> _Settings:
-        """Return the values at a path in the security contexts of the pod and of its containers."""
+    def get_security_values(self, *path: str) -> _SecurityValues:
+        """Return the values at a path in the security contexts of the pod and of its containers.
+
+        Containers that do not set the value are left out.
+        """
         of_containers = []
         for container in self.containers:
             value = _get_at(container, "securityContext", *path)
             if value is not None:
                 of_containers.append((_get_name(container), value))
-        return _Settings(_get_at(self.spec, "securityContext", *path), of_containers)
+        return _SecurityValues(_get_at(self.spec, "securityContext", *path), of_containers)
 
 
-class _Settings(NamedTuple):
+class _SecurityValues(NamedTuple):
     """The values of a setting in the security contexts of a pod and its containers."""
 
     of_pod: object
@@ -144,22 +147,22 @@ def _check_app_armor(pod: CheckedPod) -> Iterator[Violation]:
     pod_profile, container_profiles = pod.get_security_values("appArmorProfile", "type")
     forbidden = [(name, value) for name, value in container_profiles if value not in _PROFILES]
     is_pod_forbidden = pod_profile is not None and pod_profile not in _PROFILES
-    found_values = {str(value) for _, value in forbidden}
+    field_values = {str(value) for _, value in forbidden}
     if is_pod_forbidden:
-        found_values.add(str(pod_profile))
-    values = sorted(found_values)
-    setters = []
-    if values:
-        setters.append(_describe_setters(is_pod_forbidden, [name for name, _ in forbidden]))
+        field_values.add(str(pod_profile))
     annotations = sorted(
         f"{key}={go_quote(str(value))}"
         for key, value in pod.annotations.items()
         if key.startswith(_APPARMOR) and not _is_safe_app_armor(str(value))
     )
+
+    setters = []
+    if field_values:
+        setters.append(_describe_setters(is_pod_forbidden, [name for name, _ in forbidden]))
     if annotations:
-        values += annotations
         setters.append(_pluralize("annotation", annotations))
     if setters:
+        values = [*sorted(field_values), *annotations]
         summary = _pluralize("forbidden AppArmor profile", values)
         yield summary, f"{' and '.join(setters)} must not set AppArmor profile type to {_quote_all(values)}"
 
@@ -284,6 +287,7 @@ def _check_selinux(pod: CheckedPod) -> Iterator[Violation]:
         all_options.append(pod_options)
     if not all_options:
         return
+
     details = []
     types = sorted({str(_get_at(options, "type") or "") for options in all_options} - allowed)
     if types:

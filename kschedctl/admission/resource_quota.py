@@ -258,7 +258,7 @@ def _does_scope_select_class(term: ScopeSelectorTerm, name: str) -> bool:
             return name not in term.values
 
 
-def _is_terminating(request: AdmissionRequest) -> bool:
+def _has_active_deadline(request: AdmissionRequest) -> bool:
     """Return whether the pod has an activeDeadlineSeconds, which the quota scope Terminating selects."""
     seconds = request.spec.get("activeDeadlineSeconds")
     return isinstance(seconds, int) and seconds >= 0
@@ -294,8 +294,8 @@ def _has_cross_namespace_affinity(request: AdmissionRequest) -> bool:
 
 
 _SCOPE_PREDICATES: Mapping[str, Callable[[AdmissionRequest], bool]] = {
-    "Terminating": _is_terminating,
-    "NotTerminating": lambda request: not _is_terminating(request),
+    "Terminating": _has_active_deadline,
+    "NotTerminating": lambda request: not _has_active_deadline(request),
     "BestEffort": is_best_effort,
     "NotBestEffort": lambda request: not is_best_effort(request),
     "CrossNamespacePodAffinity": _has_cross_namespace_affinity,

@@ -698,7 +698,7 @@ class ServiceAccount(Struct, frozen=True):
 
 
 class ConfigMap(Struct, frozen=True):
-    """A ConfigMap with the status or the settings of an autoscaler, or with those of Kueue."""
+    """A ConfigMap with the status or settings of an autoscaler, or with the settings of Kueue."""
 
     metadata: ObjectMeta = ObjectMeta()
     data: dict[str, str] = {}
@@ -1414,7 +1414,7 @@ class EventSeries(Struct, frozen=True):
 
 
 class Event(Struct, frozen=True):
-    """An event of core/v1. Fields of events.k8s.io/v1 with other names are copied to those of core/v1."""
+    """An event of core/v1. Fields that have other names in events.k8s.io/v1 are copied to core/v1's fields."""
 
     metadata: RecordMeta = RecordMeta()
     involved_object: ObjectReference = ObjectReference()

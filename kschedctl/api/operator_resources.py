@@ -130,7 +130,10 @@ def may_create_pods(document: JsonObject) -> bool:
 
 
 def is_custom_group(group: str) -> bool:
-    """Return whether the API group is not Kubernetes' own, or is that of a project whose controllers create pods."""
+    """Return whether controllers outside Kubernetes itself may create pods for objects of this API group.
+
+    The group is not Kubernetes' own, or it belongs to one of the known projects under Kubernetes' domain.
+    """
     return "." in group and (group in KUBERNETES_PROJECTS_WITH_PODS or not group.endswith("k8s.io"))
 
 

@@ -36,7 +36,7 @@ COMPARED = ByVersion(
 
 
 class Options(NamedTuple):
-    """The rules by which requests are counted. The defaults are those of kube-scheduler v1.36 for pods on a node."""
+    """The rules by which requests are counted. By default, they are kube-scheduler v1.36's rules for pods on a node."""
 
     use_status: bool = True
     pod_level: bool = True
@@ -113,18 +113,19 @@ def _compute_largest_sum(pod: Pod, options: Options, device_resources: Sequence[
     """
     status = pod.status
     infeasible = _is_resize_infeasible(pod)
-    total: Quantities = {}
+    largest: Quantities = {}
     if not infeasible:
-        total = _add_all(device_resources, _compute_peak_of_selected_requests(pod, options, _select_desired))
+        largest = _add_all(device_resources, _compute_peak_of_selected_requests(pod, options, _select_desired))
     if options.pod_level_resize and status.allocated_resources and status.resources and status.resources.requests:
-        _raise_to(total, parse_quantities(status.allocated_resources))
-        _raise_to(total, parse_quantities(status.resources.requests))
-        return total
+        _raise_to(largest, parse_quantities(status.allocated_resources))
+        _raise_to(largest, parse_quantities(status.resources.requests))
+        return largest
+
     select_allocated = partial(_select_allocated, infeasible=infeasible)
     select_actuated = partial(_select_actuated, infeasible=infeasible)
-    _raise_to(total, _add_all(device_resources, _compute_peak_of_selected_requests(pod, options, select_allocated)))
-    _raise_to(total, _compute_peak_of_selected_requests(pod, options, select_actuated))
-    return total
+    _raise_to(largest, _add_all(device_resources, _compute_peak_of_selected_requests(pod, options, select_allocated)))
+    _raise_to(largest, _compute_peak_of_selected_requests(pod, options, select_actuated))
+    return largest
 
 
 def _compute_peak_of_selected_requests(

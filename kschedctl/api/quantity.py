@@ -179,16 +179,17 @@ def parse(text: str | int | float) -> Quantity:
     if format is Format.BINARY_SI:
         mantissa = _parse_digits(digits, 0, text) << exponent
         scale = -len(fraction)
-        small = not fraction and 15 - len(digits) - exponent * 3 // 10 - 1 >= 0
+        # Upstream's estimate of whether the number fits an int64, with three decimal digits for ten bits.
+        fits_int64 = not fraction and 15 - len(digits) - exponent * 3 // 10 - 1 >= 0
     else:
         scale = exponent - len(fraction)
         mantissa = _parse_digits(digits, scale, text)
-        small = len(digits) <= _INT64_DIGITS and scale >= NANO
-    if not (small or zeros or whole or fraction):
+        fits_int64 = len(digits) <= _INT64_DIGITS and scale >= NANO
+    if not (fits_int64 or zeros or whole or fraction):
         raise QuantityError(_WRONG_NUMBER, hint=f"got {_shorten(text)}")
     if sign == "-":
         mantissa = -mantissa
-    if not (small and _is_int64(mantissa)):
+    if not (fits_int64 and _is_int64(mantissa)):
         return _build_big_quantity(mantissa, scale, format)
     written = text if _is_canonical_on_sight(digits, scale, format) else ""
     return Quantity(mantissa, scale if mantissa else 0, format, written=written)

@@ -46,7 +46,7 @@ def is_tolerated(tolerations: Iterable[Toleration], taint: Taint, comparison_ope
     return any(tolerates(toleration, taint, comparison_operators) for toleration in tolerations)
 
 
-def find_untolerated(
+def find_untolerated_taint(
     taints: Iterable[Taint],
     tolerations: Iterable[Toleration],
     effects: Container[str] | None = None,

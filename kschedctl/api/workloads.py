@@ -41,7 +41,7 @@ from kschedctl.api.objects import (
     WorkloadSpec,
 )
 from kschedctl.api.ownership import TEMPLATE_HASH, Owner
-from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated
+from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated_taint
 
 
 class RollingUpdate(Struct, frozen=True):
@@ -388,7 +388,7 @@ def _iter_daemon_pods(workload: DaemonSet, namespace: str, nodes: Sequence[Node]
     for node in nodes:
         name = node.metadata.name
         is_selected = spec.node_name in ("", name) and required.allows(node.metadata.labels, name)
-        if is_selected and find_untolerated(node.spec.taints, spec.tolerations, HARD_EFFECTS) is None:
+        if is_selected and find_untolerated_taint(node.spec.taints, spec.tolerations, HARD_EFFECTS) is None:
             owner = workload.metadata.name
             pod = _build_owned_pod(template, f"{owner}-{name}", namespace, kind="DaemonSet", owner=owner)
             yield replace(pod, spec=replace(spec, affinity=pin_to_node(spec.affinity, name)))

@@ -44,12 +44,15 @@ class Autoscaler(Protocol):
         """Descriptions of what is uncertain about its configuration."""
 
     def grow_for_pending_pods(self, cluster: Cluster) -> NewNodes:
-        """Run one loop, which adds nodes for pending pods, and return the new nodes. Raises InputError."""
+        """Run one loop, which adds nodes for pending pods, and return the new nodes.
+
+        Raises InputError if the cluster has a malformed object.
+        """
 
     def find_obstacles(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
         """Return, by pod, descriptions of what keeps the autoscaler from adding a node. Not all pods have an entry.
 
-        Raises InputError.
+        Raises InputError if the cluster has a malformed object.
         """
 
 
@@ -68,7 +71,7 @@ def ignore_progress(title: str, total: int) -> Callable[[int], None]:
 
 
 def iter_with_progress(begin: Begin, title: str, parts: list[T]) -> Iterator[T]:
-    """Yield the parts of a task, and report each part as done when the next part is requested."""
+    """Yield the parts of a task. Each part is reported as done when the next one is requested."""
     done = begin(title, len(parts))
     for part in parts:
         yield part

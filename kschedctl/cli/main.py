@@ -170,7 +170,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run_command(arguments: Sequence[str] | None) -> int:
     """Run the command, print its answer and return the exit code.
 
-    ``arguments`` are those of the process if None.
+    If ``arguments`` is None, the arguments of the process are used.
     """
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments[:1] == [COMPLETE]:

@@ -178,7 +178,7 @@ class Source(Builds):
         return not (self.filename or self.demo or self.snapshot)
 
     def builds(self, files: Sequence[str]) -> list[Build]:
-        """Find the builds to run for the files. Raises UsageError."""
+        """Find the builds to run for the files. Raises UsageError if an option or a program is missing."""
         return self.find_builds(files, self.kube_version or "")
 
     @property

@@ -101,7 +101,10 @@ def _read_cluster(source: Source, namespace: str | None, pods_alone: bool, live:
 
 
 def with_admission_plugins(cluster: Cluster, source: Source) -> Cluster:
-    """Return the cluster with the admission plugins that the options enable. Raises UsageError."""
+    """Return the cluster with the admission plugins that the options enable.
+
+    Raises UsageError if a plugin is unknown.
+    """
     names = (name.strip() for text in source.admission_plugins for name in text.split(","))
     return cluster.with_admission_plugins(filter(None, names), "--admission-plugins")
 

@@ -50,7 +50,7 @@ class RemovePodsViolatingInterPodAntiAffinity(DeschedulerPlugin[RemovePodsViolat
         self.evict_node_by_node(self._iter_repelled_pods())
 
     def _iter_repelled_pods(self) -> Iterator[int]:
-        """Yield the positions of pods that other pods repel. Pods that the caller evicts no longer repel others."""
+        """Yield the positions of pods that other pods repel. Pods that the caller evicts in between no longer count."""
         for position in self._find_candidates().tolist():
             row = int(self.view.node[position])
             info_number = int(self.seen.info[position])
@@ -91,7 +91,7 @@ class RemovePodsViolatingInterPodAntiAffinity(DeschedulerPlugin[RemovePodsViolat
     def _iter_repelling_terms(self, info_number: int) -> Iterator[RepellingTerm]:
         """Yield the required anti-affinity terms of a PodInfo, with the number of matching pods in each domain.
 
-        Stop at the first term with an invalid selector. Each node without the topology label is a domain by itself.
+        Stop at the first term with an invalid selector. A node without the topology label forms its own domain.
         """
         pod = self.seen.infos[info_number].pod
         nodes = self.view.nodes

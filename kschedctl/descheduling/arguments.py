@@ -135,7 +135,7 @@ class DefaultEvictorArgs(PluginArguments, frozen=True):
 
     @property
     def protections(self) -> frozenset[str]:
-        """The names of the pod protections in force, from ``podProtections`` or else from the older fields."""
+        """The names of the active pod protections, from ``podProtections`` or else from the older fields."""
         configured = self.pod_protections
         if configured.extra_enabled or configured.default_disabled:
             defaults = frozenset(DEFAULT_PROTECTIONS) - set(configured.default_disabled)

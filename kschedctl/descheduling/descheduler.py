@@ -42,10 +42,11 @@ MIN_NODES = 2
 def run_descheduling_round(
     policy: DeschedulerPolicy, evictions: EvictionCounter, ended_evictions: EvictionCounter | None = None
 ) -> list[DefaultEvictor]:
-    """Run the policy's plugins, which request evictions, and return the evictor of each profile. Raises InputError.
+    """Run the policy's plugins, which request evictions, and return the evictor of each profile.
 
-    Plugins that cannot be replayed are skipped. With fewer than MIN_NODES ready nodes, no plugin runs.
-    ``ended_evictions`` counts the evictions of pods that have ended, if they are evicted, too.
+    Plugins that cannot be replayed are skipped. With fewer than MIN_NODES ready nodes, no plugin runs. If pods that
+    have ended may be evicted, ``ended_evictions`` counts their evictions. Raises InputError if a configured
+    PriorityClass does not exist.
     """
     rounds = [build_profile_round(profile.evictor, evictions, ended_evictions) for profile in policy.profiles]
     if int(evictions.seen.ready.sum()) >= MIN_NODES:
@@ -59,10 +60,10 @@ def run_descheduling_round(
 def build_profile_round(
     evictor: DefaultEvictorArgs, evictions: EvictionCounter, ended_evictions: EvictionCounter | None = None
 ) -> DeschedulingRound:
-    """Build the round of one profile from its evictor's arguments. Raises InputError.
+    """Build the round of one profile from its evictor's arguments.
 
-    With ``ended_evictions``, it has a second round for the pods that have ended. Each round then also counts the
-    other's pods as siblings.
+    With ``ended_evictions``, it has a second round for pods that have ended. Each of the two rounds also counts the
+    other's pods as siblings. Raises InputError if a configured PriorityClass does not exist.
     """
     seen = evictions.seen
     ended_round = None
@@ -78,9 +79,9 @@ def build_profile_round(
 
 
 def iter_unreplayed_plugins(policy: DeschedulerPolicy, *, containers: bool = True) -> Iterator[str]:
-    """Yield descriptions of the plugins, and of the arguments of plugins, that cannot be replayed.
+    """Yield descriptions of the plugins, and of their arguments, that cannot be replayed.
 
-    Without ``containers``, container states are not known, which some arguments depend on.
+    If ``containers`` is false, container states are unknown, and so are the arguments that depend on them.
     """
     for _, run in policy.iter_runs():
         plugin = f"the descheduler's plugin {run.name}"

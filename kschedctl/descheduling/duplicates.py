@@ -48,7 +48,7 @@ class RemoveDuplicates(DeschedulerPlugin[RemoveDuplicatesArgs]):
         self._evict_duplicates(self._find_duplicates(positions), pod_counts)
 
     def _find_duplicates(self, positions: Rows) -> Duplicates:
-        """Return the pods at these positions, by owner and node, except the first pod of its owners on each node."""
+        """Return the pods at these positions by owner and node, except the first pod of each owner on each node."""
         info_numbers, rows = self.seen.info[positions].tolist(), self.view.node[positions].tolist()
         duplicates: Duplicates = defaultdict(lambda: defaultdict(list))
         owners_on_node: set[tuple[int, Sequence[DuplicateOwner]]] = set()

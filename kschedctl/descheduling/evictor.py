@@ -58,10 +58,10 @@ class DefaultEvictor:
         raise InputError(f'PriorityClass "{threshold.name}" not found', where="priorityThreshold.name")
 
     def _iter_protection_reasons(self, info_number: int, pod: Pod) -> Iterator[str]:
-        """Yield the reasons why pods like this one, which share a PodInfo, may not be evicted.
+        """Yield the reasons why pods that share this pod's PodInfo may not be evicted.
 
-        There are no reasons if an annotation requests eviction. If the policy obeys annotations against eviction, such
-        an annotation is the only reason.
+        There are none if an annotation requests eviction. If an annotation forbids eviction and the policy obeys it,
+        this is the only reason.
         """
         annotations = pod.metadata.annotations
         if annotations.evict is not None:
@@ -80,7 +80,7 @@ class DefaultEvictor:
             yield "labelSelector does not select it"
 
     def _iter_configured_protection_reasons(self, info_number: int, pod: Pod) -> Iterator[str]:
-        """Yield the reasons against eviction that follow from the policy's pod protections."""
+        """Yield the reasons against eviction that the policy's pod protections cause."""
         protections = self._protections
         priority = pod.spec.priority or 0
         if "SystemCriticalPods" in protections:
@@ -164,7 +164,7 @@ class DefaultEvictor:
     def _is_too_young(self) -> Bools:
         """The pods that are too young to be evicted, as a (P,) mask.
 
-        Pods that earlier rounds moved are considered old enough by now.
+        Pods that earlier rounds moved are considered old enough.
         """
         seconds, seen = self.arguments.min_age_seconds, self._seen
         if seconds is None:
@@ -209,7 +209,7 @@ class DefaultEvictor:
         return self._seen.select_infos(lambda pod: pod.metadata.namespace in selected_names)
 
     def count_protected_pods(self, chosen: Bools) -> dict[str, int]:
-        """Return the number of protected pods in the (P,) mask ``chosen`` by reason. Each pod is counted once."""
+        """Count the protected pods in the (P,) mask ``chosen`` by reason. Each pod counts for one reason only."""
         # pods whose PodInfo is protected
         counts: dict[str, int] = {}
         counts_by_info = np.bincount(self._seen.info[chosen], minlength=len(self.reasons))

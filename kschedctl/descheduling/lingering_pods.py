@@ -117,7 +117,7 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
     def _has_selected_owner(self, pod: Pod) -> bool:
         """Return whether the arguments select the pod by the kinds of its owners.
 
-        With included kinds, one of the owners must have such a kind. Otherwise, none may have an excluded kind.
+        If kinds are included, an owner must have one of them. Otherwise, no owner may have an excluded kind.
         """
         selection = self.arguments.owner_kinds
         if selection is None:
@@ -152,7 +152,7 @@ class RemovePodsHavingTooManyRestarts(DeschedulerPlugin[RemovePodsHavingTooManyR
         self.evict_candidates_node_by_node((candidate.plugin, candidate.position) for candidate in candidates)
 
     def _iter_restarted_pods(self) -> Iterator[RestartedPod]:
-        """Yield the evictable pods with too many restarts, and in one of the configured states if there are any."""
+        """Yield the evictable pods that have too many restarts and, if states are configured, are in one of them."""
         arguments, restarts = self.arguments, self._restart_counts
         evictable = self.find_evictable_pods(
             self.seen.find_infos_in_namespaces(arguments.namespaces, arguments.label_selector)

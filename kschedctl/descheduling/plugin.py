@@ -82,7 +82,7 @@ class DeschedulerPlugin(ABC, Generic[A]):
         self.evict_candidates_node_by_node((self, position) for position in positions)
 
     def evict_candidates_node_by_node(self, candidates: Iterable[tuple[Self, int]]) -> None:
-        """Evict pods like `evict_node_by_node`. Each candidate is the plugin that evicts the pod, and its position."""
+        """Evict pods as `evict_node_by_node` does. A candidate is a pod's position and the plugin that evicts it."""
         exhausted_row = -1  # the node that has reached its limit
         for plugin, position in candidates:
             row = int(plugin.view.node[position])

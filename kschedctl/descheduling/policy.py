@@ -120,7 +120,7 @@ class PrometheusServer(Struct, frozen=True):
         """
         if not self.url:
             yield ArgumentError(f"{path}.url", "must be set")
-        elif not _is_valid_url(self.url):
+        elif not _can_parse_as_url(self.url):
             yield ArgumentError(f"{path}.url", f'"{self.url}" is not a URL')
         if self.auth_token is not None:
             secret = self.auth_token.secret_reference
@@ -291,10 +291,10 @@ def validate_metrics(
             yield from provider.prometheus.validate(path)
 
 
-def _is_valid_url(text: str) -> bool:
-    """Return whether the text can be parsed as a URL.
+def _can_parse_as_url(text: str) -> bool:
+    """Return whether the text can be parsed as a URL. Only malformed hosts and ports are errors.
 
-    >>> _is_valid_url("https://prometheus:9090"), _is_valid_url("http://example.com:-80")
+    >>> _can_parse_as_url("https://prometheus:9090"), _can_parse_as_url("http://example.com:-80")
     (True, False)
     """
     try:
@@ -305,9 +305,10 @@ def _is_valid_url(text: str) -> bool:
 
 
 def _read_profile(profile: _Profile, where: str) -> DeschedulerProfile:
-    """Validate a profile of a policy document, and read its plugins with their arguments. Raises InputError.
+    """Validate a profile of a policy document, and read its plugins with their arguments.
 
-    If a plugin is configured several times, its first arguments are used. DefaultEvictor always takes part.
+    If a plugin is configured several times, its first arguments are used. DefaultEvictor always takes part. Raises
+    InputError if the profile is invalid.
     """
     arguments_by_plugin: dict[str, PluginArguments] = {}
     for index, config in enumerate(profile.plugin_config):
@@ -324,7 +325,10 @@ def _read_profile(profile: _Profile, where: str) -> DeschedulerProfile:
 
 
 def _read_plugin_arguments(config: _PluginConfig, where: str) -> PluginArguments:
-    """Decode and validate the arguments of a plugin, and fill in its defaults. Raises InputError."""
+    """Decode and validate the arguments of a plugin, and fill in its defaults.
+
+    Raises InputError if they are invalid.
+    """
     plugin = PLUGINS.get(config.name)
     if plugin is None:
         hint = _build_name_hint(config.name, PLUGINS)

@@ -86,7 +86,7 @@ class SeenPods:
         return self.view.pods.where(lambda info: predicate(info.pod))
 
     def measure_containers(self, measure: Callable[[NotableContainers], int]) -> Rows:
-        """Return the value of ``measure`` for each pod's container states, (P,).
+        """Apply ``measure`` to each pod's container states, and return the values, (P,).
 
         Pods that were moved have new containers, which have not restarted or failed.
         """
@@ -159,7 +159,7 @@ class SeenPods:
 
     @cached_property
     def _pods_per_owner(self) -> Counter[Hashable]:
-        """The number of pods of each owner, by the owner's key. Terminating pods without a node are not counted."""
+        """The number of each owner's pods, by the owner's key. Terminating pods without a node are not counted."""
         exists = (self.view.node >= 0) | ~self.view.pods.terminating[self.info]
         counts_by_info = np.bincount(self.info[exists], minlength=len(self.infos)).tolist()
         pods_per_owner: Counter[Hashable] = Counter()

@@ -52,10 +52,10 @@ class RemovePodsViolatingTopologySpreadConstraint(DeschedulerPlugin[RemovePodsVi
         self._evict_given_pods(surplus_positions)
 
     def _group_pods_by_domain(self, rule: SpreadRule, positions: Rows) -> dict[int, Rows]:
-        """Return the positions of the pods that a rule counts by domain, in ascending order of the domains' codes.
+        """Return the positions of the pods that a rule counts, by domain, in ascending order of domain codes.
 
-        A domain's code is the code of its label value. Domains of eligible nodes without such pods are included, and
-        pods on nodes without the label are left out.
+        A domain's code is the code of its label value. Domains of eligible nodes that have no counted pods are
+        included. Pods on nodes without the label are left out.
         """
         matching = positions[rule.matching[self.seen.info[positions]]]
         codes_of_matching = self.view.nodes.label(rule.key).codes[self.view.node[matching]]

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from kschedctl.api.arrays import Bools, Counts, Rows
 from kschedctl.api.objects import Pod
 from kschedctl.api.resource_names import PODS
-from kschedctl.api.tolerations import find_untolerated
+from kschedctl.api.tolerations import find_untolerated_taint
 from kschedctl.descheduling.arguments import (
     ONLY_THRESHOLDING,
     HighNodeUtilizationArgs,
@@ -113,7 +113,7 @@ class _Utilization(DeschedulerPlugin[U]):
 
     @cached_property
     def percentages(self) -> Percentages:
-        """The usage in percent of the allocatable amounts, (N, R), or 0 if nothing is allocatable."""
+        """The usage in percent of the allocatable amounts, (nodes, resources). It is 0 if nothing is allocatable."""
         is_offered = self._allocatable > 0
         divisor = np.where(is_offered, self._allocatable, 1)
         percentages: Percentages = np.where(is_offered, self.usage / divisor * FULL, 0.0)
@@ -138,10 +138,11 @@ class _Utilization(DeschedulerPlugin[U]):
     # -- evictions ---------------------------------------------------------------------------------------------------
 
     def _evict_from_node(self, row: int, limits: Counts, room: Counts, destinations: Bools) -> EvictionResult | None:
-        """Evict pods from a node as long as it should lose pods and the destinations have room.
+        """Evict pods from a node while it should lose pods and the destinations have room.
 
-        The pods' requests are subtracted from ``room`` (R,) and from the node's usage, in place. Return the result of
-        an eviction that the policy's node or total limit denied, or None if no such limit was reached.
+        The pods' requests are subtracted from ``room`` (R,), which is shared by the destinations, and from the node's
+        usage, in place. Return the result of an eviction that the policy's node or total limit denied, or None if no
+        limit was reached.
         """
         usage = self.usage[row]
         evicted_count = 0
@@ -169,7 +170,7 @@ class _Utilization(DeschedulerPlugin[U]):
 
     @cached_property
     def _removable_by_row(self) -> dict[int, list[int]]:
-        """Row of a node -> the positions of its evictable pods, in the order of eviction."""
+        """The positions of each node's evictable pods in the order of eviction, by the node's row."""
         positions = self.seen.sort_positions_by_priority(
             self.find_evictable_pods(self._selected_infos, pre_eviction=False)
         )
@@ -186,7 +187,7 @@ class _Utilization(DeschedulerPlugin[U]):
         return requests
 
     def _can_be_moved(self, position: int, destinations: Bools) -> bool:
-        """Return whether a pod passes PreEvictionFilter and tolerates the taints of any destination.
+        """Return whether a pod passes PreEvictionFilter and tolerates the taints of at least one destination.
 
         Pods in namespaces that the arguments exclude cannot be moved.
         """
@@ -200,7 +201,7 @@ class _Utilization(DeschedulerPlugin[U]):
         return bool(passes)
 
     def _tolerates_destination(self, pod: Pod, destinations: Bools) -> bool:
-        """Return whether there is a destination node all of whose taints the pod tolerates.
+        """Return whether the pod tolerates all taints of at least one destination node.
 
         As upstream, the pod must also have at least as many tolerations as the node has taints.
         """
@@ -208,7 +209,7 @@ class _Utilization(DeschedulerPlugin[U]):
         tolerations = pod.spec.tolerations
         return any(
             len(tolerations) >= len(taint_sets[set_number])
-            and find_untolerated(taint_sets[set_number], tolerations, None, True) is None
+            and find_untolerated_taint(taint_sets[set_number], tolerations, None, True) is None
             for set_number in np.unique(taint_set_of_node[destinations]).tolist()
         )
 

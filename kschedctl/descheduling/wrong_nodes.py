@@ -12,7 +12,7 @@ import numpy as np
 from kschedctl.api.arrays import Bools, Counts, Rows
 from kschedctl.api.node_selector import NodeSelectorError, compile_preferred_terms
 from kschedctl.api.objects import NodeAffinity, Pod, Taint
-from kschedctl.api.tolerations import find_untolerated
+from kschedctl.api.tolerations import find_untolerated_taint
 from kschedctl.descheduling.arguments import (
     PREFERRED,
     REQUIRED,
@@ -49,7 +49,7 @@ class RemovePodsViolatingNodeTaints(DeschedulerPlugin[RemovePodsViolatingNodeTai
         for code in distinct_codes.tolist():
             info_number, set_number = divmod(code, len(taint_sets))
             tolerations = self.seen.infos[info_number].spec.tolerations
-            violates.append(find_untolerated(considered_taints[set_number], tolerations, None, True) is not None)
+            violates.append(find_untolerated_taint(considered_taints[set_number], tolerations, None, True) is not None)
         return np.array(violates, np.bool_)[code_index]
 
     def _is_considered_taint(self, taint: Taint) -> bool:
@@ -129,7 +129,7 @@ class RemovePodsViolatingNodeAffinity(DeschedulerPlugin[RemovePodsViolatingNodeA
         return np.array(prefers_other, np.bool_)[pairs.pair_index]
 
     def _compute_preference_weights(self, info_number: int) -> Counts:
-        """Return the total weight on each node, (N,), of the preferred node affinity terms of a PodInfo.
+        """Return an (N,) array of the total weight of a PodInfo's preferred node affinity terms on each node.
 
         The weights are zero if a term is invalid.
         """

@@ -11,7 +11,6 @@ from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.guesses import is_plausible_machine_size
 from kschedctl.fixes.trial.trials import RemedyTrial, find_runtime_class
 from kschedctl.fixes.trial.tried_node import find_missing_host_with_data
-from kschedctl.fixes.ways.node_affinity import find_missing_required_host
 from kschedctl.scheduler.plugins.node_resources.fit import Insufficient
 from kschedctl.snapshot.nodes import HOSTNAME
 
@@ -37,6 +36,8 @@ def explain_impossible_fixes(search: RemedySearch) -> tuple[str, ...]:
 
 def _explain_missing_host(base: RemedyTrial) -> Iterator[str]:
     """Yield a line that names the missing host if the pod has hostPath files there and so cannot use another host."""
+    from kschedctl.fixes.ways.node_affinity import find_missing_required_host  # noqa: PLC0415 - only this line needs it
+
     selected_hosts = [base.pod.spec.node_selector[HOSTNAME]] if HOSTNAME in base.pod.spec.node_selector else []
     host = find_missing_host_with_data(base, HOSTNAME, selected_hosts) or find_missing_required_host(base)
     if host:
@@ -64,7 +65,7 @@ def _format_shape_count(number: int) -> str:
 
 
 def explain_too_large_requests(base: RemedyTrial, *, fits_new_machine: bool = False) -> tuple[str, ...]:
-    """Return a line for each resource of which the pod requests more than any empty node offers.
+    """Return a line for each resource that the pod requests more of than any empty node offers.
 
     The line calls the request doubtful if no machine is likely to be so large, unless `fits_new_machine` says that an
     autoscaler knows a machine that is large enough.

@@ -50,7 +50,7 @@ class GroupChange(NamedTuple):
 def find_node_group_fixes(
     cluster: Cluster, pod: Pod, groups: Sequence[JsonObject], current_answer: NewNode, replay: Replay
 ) -> tuple[Remedy, ...]:
-    """Return changes of node groups after which, in a replay of the autoscaler, a group grows for the pod.
+    """Return changes of node groups that make a group grow for the pod when the autoscaler is replayed.
 
     At most MOST_TRIED changes are replayed, preferably of groups that look as if they were meant for the pod. The
     result is empty if the pod gets a node anyway, as `current_answer` for the unchanged groups says.

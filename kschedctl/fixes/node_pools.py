@@ -35,7 +35,7 @@ Replay = Callable[[Cluster, Sequence[JsonObject] | None], NewNode]
 
 
 class PoolCorrection(NamedTuple):
-    """A change after which a NodePool may launch a node for the pod."""
+    """A change that may let a NodePool launch a node for the pod."""
 
     pool: str
     kind: PoolFixKind
@@ -50,7 +50,7 @@ class PoolCorrection(NamedTuple):
 def find_node_pool_fixes(
     cluster: Cluster, pod: Pod, current_answer: NewNode, replay: Replay, types: Sequence[JsonObject] | None
 ) -> tuple[Remedy, ...]:
-    """Return changes of NodePools and node classes after which Karpenter, in a replay, launches a node for the pod.
+    """Return changes of NodePools and node classes that make Karpenter launch a node for the pod in a replay.
 
     At most MOST_TRIED changes are replayed. The result is empty if the pod gets a node anyway, as `current_answer` for
     the unchanged cluster says. `types` are the known instance types, or None for the types of the existing nodes.
@@ -82,7 +82,7 @@ def _build_pool_remedy(change: PoolCorrection) -> Remedy:
 
 
 def _iter_pool_changes(cluster: Cluster, pod: Pod, types: Sequence[JsonObject] | None) -> Iterator[PoolCorrection]:
-    """Yield changes of each NodePool or its node class, each of which may be enough for the pod."""
+    """Yield changes to each NodePool or its node class. Each change may be enough for the pod."""
     for pool in cluster.karpenter_node_pools:
         yield from _iter_missing_label_corrections(cluster, pool, pod)
         yield from _iter_empty_label_correction(cluster, pool, pod)
@@ -118,7 +118,7 @@ def _iter_missing_label_corrections(cluster: Cluster, pool: NodePool, pod: Pod) 
 
 
 def _iter_empty_label_correction(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[PoolCorrection]:
-    """Yield the correction that gives a value to the pool's empty labels by which the pod spreads over topologies.
+    """Yield the correction that gives values to the pool's empty labels if the pod spreads over these topologies.
 
     Karpenter treats an empty label as missing. Nothing is yielded if there is no such label.
     """

@@ -104,7 +104,7 @@ class RemedySearch:
     def _iter_starting_points(self, trial: RemedyTrial, remaining_changes: int) -> Iterator[TriedNode]:
         """Yield the nodes whose rejections the remaining changes may clear, and the trial without a particular node.
 
-        The trial without a node comes first if one change remains, and last otherwise. At most `MOST_NODES_OF_TRIAL`
+        If only one change remains, the trial without a node comes first, otherwise last. At most `MOST_NODES_OF_TRIAL`
         nodes are yielded. If there are more, the search is no longer exhaustive.
         """
         if remaining_changes == 1:

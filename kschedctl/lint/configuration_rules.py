@@ -10,7 +10,7 @@ from kschedctl.api.json_values import JsonObject, array_at, object_at
 from kschedctl.api.kinds import describe_lifecycle
 from kschedctl.errors import ConfigurationError
 from kschedctl.lint.effective_configuration import (
-    find_errors,
+    find_configuration_errors,
     format_error,
     list_unknown_to_version,
     load_with_registered_plugins,
@@ -67,7 +67,9 @@ def check_configuration(
     try:
         configuration = load_with_registered_plugins(document, gates)
     except ConfigurationError as error:
-        for path, message in find_errors(document, gates) or [(parse_error_path(str(error)), format_error(error))]:
+        for path, message in find_configuration_errors(document, gates) or [
+            (parse_error_path(str(error)), format_error(error))
+        ]:
             yield INVALID, subject.build_problem(*_describe_version_mismatch(path, message, mismatches))
         return
 

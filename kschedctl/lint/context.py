@@ -30,7 +30,7 @@ from kschedctl.lint.objects.manifests import (
     TypedObject,
     build_subject,
     find_release_namespaces,
-    get_release,
+    get_helm_release,
     may_create_pods,
     may_own_pods_in,
 )
@@ -118,7 +118,7 @@ class LintContext:
         release_namespaces = {} if namespace else find_release_namespaces(located)
         objects = ManifestObjects()
         for document, place in located:
-            default_namespace = namespace or release_namespaces.get(get_release(place), "")
+            default_namespace = namespace or release_namespaces.get(get_helm_release(place), "")
             objects.add(build_subject(document, place, default_namespace))
 
         subjects = tuple(objects.subjects)
@@ -226,7 +226,7 @@ class LintContext:
         """Return the linted objects of a kind."""
         return self.items.get(kind, ())
 
-    def list_all(self, kind: type[N]) -> list[N]:
+    def list_all_objects(self, kind: type[N]) -> list[N]:
         """Return the objects of a kind: linted objects, then objects of the cluster with other names."""
         linted = [item.value for item in self.list_linted(kind)]
         linted_names = {_get_full_name(obj) for obj in linted}
@@ -234,9 +234,9 @@ class LintContext:
         return linted + [obj for obj in cluster_objects if _get_full_name(obj) not in linted_names]
 
     def list_all_items(self, kind: type[N]) -> list[TypedObject[N]]:
-        """Return the same objects as `list_all`, each with its subject."""
+        """Return the objects of a kind that `list_all_objects` returns, each with its subject."""
         linted = self.list_linted(kind)
-        return [*linted, *map(_to_typed_object, self.list_all(kind)[len(linted) :])]
+        return [*linted, *map(_to_typed_object, self.list_all_objects(kind)[len(linted) :])]
 
     def are_all_read(self, *kinds: str) -> bool:
         """Return whether all objects of these kinds were read, so that any other object does not exist.
@@ -273,8 +273,8 @@ class LintContext:
 
     @cached_property
     def priority_classes(self) -> dict[str, api.PriorityClass]:
-        """Return the PriorityClasses by name, including those of the system."""
-        return {c.metadata.name: c for c in (*SYSTEM_CLASSES, *self.list_all(api.PriorityClass))}
+        """Return the PriorityClasses by name, including the system's classes."""
+        return {c.metadata.name: c for c in (*SYSTEM_CLASSES, *self.list_all_objects(api.PriorityClass))}
 
     def get_priority(self, workload: Workload) -> int:
         """Return the priority of new pods of the workload: its own, its class's, or else the default.
@@ -314,7 +314,7 @@ class LintContext:
             self._coexisting[key] = [w for w in selected if self.variants.can_coexist(subject, w.subject)]
         return self._coexisting[key]
 
-    def iter_budgets(self) -> Iterator[tuple[Subject, api.PodDisruptionBudget, list[Workload]]]:
+    def iter_disruption_budgets(self) -> Iterator[tuple[Subject, api.PodDisruptionBudget, list[Workload]]]:
         """Yield each linted PodDisruptionBudget with the workloads that it selects.
 
         An invalid selector selects none.

@@ -185,7 +185,7 @@ def list_unknown_to_version(document: JsonObject | None, gates: FeatureGates) ->
     return [mismatch for mismatch in mismatches if mismatch.name not in registered_plugins]
 
 
-def find_errors(document: JsonObject, gates: FeatureGates) -> list[ConfigurationFault]:
+def find_configuration_errors(document: JsonObject, gates: FeatureGates) -> list[ConfigurationFault]:
     """Find all errors that kube-scheduler would report for a configuration.
 
     Errors in types and field names come before errors in values. If there are neither, each profile is tried, since it

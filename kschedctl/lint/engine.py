@@ -42,7 +42,7 @@ def find_all_problems(context: LintContext, rules: Sequence[Rule]) -> list[tuple
     problems: list[tuple[Rule, Problem]] = [(INVALID, problem) for problem in context.invalid]
     problems += [(UNREADABLE, problem) for problem in context.unreadable]
     problems += [(IGNORE_FAULTY, problem) for problem in IGNORE_FAULTY.check(context)]
-    for rule in _select_runnable(context, rules):
+    for rule in _select_runnable_rules(context, rules):
         problems += [(rule, _add_version_note(rule, problem, context)) for problem in check_rule_by_set(rule, context)]
     return problems
 
@@ -91,11 +91,11 @@ def build_findings(
     report = build_report(problems_in_scope, checked_count, reporting, context.find_creator)
     unknown = tuple(UnknownKind(kind, gap.why, "findings") for kind, gap in context.gaps.items())
     return msgspec.structs.replace(
-        report, rules_run=len(_select_runnable(context, rules)), unknown=unknown, passed_over=context.passed_over
+        report, rules_run=len(_select_runnable_rules(context, rules)), unknown=unknown, passed_over=context.passed_over
     )
 
 
-def _select_runnable(context: LintContext, rules: Sequence[Rule]) -> list[Rule]:
+def _select_runnable_rules(context: LintContext, rules: Sequence[Rule]) -> list[Rule]:
     """Return the rules that can run. Rules that need a cluster run only if all its nodes are known."""
     nodes_known = context.cluster is not None and context.are_all_read("Node")
     return [rule for rule in rules if nodes_known or not rule.needs_cluster]

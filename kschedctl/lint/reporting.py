@@ -39,7 +39,7 @@ class Reporting:
     """Whether repeated findings are reported once per object, namespace or variant."""
 
     def get_severity(self, rule: Rule) -> Severity:
-        """Return the severity of a rule's findings: that of the settings, or else the rule's own."""
+        """Return the severity that the settings give a rule, or else the rule's own severity."""
         return self.severities.get(rule.id, rule.severity)
 
 
@@ -244,10 +244,10 @@ def merge_variants(findings: Iterable[Finding]) -> tuple[Finding, ...]:
             merged[number] = finding
         else:
             other_files.setdefault(group, {})[finding.file] = None
-    return tuple(_add_files(finding, tuple(other_files.get(key, ()))) for key, finding in merged.items())
+    return tuple(_note_other_files(finding, tuple(other_files.get(key, ()))) for key, finding in merged.items())
 
 
-def _add_files(finding: Finding, files: tuple[str, ...]) -> Finding:
+def _note_other_files(finding: Finding, files: tuple[str, ...]) -> Finding:
     """Add a note on the other files that contain the finding, if there are any."""
     if not files:
         return finding
@@ -309,6 +309,6 @@ def _collect_labels(context: LintContext) -> Mapping[Subject, Mapping[str, str]]
 
 
 def _get_own_labels(subject: Subject) -> Mapping[str, str]:
-    """Return the labels of a manifest, without those that are invalid because their values are not strings."""
+    """Return the labels of a manifest. Labels whose values are not strings are invalid and left out."""
     labels = object_at(subject.document, "metadata", "labels")
     return {key: value for key, value in labels.items() if isinstance(value, str)}

@@ -38,7 +38,7 @@ def build_answers_page(report: Answers, style: Style) -> Page:
 
 
 def _prefix_plot_title(name: str, block: Block) -> Block:
-    """Put the cluster's name into a plot's title, because plots may be shown alone."""
+    """Put the cluster's name into a plot's title, because plots may be shown without their page."""
     return replace(block, title=f"{name}: {block.title}") if isinstance(block, Plot) else block
 
 

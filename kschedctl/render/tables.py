@@ -1,4 +1,4 @@
-"""Tables of structs, from the columns that are declared beside the fields.
+"""Tables of structs, built from the columns declared with their fields.
 
 A page passes functions for cells that need several fields or words of their own.
 """
@@ -83,7 +83,7 @@ def build_struct_table(
     note: str = "",
     full: bool = True,
 ) -> Page:
-    """Build a table of structs from the columns declared beside their fields. `cells` overrides fields.
+    """Build a table of structs from the columns declared with their fields. `cells` overrides fields.
 
     `numbered` is the name of an additional first column that counts the rows. In a narrow style, some columns are
     stacked below the first cell.

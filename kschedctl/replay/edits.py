@@ -75,7 +75,7 @@ _NODE_PREFIX = re.compile(r"^(nodes?|no)/")
 
 
 def find_nodes(cluster: Cluster, names: Sequence[str] = (), selector: str = "") -> list[str]:
-    """Return the names of the named nodes, followed by those of other nodes whose labels match the selector.
+    """Return the names of the named nodes, followed by other nodes whose labels match the selector.
 
     Names may have a prefix, as in ``node/n1``. Raises UsageError if a named node does not exist, if no node matches the
     selector, or if nothing is named.

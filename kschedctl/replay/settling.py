@@ -14,7 +14,6 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
-from kschedctl.replay.controllers.eviction import would_fail_job
 from kschedctl.replay.edits import change_pods, is_recreated
 from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.reports.unknown import UnknownKind
@@ -77,7 +76,7 @@ def settle(
 
 @dataclass(frozen=True)
 class UnexplainedSettling:
-    """A settled cluster for which no reasons were computed yet, since they are expensive."""
+    """A settled cluster without the reasons why pods wait, which are expensive to compute."""
 
     simulation: Simulation
     outcomes: list[Outcome]
@@ -96,7 +95,7 @@ class UnexplainedSettling:
         return frozenset(pods[outcome.position].key for outcome in waiting_outcomes)
 
     def explain(self) -> SettledCluster:
-        """Return the settled cluster with the reasons for which pods wait."""
+        """Return the settled cluster with the reasons why pods wait."""
         return build_settled_cluster(self.simulation, self.simulation.explain(self.outcomes))
 
 
@@ -159,6 +158,8 @@ def recreate_gone_pods(simulation: Simulation, positions: Iterable[Position]) ->
 
 def _is_recreated(simulation: Simulation, position: Position) -> bool:
     """Return whether a controller recreates the pod. A Job does not if one more failed pod makes it fail."""
+    from kschedctl.replay.controllers.eviction import would_fail_job  # noqa: PLC0415 - only after evictions
+
     pod = simulation.view.pods.objects[position]
     return is_recreated(pod) and not would_fail_job(pod, simulation.view.objects)
 

@@ -1,1 +1,1 @@
-"""Structs of the documents that commands print, as far as several commands share them."""
+"""Structs of printed documents that several commands share."""

@@ -236,7 +236,7 @@ class ScaleDown(Report, frozen=True):
     cluster_healthy: bool = True
     loop_error: str | None = None
     planned: bool = False
-    """Whether the loop got as far as scale-down. Otherwise the fields below are empty."""
+    """Whether the loop reached scale-down. Otherwise, the fields below are empty."""
     candidates: tuple[str, ...] = ()
     """The nodes that are examined, in order."""
     unneeded: tuple[str, ...] = ()

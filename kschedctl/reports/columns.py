@@ -1,4 +1,4 @@
-"""The layout of structs as rows of a table: a Column beside each field that the table shows."""
+"""The layout of structs as rows of a table: each field that the table shows declares a Column."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Tone(Enum):
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A column of a table, declared beside a field as `Annotated[int, Column("pods")]`."""
+    """A column of a table, declared with a field as `Annotated[int, Column("pods")]`."""
 
     name: str = ""
     """The heading; the field's name if empty, no heading if blank."""
@@ -76,7 +76,7 @@ class CsvTable(NamedTuple):
 
 
 def to_csv_table(struct: type[Document], rows: Sequence[Document]) -> CsvTable:
-    """Build the CSV table from the columns declared beside the fields of ``struct``."""
+    """Build the CSV table from the columns declared with the fields of ``struct``."""
     columns = list_columns(struct)
     header = tuple(column.csv or column.name for column in columns.values())
     return CsvTable(

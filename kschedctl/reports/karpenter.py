@@ -241,7 +241,7 @@ class DisruptionMethod(Document, frozen=True):
 
 
 class AloneAnswer(Document, frozen=True):
-    """The decision about a node that is considered alone, without budgets."""
+    """The decision about a node that is considered separately, without budgets."""
 
     command: DisruptionCommand | None = None
     events: tuple[str, ...] = ()
@@ -267,7 +267,7 @@ class SoftConstraints(Document, frozen=True):
 
 
 class NodeFate(Document, frozen=True):
-    """The fate of a node that Karpenter manages, considered alone."""
+    """The fate of a node that Karpenter manages, considered separately."""
 
     node: Annotated[str, Column("node", keep=True)]
     pool: Annotated[str, Column("nodepool", keep=True)]

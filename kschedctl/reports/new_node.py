@@ -12,7 +12,7 @@ from kschedctl.text.counts import counted
 
 
 class PoolVerdict(Document, frozen=True, omit_defaults=True):
-    """Whether a pool would launch a node for the pod alone."""
+    """Whether a pool would launch a node if only this pod waited."""
 
     pool: Annotated[str, Column("pool", keep=True)]
     takes: bool
@@ -72,11 +72,11 @@ class NewNode(Document, frozen=True):
     differences: tuple[str, ...] = ()
     """Where the autoscaler treats this pod otherwise than kube-scheduler."""
     queue: QueueShare | None = None
-    """What other waiting pods make of it, if there are any and a node would come for the pod alone."""
+    """How other waiting pods change the answer, if there are any and a node would be added for only this pod."""
 
     @property
     def would_launch(self) -> bool:
-        """Whether the autoscaler would launch a node for the pod alone."""
+        """Whether the autoscaler would launch a node if only this pod waited."""
         return not self.existing_node and any(pool.takes for pool in self.pools)
 
     @property

@@ -11,7 +11,7 @@ from kschedctl.reports.summary import CostKind, FixCost, ShortFix, list_clauses
 from kschedctl.text.counts import agreeing, counted, first_few
 
 TEAMS = {"author": "app", "operator": "platform"}
-"""Who makes a change -> the team: that of the workload, or that of the cluster."""
+"""Who makes a change -> their team: the workload's or the cluster's."""
 
 
 class Remedy(Document, frozen=True):

@@ -241,5 +241,5 @@ def build_restart_costs(restarts: int, owner: str) -> tuple[FixCost, ...]:
 
 
 def list_clauses(costs: Iterable[FixCost]) -> tuple[str, ...]:
-    """Return the costs as clauses to show beside a fix's summary, without costs that the summary names itself."""
+    """Return the costs as clauses to show next to a fix's summary, except costs that the summary already names."""
     return tuple(cost.text for cost in costs if cost.kind is not CostKind.CHECK_FIRST)

@@ -21,7 +21,7 @@ READ_THEM: Mapping[str, str] = {
 }
 """Why a kind was not read -> what makes the answer certain, where an option or a file does."""
 NOT_CERTAIN = "not certain"
-"""The words beside a verdict that unread kinds could change."""
+"""The words next to a verdict that unread kinds could change."""
 
 
 class UnknownKind(msgspec.Struct, frozen=True, rename="camel"):

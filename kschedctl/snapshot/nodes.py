@@ -18,7 +18,7 @@ import numpy.typing as npt
 from kschedctl.api.arrays import Bools, Ints, Row, Rows
 from kschedctl.api.node_selector import CompiledNodeSelector, RequiredNodeAffinity
 from kschedctl.api.objects import ContainerImage, Node, Taint, Toleration
-from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated
+from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated_taint
 
 ZONE, REGION, HOSTNAME = "topology.kubernetes.io/zone", "topology.kubernetes.io/region", "kubernetes.io/hostname"
 BETA_ZONE, BETA_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
@@ -337,7 +337,7 @@ def find_untolerated_taints(
     taint_sets, set_of_node = nodes.taint_sets
     all_tolerations = tuple(tolerations)
     untolerated = [
-        find_untolerated(taints, all_tolerations, HARD_EFFECTS, comparison_operators) for taints in taint_sets
+        find_untolerated_taint(taints, all_tolerations, HARD_EFFECTS, comparison_operators) for taints in taint_sets
     ]
     return untolerated, set_of_node
 

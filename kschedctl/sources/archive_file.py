@@ -61,7 +61,7 @@ _DAMAGE_ERRORS = (
 
 
 def build_archive(members: Mapping[str, bytes]) -> bytes:
-    """Build the zip file with the members, by name. Equal members give equal files."""
+    """Build the zip file from its members, given by name. Equal members give equal files."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as file:
         for name, data in members.items():
@@ -126,7 +126,7 @@ def _estimate_memory(data: bytes) -> int:
 def open_archive(path: str) -> Iterator[Archive]:
     """Open the zip file at the path, or on standard input for ``-``.
 
-    Errors within the block that damaged files cause are raised as InputError with the path.
+    Errors that a damaged file causes within the block are raised as InputError with the path.
     """
     with _open_seekable(path) as (file, size):
         try:
@@ -251,13 +251,19 @@ def write_archive(
 
 
 def read_header(path: str) -> Header:
-    """Return the header of a snapshot file, or of standard input for ``-``. Raises InputError."""
+    """Return the header of a snapshot file, or of standard input for ``-``.
+
+    Raises InputError if it is not a readable snapshot.
+    """
     with open_archive(path) as members:
         return _decode_header(members)
 
 
 def read_archive(path: str) -> Cluster:
-    """Return the cluster in a snapshot file, or on standard input for ``-``. Raises InputError."""
+    """Return the cluster in a snapshot file, or on standard input for ``-``.
+
+    Raises InputError if it is not a readable snapshot.
+    """
     with without_garbage_collection(), open_archive(path) as members:
         header = _decode_header(members)
         return _build_cluster(header, _load_objects(header, members))
@@ -314,7 +320,7 @@ def _build_gaps(header: Header) -> dict[str, Gap]:
 
 
 def _build_warnings(header: Header) -> tuple[str, ...]:
-    """Return a warning if an unsupported version of the server is replayed as the nearest supported one, or ()."""
+    """Return a warning if the nearest supported version is replayed instead of the server's version, or ()."""
     server_version = header.provenance.server_version if header.provenance else ""
     try:
         minor = KubeVersion.parse(server_version).minor

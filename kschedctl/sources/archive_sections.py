@@ -112,7 +112,7 @@ class _DistinctValues:
         self._encode = msgspec.msgpack.Encoder().encode
 
     def intern_value(self, value: object) -> int:
-        """Return the index of the value among the distinct values, to which it is added if it is new."""
+        """Return the index of the value among the distinct values. A new value is added to them."""
         index = self._indexes.setdefault(self._encode(value), len(self.values))
         if index == len(self.values):
             self.values.append(value)
@@ -120,7 +120,7 @@ class _DistinctValues:
 
 
 def _build_pod_record(table: PodTable) -> _PodRecord:
-    """Build the record of a pod table, in which equal metadata, specs, affinities, volumes and statuses occur once.
+    """Build the record of a pod table. Equal metadata, specs, affinities, volumes and statuses are stored once.
 
     The paths of hostPath volumes are hashed.
     """
@@ -164,7 +164,7 @@ def _build_node_record(nodes: list[Node]) -> _NodeRecord:
 
 
 def _encode_column(column: TextColumn) -> _Column:
-    """Build the record of a column of texts, in the form in which its type stores them: times, UIDs or codes."""
+    """Build the record for a column of texts, in the form in which it stores them: times, UIDs or codes."""
     match column:
         case TimeColumn():
             return _Column(_ColumnForm.TIMES, column.seconds.astype("<i8").tobytes())
@@ -184,7 +184,7 @@ def _encode_numbers(numbers: object) -> bytes:
 
 
 def decode_objects(kind: str, data: bytes, count: int) -> Sequence[Struct]:
-    """Decode the objects of a section. Raises ValueError if it does not consist of ``count`` valid objects."""
+    """Decode the objects in a section. Raises ValueError unless it consists of ``count`` valid objects."""
     decode = _DECODERS.get(kind)
     objects = decode(data) if decode else _decode_struct_list(kind, data)
     if len(objects) != count:

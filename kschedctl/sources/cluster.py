@@ -40,7 +40,8 @@ class Cluster(cluster.Cluster):
 
         Kinds for which a list was read are complete. All other kinds are unknown, not absent, unless
         ``assume_complete``. ``config`` is a KubeSchedulerConfiguration or its file; without it the one among the files
-        is used, else the default. ``kube_version`` is as in from_objects. Raises InputError, ConfigurationError.
+        is used, else the default. ``kube_version`` is as in from_objects. Raises InputError if a file cannot be read,
+        and ConfigurationError if the configuration is invalid.
         """
         from kschedctl.sources.read import load_configuration_file, read  # noqa: PLC0415 - not all clusters are files
 
@@ -76,8 +77,8 @@ class Cluster(cluster.Cluster):
 
         ``namespace`` is the namespace to read for kinds that may not be listed in all namespaces. ``kube_version`` is
         the version of the replayed scheduler, as in from_objects, or None for the server's own version. With ``cache``
-        the answers are stored in the user's cache folder, so that the next call reads only changes. Raises
-        ClusterError, ConfigurationError, InputError.
+        the answers are stored in the user's cache folder, so that the next call reads only changes. Raises ClusterError
+        if the API server fails, and ConfigurationError or InputError if what it returns cannot be used.
         """
         from kschedctl.sources.live.connection import Access, connect  # noqa: PLC0415 - the client takes a while to import
         from kschedctl.sources.live.reading import ReadingOptions, read_live  # noqa: PLC0415
@@ -93,7 +94,7 @@ class Cluster(cluster.Cluster):
         """Read a cluster from a file that ``kschedctl snapshot save`` wrote.
 
         ``kube_version`` is the version of the replayed scheduler, or None for the version in the file. Raises
-        InputError, ConfigurationError.
+        InputError if the snapshot cannot be read, and ConfigurationError if the configuration is invalid.
         """
         from kschedctl.sources.archive_file import read_archive  # noqa: PLC0415
 

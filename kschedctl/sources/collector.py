@@ -23,8 +23,8 @@ from kschedctl.api.kinds import (
 )
 from kschedctl.api.operator_resources import build_custom_resource, may_create_pods
 from kschedctl.api.pod_table import PodRows, PodTableBuilder
-from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
 from kschedctl.api.validation.unknown_fields import KARPENTER_KINDS, POD_HOLDERS, find_unknown_fields
+from kschedctl.api.validation.written import AROUND_PODS
 from kschedctl.api.versions_read import describe_accepted, is_newer_version, is_version_readable
 from kschedctl.cluster import (
     CLUSTER_SCOPED,
@@ -144,10 +144,10 @@ class Collector:
         return objects
 
     def add_document(self, document: object, place: Place) -> None:
-        """Add a parsed document or item of a list as an object of the cluster, as a manifest, or as skipped.
+        """Add a parsed document or list item as an object of the cluster, as a manifest, or as skipped.
 
-        If it is a pod of the Cluster Autoscaler or kube-apiserver, the flags are recorded as well. Raises InputError if
-        it is invalid.
+        The flags in a pod of the Cluster Autoscaler or kube-apiserver are recorded as well. Raises InputError if the
+        document is invalid.
         """
         if not isinstance(document, dict):
             raise place.error(f"expected an object, got {type_name(document)}")
@@ -159,10 +159,10 @@ class Collector:
         self._add_as_manifest(document, kind, version, place)
 
     def _add_as_object(self, document: dict[str, object], kind: str, version: str, place: Place) -> None:
-        """Add the object or the items of the list in a document to the cluster. Raises InputError.
+        """Add the document's object, or the items of its list, to the cluster.
 
         A KubeSchedulerConfiguration is stored, an unknown object that may create pods is added in a reduced form, and
-        all other unknown objects are counted as skipped.
+        all other unknown objects are counted as skipped. Raises InputError if an object is malformed.
         """
         if kind.endswith("List") and "items" in document:
             self._add_list(document, kind, version, place)
@@ -176,10 +176,10 @@ class Collector:
             self.skipped[kind] += 1
 
     def _add_as_manifest(self, document: dict[str, object], kind: str, version: str, place: Place) -> None:
-        """Add the document of a pod, a workload or an object that pods refer to as a manifest.
+        """Add the document as a manifest if it is a pod, a workload or an object that pods refer to.
 
-        Manifests, and stored pods and Karpenter's objects as well, get warnings about unknown fields. Documents of
-        other kinds are ignored.
+        Manifests get warnings about unknown fields, and so do stored pods and Karpenter's objects. Documents of other
+        kinds are ignored.
         """
         has_uid = _has_uid(document)
         if kind in POD_HOLDERS and not has_uid:
@@ -197,8 +197,8 @@ class Collector:
         """Validate decoded items, and return the objects or pod rows to pass to ``add_objects``.
 
         Items that are not read, such as irrelevant events and workloads without UID, are left out. ``get_place``
-        returns the place of the item at an index. Raises InputError for invalid names and quantities, and
-        msgspec.ValidationError.
+        returns the place of the item at an index. Raises InputError if a name or quantity is invalid, and
+        msgspec.ValidationError if a pod cannot be decoded.
         """
         if kind == "Pod":
             return self._items.build_rows(items, get_place)
@@ -247,14 +247,14 @@ class Collector:
 
     @property
     def gaps(self) -> dict[str, Gap]:
-        """The kinds of which there may be more objects than were read, with the reason."""
+        """The kinds that may have more objects than were read, each with the reason."""
         gaps = build_gaps(self.covered, NOT_GIVEN)
         gaps |= dict.fromkeys(self._truncated & FIELDS.keys(), Gap("were read only in part, because of a limit"))
         gaps |= dict.fromkeys(self._faulty, Gap("could not all be read: some have unexpected fields"))
         return gaps | self.left_out
 
     def add_covered_kinds(self, kinds: Iterable[str], metadata: object, place: Place) -> None:
-        """Record that all objects of these kinds were read in a list.
+        """Record that a list contained all objects of these kinds.
 
         If the list's metadata says that more pages follow, record a warning instead.
         """
@@ -265,7 +265,10 @@ class Collector:
             self.covered.update(kinds)
 
     def _add_list(self, document: dict[str, object], kind: str, version: str, place: Place) -> None:
-        """Add the items of a List. Items of a typed list get its kind and version. Raises InputError."""
+        """Add the items of a List. Items of a typed list get its kind and version.
+
+        Raises InputError if an item is malformed.
+        """
         items = document["items"]
         if items is None:
             items = []
@@ -283,16 +286,19 @@ class Collector:
             self.add_document({**defaults, **item} if isinstance(item, dict) else item, place.item(index))
 
     def _add_object_in_any_version(self, document: dict[str, object], kind: str, version: str, place: Place) -> None:
-        """Add an object of a kind that is read, in a known or a newer API version. Raises InputError."""
+        """Add an object of a kind that is read, in a known or a newer API version.
+
+        Raises InputError if it is malformed.
+        """
         if is_newer_version(kind, version):
             self._add_newer_version(document, kind, place)
         else:
             self._add_object(document, kind, place)
 
     def _add_newer_version(self, document: dict[str, object], kind: str, place: Place) -> None:
-        """Add an object whose apiVersion is newer than the known ones, read as the newest known one.
+        """Add an object whose apiVersion is newer than all known ones, reading it as the newest known version.
 
-        If it cannot be read, record that its kind is incomplete. Otherwise, record a warning, once per version.
+        If it cannot be read, record that its kind is incomplete. Otherwise, record a warning once per version.
         """
 
         def add() -> None:
@@ -310,7 +316,7 @@ class Collector:
         """Decode, validate and add an object of a kind that is read.
 
         Workloads without UID are ignored, and objects that do not matter for scheduling are counted as skipped. Raises
-        InputError.
+        InputError if it is malformed.
         """
         if kind in STORED_WORKLOADS:
             self._add_stored_workload(document, kind, place)
@@ -344,7 +350,7 @@ class Collector:
             self.add_objects(kind, [obj], place.origin)
 
     def _filter_relevant(self, kind: str, objects: list[Any]) -> list[Any]:
-        """Return the events and other observed objects that are about scheduling, and count the others as skipped."""
+        """Return the events and other observed objects that concern scheduling, and count the others as skipped."""
         relevant = [obj for obj in objects if not is_irrelevant_object(obj)]
         if len(relevant) < len(objects):
             self.skipped[kind] += len(objects) - len(relevant)
@@ -374,7 +380,7 @@ class Collector:
         self.warnings += self._new_field_warnings.iter_warnings(kind, document, place)
 
     def _warn_of_unknown_fields(self, document: dict[str, object], place: Place) -> None:
-        """Warn about fields of a manifest that the API does not know and drops."""
+        """Warn about fields of a manifest that the API does not know and would drop."""
         unknown = list(find_unknown_fields(document))
         self.warnings += [f"{place}: {field}" for field in unknown[:MAX_REPORTED_FIELDS]]
         if len(unknown) > MAX_REPORTED_FIELDS:

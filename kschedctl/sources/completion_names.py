@@ -92,7 +92,8 @@ class _NodeRecord(msgspec.Struct, array_like=True):
 def iter_names_in_files(paths: Sequence[str], kind: str, recursive: bool = False) -> Iterator[ObjectName]:
     """Yield the names of objects of a kind in files and folders. Standard input and large files are skipped.
 
-    Folders in folders are read if ``recursive``. Raises OSError, ValueError, KschedctlError.
+    Folders in folders are read if ``recursive``. Raises OSError, ValueError or KschedctlError if a file cannot be read
+    or parsed.
     """
     for path in find_files([path for path in paths if path != STDIN], recursive).files:
         for document in _iter_documents(_read_file(path), path):
@@ -102,7 +103,7 @@ def iter_names_in_files(paths: Sequence[str], kind: str, recursive: bool = False
 def list_names_in_snapshot(path: str, kind: str) -> list[ObjectName]:
     """Return the names of objects of a kind in a snapshot, or [] if there are too many to be read fast.
 
-    Raises OSError, ValueError, KeyError.
+    Raises OSError, ValueError or KeyError if the file is not a readable snapshot with objects of this kind.
     """
     with zipfile.ZipFile(path) as archive:
         member = archive.getinfo(f"{kind}.msgpack")
@@ -158,7 +159,7 @@ def _iter_documents(data: bytes, file: str) -> Iterator[_Object]:
 def _iter_object_names(document: _Object, kind: str, item_kind: str) -> Iterator[ObjectName]:
     """Yield the names of objects of the kind in a document, which may be a list of objects.
 
-    ``item_kind`` is the kind that a document without a kind has, because it is an item of a list of this kind.
+    ``item_kind`` is the kind of a document without a kind, because it is an item of a list of this kind.
     """
     if document.items is not None:
         for item in document.items:
@@ -174,9 +175,9 @@ def _iter_object_names(document: _Object, kind: str, item_kind: str) -> Iterator
 
 
 def merge_kubeconfigs(paths: Sequence[str]) -> Kubeconfig:
-    """Merge the contexts, clusters and users of kubeconfig files. The first file that has a name takes precedence.
+    """Merge the contexts, clusters and users of kubeconfig files. If a name occurs twice, the first file wins.
 
-    Each entry gets a field ``folder``, which relative paths in it refer to. Missing files are skipped.
+    Each entry gets a field ``folder``, to which its relative paths refer. Missing files are skipped.
     """
     import yaml  # noqa: PLC0415 - only clusters need it
 

@@ -39,7 +39,8 @@ _encode = msgspec.msgpack.Encoder().encode
 def decode_document(document: JsonObject, struct: type[T], place: Place) -> T:
     """Decode a document into the struct. Null fields count as absent.
 
-    Raises InputError for a field of the wrong type, half of a surrogate pair, or an integer of more than 64 bits.
+    Raises InputError if a field has the wrong type, a text contains half of a surrogate pair, or an integer exceeds 64
+    bits.
     """
     document = drop_nulls(document)
     try:
@@ -166,7 +167,7 @@ RESOURCE_FIELDS: dict[str, Callable[[Any], ResourcesByPath]] = {
 def validate_names(meta: ObjectMeta | PodMeta, get_place: Callable[[], Place], *, may_be_generated: bool) -> None:
     """Raise InputError if an object has no name, or if its name or namespace contains a slash.
 
-    With ``may_be_generated`` an object with a generateName needs no name.
+    With ``may_be_generated``, an object with a generateName needs no name.
     """
     if not meta.name and not (may_be_generated and meta.generate_name):
         raise get_place().error("required", "metadata.name")

@@ -73,9 +73,10 @@ class HTTPCaller:
         return self._post_payload(url, settings, msgspec.json.encode(payload))
 
     def _post_payload(self, url: str, settings: Extender, body: bytes) -> tuple[int, object]:
-        """Send a POST request and return the status, and the decoded body if the status is 200 or else None.
+        """POST the body. Return the status, and the decoded answer, which is None unless the status is 200.
 
-        Raises ExtenderError, UnknownAnswerError, InputError.
+        Raises UnknownAnswerError if the extender cannot be reached from here, ExtenderError if the request fails as it
+        would for kube-scheduler, and InputError if the TLS settings are invalid.
         """
         shown_url = strip_url(url)
         seconds = min(max(settings.http_timeout, 0.0) or DEFAULT_SECONDS, MAX_SECONDS)
@@ -102,7 +103,10 @@ class HTTPCaller:
             response.close()
 
     def _get_connection_pool(self, settings: Extender) -> urllib3.PoolManager:
-        """Return the connection pool of an extender, which is created on first use. Raises InputError."""
+        """Return the connection pool of an extender, which is created on first use.
+
+        Raises InputError if the TLS settings are invalid.
+        """
         key = repr(settings)  # the settings are not hashable
         if key not in self._pools:
             tls: dict[str, Any] = {}
@@ -124,7 +128,7 @@ def _build_headers(url: str) -> dict[str, str]:
 
 
 def _read_answer(response: urllib3.BaseHTTPResponse, shown_url: str, limit: Limit) -> tuple[int, object]:
-    """Read the status of a response, and its decoded body if the status is 200 or else None.
+    """Read the status of a response, and its decoded body, which is None unless the status is 200.
 
     Raises ExtenderError if the body is damaged or late, and UnknownAnswerError for redirections and large bodies.
     """
@@ -198,9 +202,9 @@ _GO_CONTEXTS = {
 
 
 def decode_first_value(body: bytes) -> object:
-    """Decode the first JSON value and ignore what follows, as Go does on a stream.
+    """Decode the first JSON value and ignore the rest, as Go does on a stream.
 
-    Raises ExtenderError with Go's message.
+    Raises ExtenderError with Go's message if the value is malformed.
     """
     text = body.decode("utf-8", errors="replace").lstrip(_BLANK)
     if not text:
@@ -230,7 +234,7 @@ def _describe_json_error(text: str, error: json.JSONDecodeError) -> str:
 
 
 def _describe_preceding_element(preceding_text: str) -> str:
-    """Describe in Go's words the kind of element after which a comma is expected: of an array or of an object."""
+    """Describe in Go's words after which kind of element a comma is expected: of an array or of an object."""
     # Brackets in strings do not count
     open_brackets: list[str] = []
     for bracket in re.findall(r"[\[\]{}]", _STRINGS.sub("", preceding_text)):
@@ -246,9 +250,9 @@ _REDACTED_DATA = base64.b64decode(REDACTED)
 
 
 def build_tls_context(settings: Extender, url: str) -> ssl.SSLContext:
-    """Build the TLS context for an extender's configuration, in which data take precedence over files.
+    """Build the TLS context for an extender's configuration, in which inline data take precedence over files.
 
-    Raises InputError if the settings cannot be used. Its message contains no key.
+    Raises InputError if the settings cannot be used. The message contains no key.
     """
     tls = settings.tls_config or ExtenderTLSConfig()
     for data in (tls.ca_data, tls.cert_data, tls.key_data):
@@ -298,6 +302,6 @@ def _load_client_certificate(context: ssl.SSLContext, tls: ExtenderTLSConfig) ->
 
 
 def _read_file(path: str) -> bytes:
-    """Return the content of a file. Raises OSError."""
+    """Return the content of a file. Raises OSError if it cannot be read."""
     with open(path, "rb") as file:
         return file.read()

@@ -46,9 +46,9 @@ class PodExtras(NamedTuple):
         return cls(sent_annotations, tuple(named_volumes))
 
     def add_to_pod(self, pod: Payload) -> dict[str, object]:
-        """Return a copy of the pod with these annotations and volumes, which replace equally named ones of the pod.
+        """Return a copy of the pod with these annotations and volumes, which replace the pod's of the same name.
 
-        The pod's other annotations and volumes, such as volumes that admission added, are kept.
+        The pod keeps its other annotations and volumes, for example volumes that admission added.
         """
         annotations = {**pod["metadata"].get("annotations", {}), **self.annotations}
         metadata = {**pod["metadata"], "annotations": annotations}
@@ -133,7 +133,7 @@ class Recorder:
         return status, body
 
     def write(self, path: str) -> None:
-        """Write the recorded answers to a private file. Raises InputError."""
+        """Write the recorded answers to a private file. Raises InputError if it cannot be written."""
         document = ExtenderAnswers(tuple(self.answers))
         write_file(path, [msgspec.json.format(msgspec.json.encode(document), indent=1), b"\n"], private=True)
 
@@ -162,7 +162,7 @@ class RecordedAnswers:
 
     @classmethod
     def read(cls, path: str) -> RecordedAnswers:
-        """Read recorded answers from a file. Raises InputError."""
+        """Read recorded answers from a file. Raises InputError if it cannot be read or is malformed."""
         documents = read_documents(path)
         if len(documents) != 1 or documents[0].get("kind") != "ExtenderAnswers":
             raise InputError("no ExtenderAnswers", where=path, hint="--record-extenders writes such a file")
@@ -192,9 +192,9 @@ def _get_question(answer: ExtenderAnswer) -> ExtenderAnswer:
 
 
 def _build_question(extender: Payload, verb: str, payload: Payload) -> ExtenderAnswer:
-    """Build the question of a call, which is an ExtenderAnswer without a result.
+    """Build the question of a call, as an ExtenderAnswer without a result.
 
-    It names the extender, the verb, the pod and the nodes, and has a hash of the payload.
+    It contains the extender, the verb, the pod, the nodes, and a hash of the payload.
     """
     metadata = payload["Pod"]["metadata"]
     full_nodes = payload.get("Nodes")

@@ -81,7 +81,10 @@ class ListReader:
         """The unique kinds of the collected items."""
 
     def read_list(self) -> bytes:
-        """Read the list to its end, collect all items, and return the bytes after the list. Raises InputError."""
+        """Read the list to its end, collect all items, and return the bytes after the list.
+
+        Raises InputError if it is malformed.
+        """
         # Most batches are recognized by the look of their text; the others need a scan, which also finds the last item
         while self._read_batch() or self._scan_items():
             pass
@@ -90,7 +93,7 @@ class ListReader:
     def _read_batch(self) -> bool:
         """Collect all complete items in the buffer except the last, and read more input.
 
-        Return False without any change if the ends of items cannot be recognized in the buffer.
+        Return False, changing nothing, if the ends of items cannot be recognized in the buffer.
         """
         boundary = _find_last_boundary(self._buffer)
         if boundary is None:
@@ -164,7 +167,10 @@ class ListReader:
         self._collector.warn_of_new_pod_fields(pod, self._place.item(index))
 
     def _collect_decoded(self, items: list[object]) -> None:
-        """Collect decoded items. If one is invalid, none is collected. Raises InputError, msgspec.ValidationError."""
+        """Collect decoded items. If one of them is invalid, none is collected.
+
+        Raises InputError or msgspec.ValidationError for an invalid item.
+        """
         checked_runs: list[tuple[str, Any]] = []
         start = self._index
         for _, run in groupby(items, type):
@@ -198,7 +204,7 @@ class ListReader:
             self._index += 1
 
     def _parse_json_strictly(self, data: bytes, place: Place) -> Any:
-        """Parse a JSON value with the strict parser for documents. Raises InputError about the place."""
+        """Parse JSON with the strict parser for documents. Raises InputError with the place if it is malformed."""
         try:
             return next(parse_json(decode_utf8(data, place.file), place.file)).value
         except InputError as error:
@@ -264,7 +270,7 @@ class ListReader:
             raise self._place.item(index).error(f"invalid JSON: {describe_json_error(error)}") from None
 
     def _extend_buffer(self) -> None:
-        """Read more input, at least doubling the buffer. Raises InputError at end of file or for a too large item."""
+        """Read more input, at least doubling the buffer. Raises InputError at the file's end or for too large items."""
         place = self._place.item(self._index)
         if len(self._buffer) > MAX_ITEM_SIZE:
             raise place.error(f"larger than {MAX_ITEM_SIZE >> 20} MiB")
@@ -276,7 +282,7 @@ class ListReader:
     def _parse_list_end(self) -> bytes:
         """Parse the fields after the items, record the kinds of a complete list, and return the bytes after the list.
 
-        Reads more input if necessary. Raises InputError if the list does not end or has a kind that is not a list's.
+        Read more input if necessary. Raises InputError if the list does not end, or if its kind is not a list kind.
         """
         # Without its items, the list is short enough to be parsed as a whole.
         list_start = self._head + b'"items":[]'

@@ -115,9 +115,10 @@ class _ConditionFacts(NamedTuple):
 
     @classmethod
     def from_conditions(cls, conditions: Sequence[Condition], piece_count: int) -> _ConditionFacts:
-        """Extract the facts from the conditions, whose JSON was split at times into ``piece_count`` pieces.
+        """Extract the facts from the conditions.
 
-        If a condition has no time, the other times cannot be assigned to conditions, and the indices are 0.
+        ``piece_count`` is the number of pieces into which the conditions' JSON was split at times. If a condition has
+        no time, the other times cannot be assigned to conditions, and the indices are 0.
         """
         # Texts and times alternate in the pieces, so the time of condition i is piece 2 * i + 1.
         all_have_times = piece_count == 2 * len(conditions) + 1
@@ -154,7 +155,7 @@ class PodItems:
         self._specs: dict[tuple[bytes, bytes, bytes], PodSpec] = {}
 
     def build_table(self) -> PodTable:
-        """Build the table of all rows, and clear the caches. No more rows can be added."""
+        """Build the table of all rows, and clear the caches. No rows can be added afterwards."""
         self._templates = {}
         self._facts = {}
         self._texts = {}
@@ -233,8 +234,8 @@ class PodItems:
     ) -> _Template:
         """Register the template of an item under a new key, and return the template.
 
-        ``piece_count`` is the number of pieces into which the conditions' JSON was split at times. Quantities are only
-        validated if there is ``get_place``. Raises InputError, msgspec.ValidationError.
+        ``piece_count`` is the number of pieces into which the conditions' JSON was split at times. Quantities are
+        validated only if ``get_place`` is given. Raises InputError or msgspec.ValidationError if the item is invalid.
         """
         decoded, volumes, _, spec, conditions_json = key
         if decoded not in self._pods:
@@ -243,7 +244,7 @@ class PodItems:
         conditions = self._decode_field(PodStatus, "conditions", conditions_json or b"[]")
         pod = Pod(
             replace(common_pod.metadata, **self._decode_fields(PodMeta, item.metadata, _SHARED_METADATA)),
-            self._build_pod_spec(common_pod.spec, item.spec, (decoded, volumes, spec), get_place),
+            self._get_pod_spec(common_pod.spec, item.spec, (decoded, volumes, spec), get_place),
             replace(common_pod.status, conditions=conditions),
         )
         if conditions_json not in self._facts:
@@ -255,12 +256,13 @@ class PodItems:
         self._templates[shared_key] = template
         return template
 
-    def _build_pod_spec(
+    def _get_pod_spec(
         self, common_spec: PodSpec, item: object, key: tuple[bytes, bytes, bytes], get_place: Callable[[], Place] | None
     ) -> PodSpec:
-        """Return the spec of an item, which is built and validated once per key.
+        """Return the pod spec of an item, which is built only once per key.
 
-        Raises InputError, msgspec.ValidationError.
+        Quantities are validated if ``get_place`` is given. Raises InputError for an invalid quantity, and
+        msgspec.ValidationError for any other invalid field.
         """
         if key not in self._specs:
             pod_spec = replace(
@@ -274,9 +276,9 @@ class PodItems:
         return self._specs[key]
 
     def _decode_fields(self, struct: type[Struct], partly_decoded: object, names: Iterable[str]) -> dict[str, object]:
-        """Decode the fields with these names, which stayed JSON, of a partly decoded struct.
+        """Decode the named fields of a partly decoded struct, whose values are still JSON.
 
-        Fields that were missing in the JSON are left out. Raises msgspec.ValidationError.
+        Fields that were missing in the JSON are left out. Raises msgspec.ValidationError if a value is invalid.
         """
         values = {}
         for name in names:
@@ -286,7 +288,10 @@ class PodItems:
         return values
 
     def _decode_field(self, struct: type[Struct], name: str, text: bytes) -> Any:
-        """Decode the JSON of a field of the struct. Equal JSON is decoded only once. Raises msgspec.ValidationError."""
+        """Decode the JSON of a field of the struct. Equal JSON is decoded only once.
+
+        Raises msgspec.ValidationError if it is invalid.
+        """
         key = name, text
         if key not in self._parts:
             self._parts[key] = _get_field_decoder(struct, name).decode(text)
@@ -305,7 +310,7 @@ def _list_relevant_volumes(spec: Any) -> list[Volume]:
 
 
 def _build_common_pod(item: Any) -> Pod:
-    """Build a pod from the decoded fields that the pods of a template share, without volumes."""
+    """Build a pod without volumes from the decoded fields that all pods of a template share."""
     meta = item.metadata
     spec = item.spec
     status = item.status
@@ -363,7 +368,7 @@ class NodeItems:
         )
 
     def _share_conditions(self, conditions: Iterable[Condition]) -> tuple[Condition, ...]:
-        """Return conditions with the same types, states and reasons, which nodes share. No other fields are read."""
+        """Return conditions of the same types, states and reasons that nodes share. No other fields are read."""
         key = tuple([(condition.type, condition.status, condition.reason) for condition in conditions])
         if key not in self._conditions:
             self._conditions[key] = tuple([Condition(*fields) for fields in key])
@@ -392,11 +397,11 @@ class TypeMeta(Struct, frozen=True):
 
 @cache
 def get_items_decoder(kind: str) -> msgspec.json.Decoder[Any]:
-    """Return the decoder of a JSON array of objects of this kind, or of all kinds mixed if ``kind`` is "".
+    """Return the decoder for a JSON array of objects of this kind, or of mixed kinds if ``kind`` is "".
 
-    Items become subclasses of the structs of their kinds, with the fields of PARTLY_DECODED. The mixed kinds exclude
-    kinds that share their name with another, and kinds of which only some objects are read. The decoder raises
-    msgspec.ValidationError if an item is of another kind or in a version that is not read.
+    Items become subclasses of the structs for their kinds, with the fields of PARTLY_DECODED. The mixed kinds exclude
+    kinds that share a name, and kinds of which only some objects are read. The decoder raises msgspec.ValidationError
+    if an item has another kind or a version that is not read.
     """
     if kind:
         item_type = build_item_type(kind)
@@ -414,7 +419,7 @@ def get_item_decoder(kind: str) -> msgspec.json.Decoder[object]:
 
 @cache
 def build_item_type(kind: str) -> Any:
-    """Build the struct type for the list items of a kind, a subclass of its struct that checks kind and apiVersion."""
+    """Build the struct type for list items of a kind. It extends the kind's struct and checks kind and apiVersion."""
     versions = KINDS[kind].versions
     fields: list[tuple[str, object, object]] = [("api_version", Literal[versions], versions[0])]
     fields += PARTLY_DECODED.get(kind, [])

@@ -54,7 +54,7 @@ class NewFieldWarnings:
             yield from self._iter_first_warning(kind, f'unknown field "{path}" of a {kind}', path, place)
 
     def _iter_first_warning(self, kind: str, description: str, path: str, place: object) -> Iterator[str]:
-        """Yield a warning about a field, and record the field, unless it was reported before for its kind."""
+        """Yield a warning about a field unless the field was already reported for its kind, and record it."""
         key = (kind, _drop_indices(path))
         if key not in self._reported:
             self._reported.add(key)

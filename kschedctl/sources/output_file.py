@@ -18,9 +18,9 @@ PRIVATE, PUBLIC = 0o600, 0o666
 
 
 def validate_output_files(*paths: str | None) -> None:
-    """Validate that all output files can be written and differ. Nothing is written.
+    """Check that all output files can be written and are different. Nothing is written.
 
-    Raises InputError for a file that cannot be written, and UsageError if two files are the same.
+    Raises InputError if a file cannot be written, and UsageError if two files are the same.
     """
     output_paths = [path for path in paths if path is not None]
     for path in output_paths:
@@ -33,10 +33,10 @@ def validate_output_files(*paths: str | None) -> None:
 
 
 def write_file(path: str, parts: Iterable[bytes], *, private: bool = False) -> None:
-    """Write a file, or standard output for ``-``. A new file replaces the old one once it is completely on the disk.
+    """Write a file, or standard output for ``-``. A new file replaces the old one once it is completely on disk.
 
-    A symbolic link stays, and its target is written. An existing file keeps its mode and, if permitted, its owner. A
-    new file gets the mode that the umask allows, or 0600 if ``private``. Raises InputError, without any change, if the
+    A symbolic link is kept, and its target is written. An existing file keeps its mode and, if permitted, its owner. A
+    new file gets the mode that the umask allows, or 0600 if ``private``. Raises InputError, changing nothing, if the
     target is not a regular file or cannot be written.
     """
     if path == STDOUT:
@@ -91,7 +91,7 @@ def _explain_uncreatable(path: str, folder: str) -> str:
 
 
 def _explain_irreplaceable(status: os.stat_result, target: str) -> str:
-    """Return the reason why the existing file must not or cannot be replaced, or "" if it can."""
+    """Return why the existing file must not or cannot be replaced, or "" if it can."""
     if stat.S_ISDIR(status.st_mode):
         return "a folder"
     if not stat.S_ISREG(status.st_mode):

@@ -75,10 +75,10 @@ def read(
     stdin: BinaryIO | None = None,
     find_builds: Callable[[Sequence[str]], Sequence[Build]] = lambda files: (),
 ) -> ReadResult:
-    """Read files, folders and ``-``, one after the other.
+    """Read files, folders and ``-``, one after another.
 
-    ``find_builds`` returns the builds of the files. Files that a build uses are replaced by its objects. Raises
-    InputError, which names file, document and field, for invalid input and if there is no object at all.
+    ``find_builds`` returns the builds for the files. A build's objects replace the files that it uses. Raises
+    InputError if the input is invalid, naming file, document and field, or if there is no object at all.
     """
     files = find_files(paths, recursive)
     collector = Collector()
@@ -112,7 +112,7 @@ def read(
 def load_configuration_file(path: str, stdin: BinaryIO | None = None) -> JsonObject:
     """Return the only document of a file, which should be a KubeSchedulerConfiguration.
 
-    The fields of the document are validated later. Raises InputError.
+    The fields of the document are validated later. Raises InputError if the file cannot be read or parsed.
     """
     documents = load_documents(path, stdin)
     if len(documents) != 1:
@@ -138,7 +138,7 @@ def read_objects(path: str) -> list[JsonObject]:
 
 
 def _require_object(value: object, path: str, document: ParsedDocument) -> JsonObject:
-    """Return the value if it is an object. Raises InputError about the document otherwise."""
+    """Return the value if it is an object. Otherwise, raise InputError about the document."""
     if not isinstance(value, dict):
         place = Place(display_path(path), document.number, document.line)
         raise place.error(f"expected an object, got {type_name(value)}")
@@ -146,7 +146,10 @@ def _require_object(value: object, path: str, document: ParsedDocument) -> JsonO
 
 
 def _collect_builds(builds: Iterable[Build], collector: Collector) -> set[str]:
-    """Collect the objects of builds, and return the absolute paths of the files that they use. Raises InputError."""
+    """Collect the objects of builds, and return the absolute paths of the files that they use.
+
+    Raises InputError if a build fails.
+    """
     used_files = set[str]()
     for build in builds:
         for built in build.build_objects():
@@ -159,10 +162,10 @@ def _collect_builds(builds: Iterable[Build], collector: Collector) -> set[str]:
 
 
 def _collect_file(path: str, is_named: bool, collector: Collector, stdin: BinaryIO | None) -> None:
-    """Collect the documents of a file. Raises InputError.
+    """Collect the documents of a file.
 
     ``is_named`` says whether the user named the file itself. A kustomization or chart that was only found in a folder
-    is skipped with a warning.
+    is skipped with a warning. Raises InputError if the file cannot be read or parsed.
     """
     build_option = BUILD_OPTIONS.get(os.path.basename(path))
     if build_option and not is_named:
@@ -176,10 +179,10 @@ def _collect_file(path: str, is_named: bool, collector: Collector, stdin: Binary
 
 
 def _collect_documents(path: str, is_named: bool, collector: Collector, stdin: BinaryIO | None) -> None:
-    """Collect the documents of a file. Raises InputError.
+    """Collect the documents of a file.
 
     Long JSON lists are read piece by piece. Documents that are not objects are an error if the user named the file
-    itself (``is_named``), and otherwise get a warning.
+    (``is_named``), and otherwise cause a warning. Raises InputError if the file cannot be read or parsed.
     """
     with open_file(path, stdin) as reader:
         previous_count = collector.documents

@@ -142,9 +142,9 @@ class _RepositoryReader:
             self._record_failure(name, content.text if content else None, error)
 
     def _record_failure(self, name: str, text: str | None, error: InputError) -> None:
-        """Record a file that cannot be read: as a template if it has placeholders, as foreign, or as broken.
+        """Record a file that cannot be read as a template if it has placeholders, as foreign, or as broken.
 
-        A file is foreign if it has no apiVersion. ``text`` is None if not even the text could be read.
+        A file without an apiVersion is foreign. ``text`` is None if even the text could not be read.
         """
         if text is not None and _ANY_PLACEHOLDER.search(text):
             self._record_skip(_classify_template(name), name)
@@ -182,7 +182,7 @@ class _RepositoryReader:
                     self.objects.append(located._replace(value=complete_object))
 
     def _find_skip_reason(self, file: str, value: JsonObject, may_have_placeholders: bool) -> SkipReason | None:
-        """Return the reason why an object of a file is not linted, or None if it is."""
+        """Return why an object in a file is not linted, or None if it is."""
         if (may_have_placeholders and _has_placeholder(value)) or _has_name_placeholder(value):
             return _classify_template(file)
         if is_partial_workload(value) and self._folders.is_standalone(os.path.abspath(file)):
@@ -198,7 +198,7 @@ class _RepositoryReader:
             self.appliers.append(Applier(path, value))
 
     def skip_expected_results(self) -> None:
-        """Drop the objects of files that hold expected results of tests, and record these files as skipped."""
+        """Drop the objects in files that contain expected results of tests, and record these files as skipped."""
         files = {located.file for located in self.objects if not located.build}
         expected_results = set(filter(self._is_expected_result, files))
         for file in sorted(expected_results):
@@ -286,10 +286,10 @@ def _is_empty_list(value: object) -> bool:
 
 
 def _has_placeholder(value: JsonObject) -> bool:
-    """Return whether the object has a placeholder for a template in a field that is not free text.
+    """Return whether a field of the object, other than free text, contains a template placeholder.
 
-    In quantities, names in capitals count as placeholders. Variables such as ``$(NAME)`` do not count in custom
-    resources, whose controllers may replace them.
+    In quantities, capitalized names count as placeholders. Variables such as ``$(NAME)`` do not count in custom
+    resources, because their controllers may replace them.
     """
     group = str(value.get("apiVersion")).rpartition("/")[0]
     is_custom = "." in group and not group.endswith(".k8s.io")
@@ -302,7 +302,7 @@ def _has_placeholder(value: JsonObject) -> bool:
 
 
 def _iter_quantity_strings(value: object) -> Iterator[str]:
-    """Yield the strings in fields with quantities."""
+    """Yield the strings in fields that hold quantities."""
     unvisited: list[object] = [value]
     while unvisited:
         inner_value = unvisited.pop()

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from kschedctl.api.objects import Taint, Toleration
-from kschedctl.api.tolerations import find_untolerated, is_tolerated, tolerates
+from kschedctl.api.tolerations import find_untolerated_taint, is_tolerated, tolerates
 
 TABLE = Path(__file__).parent.parent / "golden" / "tables" / "corev1helpers.jsonl.gz"
 with gzip.open(TABLE, "rt", encoding="utf-8") as lines:
@@ -47,17 +47,17 @@ def test_find_untolerated(case: dict[str, Any]) -> None:
     """The table gives the taints that its filter function let through; filters by effect are tested below."""
     tolerations = msgspec.convert(case["tolerations"] or [], list[Toleration])
     taints = msgspec.convert(case["taintsAfterFilter"] or [], list[Taint])
-    found = find_untolerated(taints, tolerations, comparison_operators=gate(case))
+    found = find_untolerated_taint(taints, tolerations, comparison_operators=gate(case))
     assert found == msgspec.convert(case["want"]["taint"], Taint | None)
 
 
 def test_only_the_asked_effects_count_and_the_first_taint_is_found() -> None:
     taints = [Taint("a", "", "PreferNoSchedule"), Taint("b", "", "NoExecute"), Taint("c", "", "NoSchedule")]
-    assert find_untolerated(taints, []) == taints[0]
-    assert find_untolerated(taints, [], {"NoSchedule", "NoExecute"}) == taints[1]
-    assert find_untolerated(taints, [Toleration("b", "Exists")], {"NoSchedule", "NoExecute"}) == taints[2]
-    assert find_untolerated(taints, [Toleration(operator="Exists")]) is None
-    assert find_untolerated(taints, iter([Toleration("a", "Exists"), Toleration("b", "Exists")])) == taints[2]
+    assert find_untolerated_taint(taints, []) == taints[0]
+    assert find_untolerated_taint(taints, [], {"NoSchedule", "NoExecute"}) == taints[1]
+    assert find_untolerated_taint(taints, [Toleration("b", "Exists")], {"NoSchedule", "NoExecute"}) == taints[2]
+    assert find_untolerated_taint(taints, [Toleration(operator="Exists")]) is None
+    assert find_untolerated_taint(taints, iter([Toleration("a", "Exists"), Toleration("b", "Exists")])) == taints[2]
 
 
 def test_empty_key_stands_for_any_key_with_every_operator() -> None:

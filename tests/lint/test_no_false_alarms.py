@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import PodSpec, Toleration
-from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_untolerated
+from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_untolerated_taint
 from kschedctl.cluster import Cluster
 from kschedctl.lint.analysis.facts import ClusterFacts
 from kschedctl.lint.context import LintContext
@@ -206,8 +206,8 @@ def test_eligible_nodes_as_a_naive_loop_finds_them(
     wanted = compile_required_node_affinity(spec)
     expected = [
         wanted.match(node.metadata.labels, node.metadata.name)
-        and find_untolerated(node.spec.taints, tolerated, HARD_EFFECTS) is None
-        and (not node.spec.unschedulable or find_untolerated((UNSCHEDULABLE_TAINT,), tolerated) is None)
+        and find_untolerated_taint(node.spec.taints, tolerated, HARD_EFFECTS) is None
+        and (not node.spec.unschedulable or find_untolerated_taint((UNSCHEDULABLE_TAINT,), tolerated) is None)
         for node in facts.view.nodes.objects
     ]
     assert facts.get_eligible_nodes(workload).tolist() == expected

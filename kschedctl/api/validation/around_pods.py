@@ -42,7 +42,7 @@ class _PrintedBudgetSpec(msgspec.Struct, frozen=True, rename="pascal"):
     unhealthy_pod_eviction_policy: str | None
 
 
-def validate_budget(pdb: api.PodDisruptionBudget) -> ValidationErrors:
+def validate_disruption_budget(pdb: api.PodDisruptionBudget) -> ValidationErrors:
     """Validate a PodDisruptionBudget. Upstream: ValidatePodDisruptionBudgetSpec."""
     spec = pdb.spec
     yield from validate_object_meta(pdb.metadata, ("metadata",), names.validate_dns_subdomain)
@@ -137,17 +137,11 @@ def _validate_cluster_scoped_meta(meta: api.ObjectMeta) -> ValidationErrors:
     yield from validate_object_meta(replace(meta, namespace=""), ("metadata",), names.validate_dns_subdomain)
 
 
-KINDS: dict[str, type[Struct]] = {
-    "PodDisruptionBudget": api.PodDisruptionBudget,
-    "PriorityClass": api.PriorityClass,
-    "PersistentVolumeClaim": api.PersistentVolumeClaim,
-    "StorageClass": written.StorageClass,
-    "HorizontalPodAutoscaler": written.Autoscaler,
-}
+KINDS = written.AROUND_PODS
 """The struct that ``validate_object`` takes for each kind."""
 
 _RULES: dict[str, Callable[[Any], ValidationErrors]] = {
-    "PodDisruptionBudget": validate_budget,
+    "PodDisruptionBudget": validate_disruption_budget,
     "PriorityClass": validate_priority_class_object,
     "PersistentVolumeClaim": validate_persistent_volume_claim,
     "StorageClass": validate_storage_class,

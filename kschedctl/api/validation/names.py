@@ -43,7 +43,7 @@ def validate_dns_label(value: str) -> list[str]:
     >>> validate_dns_label("web"), validate_dns_label("a.b")
     ([], ['must not contain dots'])
     """
-    errors = _validate_length(value, 63)
+    errors = _find_length_errors(value, 63)
     if not re.fullmatch(DNS_LABEL, value):
         errors.append("must not contain dots" if re.fullmatch(DNS_SUBDOMAIN, value) else _LABEL_ERROR)
     return errors
@@ -51,12 +51,12 @@ def validate_dns_label(value: str) -> list[str]:
 
 def validate_dns_subdomain(value: str) -> list[str]:
     """Return the errors of a string as a DNS subdomain, such as the name of a pod, node or class."""
-    errors = _validate_length(value, 253)
+    errors = _find_length_errors(value, 253)
     return errors if re.fullmatch(DNS_SUBDOMAIN, value) else [*errors, SUBDOMAIN_ERROR]
 
 
 def validate_qualified_name(value: str) -> list[str]:
-    """Return the errors of a string as a label key, a resource name or a scheduling gate, which have the same form."""
+    """Return the errors of a string as a label key, resource name or scheduling gate. All have the same form."""
     return list(find_label_key_errors(value))
 
 
@@ -71,7 +71,7 @@ def validate_port_name(value: str) -> list[str]:
     >>> validate_port_name("-web")
     ['must not begin or end with a hyphen']
     """
-    errors = _validate_length(value, 15)
+    errors = _find_length_errors(value, 15)
     if not re.fullmatch(r"[-a-z0-9]+", value):
         errors.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
     if not re.search(r"[a-z]", value):
@@ -119,7 +119,7 @@ def validate_labels(label_set: Mapping[str, str], path: Path, actual_path: Path 
             yield fault._replace(at=(*(actual_path or path), Key(key)))
 
 
-def _validate_length(value: str, limit: int) -> list[str]:
+def _find_length_errors(value: str, limit: int) -> list[str]:
     """Return the error for a string of too many bytes."""
     return [] if len(value.encode()) <= limit else [f"must be no more than {limit} characters"]
 

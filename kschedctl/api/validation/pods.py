@@ -52,7 +52,7 @@ class _PrintedClaim(msgspec.Struct, frozen=True, rename="pascal"):
 def validate_pod(manifest: Pod, options: ValidationOptions) -> ValidationErrors:
     """Validate a pod that is about to be created."""
     options = options._replace(is_pod=True)
-    spec = default_spec(manifest, options)
+    spec = apply_spec_defaults(manifest, options)
     yield from validate_object_meta(manifest.metadata, ("metadata",), names.validate_dns_subdomain)
     yield from validate_pod_spec(spec, manifest.metadata.name, ("spec",), options)
     yield from validate_image_names(spec, ("spec",))
@@ -69,7 +69,7 @@ def validate_template(template: Template, path: Path, options: ValidationOptions
     yield from validate_pod_spec(template.spec, "", (*path, "spec"), options._replace(is_pod=False))
 
 
-def default_spec(manifest: Template, options: ValidationOptions) -> PodSpec:
+def apply_spec_defaults(manifest: Template, options: ValidationOptions) -> PodSpec:
     """Return the spec of a pod or template with the defaults that the API server sets before validation.
 
     Defaults that depend on an invalid quantity are left out.

@@ -66,7 +66,7 @@ class UnknownField(NamedTuple):
 
         A field that belongs to another place has to be more similar, since it is probably not a typo.
         """
-        return self._find_similar(_TYPO_SIMILARITY if self.proper_place else _GUESS_SIMILARITY)
+        return self._find_similar_field(_TYPO_SIMILARITY if self.proper_place else _GUESS_SIMILARITY)
 
     @property
     def proper_place(self) -> str:
@@ -85,7 +85,7 @@ class UnknownField(NamedTuple):
             return f'did you mean "{self.suggested_name}"?'
         return f"move it to {self.proper_place}" if self.proper_place else ""
 
-    def _find_similar(self, cutoff: float) -> str:
+    def _find_similar_field(self, cutoff: float) -> str:
         """Return the most similar field of the type, if it is at least that similar, or ""."""
         names_by_lowercase = {name.lower(): name for name in get_fields_by_type()[self.type_name]}
         matches = get_close_matches(str(self.path[-1]).lower(), names_by_lowercase, n=1, cutoff=cutoff)

@@ -96,9 +96,9 @@ class ClusterSnapshot:
 
     @classmethod
     def from_cluster(cls, cluster: Cluster, existing: Iterable[str]) -> ClusterSnapshot:
-        """Build the snapshot of a cluster in which only the nodes named in ``existing`` exist, in this order.
+        """Build the snapshot of a cluster in which only the nodes in ``existing`` exist, in the order of these names.
 
-        The cluster also contains the nodes that may be added later. Pods are filtered by the default profile.
+        The cluster may contain further nodes, which can be added later. Pods are filtered by the default profile.
         """
         scheduler = Scheduler(replace(cluster, configuration=None))
         framework = scheduler.framework(DEFAULT_SCHEDULER_NAME)
@@ -107,7 +107,7 @@ class ClusterSnapshot:
         return cls(view, framework, [Row(view.nodes.index[name]) for name in existing], SearchCursor())
 
     def fork(self) -> ClusterSnapshot:
-        """Return an independent copy, which shares only the cursor of the search for nodes with this snapshot."""
+        """Return an independent copy. Only the cursor of the search for nodes is shared with this snapshot."""
         copy = ClusterSnapshot(self.universe.fork(), self.framework, self.order, self.cursor)
         copy._unplaced_infos = self._unplaced_infos
         copy._pods_by_row = dict(self._pods_by_row)
@@ -134,7 +134,7 @@ class ClusterSnapshot:
     def create_rows_like(self, row: Row, nodes: Sequence[Node]) -> list[Row]:
         """Add nodes to the universe and return their rows. They do not exist until ``add_node`` is called.
 
-        The nodes must be like the node of ``row``, whose data they share.
+        The nodes must be like the node at ``row``, and they share its data.
         """
         row_count = len(self.universe.nodes)
         self.universe = self.universe.with_changes(self.universe.cluster, more=[(row, node) for node in nodes])
@@ -171,7 +171,7 @@ class ClusterSnapshot:
         return self._pods_by_row.get(row, ())
 
     def set_arrival_order(self, positions: Iterable[Position]) -> None:
-        """Set the order in which pods arrived on their nodes. Pods on nodes that are not listed come last."""
+        """Set the order in which pods arrived on their nodes. Pods that are not listed come last."""
         node_rows = self.universe.node.tolist()
         listed_first = dict.fromkeys((*positions, *range(len(node_rows))))
         by_row: dict[Row, list[Position]] = {}
@@ -187,9 +187,10 @@ class ClusterSnapshot:
         self._pods_by_row[row] = tuple(positions)
 
     def find_rejection(self, position: Position, row: Row) -> FilterRejection | None:
-        """Return the rejection of a pod by an existing node, or None if the node accepts it. Raises PluginError.
+        """Return the rejection of a pod by an existing node, or None if the node accepts it.
 
-        The rejection comes from PreFilter, if it rejects the pod or excludes the node, or from the first filter.
+        The rejection comes from PreFilter, if it rejects the pod or excludes the node, or from the first filter. Raises
+        PluginError if a plugin returns an error.
         """
         pre_filter, filtered = self._run_filters(position)
         if filtered is None:
@@ -204,9 +205,9 @@ class ClusterSnapshot:
         return FilterRejection(plugin, status.reasons)
 
     def describe_rejection(self, position: Position, row: Row) -> str | None:
-        """Describe the figures behind an existing node's rejection of a pod, or return None if the node accepts it.
+        """Describe the figures behind a node's rejection of a pod, or return None if the node accepts the pod.
 
-        The text is empty if the figures are not known, for example because PreFilter rejects the pod everywhere.
+        The text is empty if there are no figures, for example because PreFilter rejects the pod on all nodes.
         """
         pre_filter, filtered = self._run_filters(position)
         if filtered is None:
@@ -262,7 +263,7 @@ class ClusterSnapshot:
         return row
 
     def find_accepting_nodes(self, position: Position) -> Bools | None:
-        """Return an (M,) mask of the existing nodes that accept a pod, except cordoned nodes.
+        """Return an (M,) mask of the existing nodes that accept a pod. Cordoned nodes are left out.
 
         Return None if a node's answer depends on the pods of other nodes.
         """
@@ -298,7 +299,7 @@ class ClusterSnapshot:
         """Run PreFilter and the filters for a pod on all existing nodes, and return both outcomes.
 
         The last outcomes are reused if the pod is equal and nothing has changed since. The filter outcome is None if
-        PreFilter rejects the pod. Raises PluginError.
+        PreFilter rejects the pod. Raises PluginError if a plugin returns an error.
         """
         view, _ = self._get_current_view()
         info_number = int(view.pods.info[position])
@@ -315,7 +316,7 @@ class ClusterSnapshot:
         return last.pre_filter, last.outcome
 
     def _get_unplaced_info(self, position: Position) -> PodInfo:
-        """Return the PodInfo by which the pod is filtered: its own or, if the pod is bound, one without a node name."""
+        """Return the PodInfo to filter a pod by: its own PodInfo or, if the pod is bound, one without a node name."""
         number = int(self.universe.pods.info[position])
         info = self.universe.pods.infos[number]
         if not info.spec.node_name:

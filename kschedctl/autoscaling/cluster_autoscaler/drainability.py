@@ -63,9 +63,9 @@ class Drainability:
     """Keys of pods that are treated as movable."""
 
     def decide_pod_fate(self, pod: Pod) -> DrainOutcome:
-        """Return the fate of a pod when its node is removed, or the reason why it blocks the removal.
+        """Return what happens to a pod when its node is removed, or why the pod blocks the removal.
 
-        Freed pods never block it.
+        Pods in ``freed`` never block it.
         """
         if is_mirror_pod(pod) or is_long_terminating(pod, self.now):
             return PodFate.IGNORED
@@ -81,9 +81,10 @@ class Drainability:
         return self._decide_ordinary_pod_fate(pod)
 
     def _decide_ordinary_pod_fate(self, pod: Pod) -> DrainOutcome:
-        """Return the fate of a running pod of no DaemonSet, or why it blocks the removal of its node.
+        """Return what happens to a running pod of no DaemonSet, or why it blocks the removal of its node.
 
-        System pods, local volumes and exhausted PodDisruptionBudgets can block it, and pods that nothing recreates.
+        Blocking pods are system pods, pods with local volumes or exhausted PodDisruptionBudgets, and pods that nothing
+        recreates.
         """
         options = self.options
         if not self._is_replicated(pod):
@@ -197,9 +198,9 @@ class DrainPlan:
 
 
 def build_drain_plan(pods: Iterable[Pod], rules: Drainability) -> DrainPlan:
-    """Divide a node's pods into pods that move and pods to wait for, up to the first pod that blocks the removal.
+    """Divide a node's pods into pods that move and pods to wait for. Stop at a pod that blocks the removal.
 
-    Ignored pods and pods of DaemonSets, which do not move, are left out.
+    Ignored pods and pods of DaemonSets are left out, because they do not move.
     """
     moving: list[Pod] = []
     awaited: list[Pod] = []

@@ -59,7 +59,7 @@ class Estimator:
         self._created_count = 0
 
     def estimate_node_count(self, groups: Sequence[EquivalenceGroup]) -> Estimate:
-        """Pack the groups of pods, largest pods first, and return how many nodes they need and the pods that fit."""
+        """Pack the groups of pods, largest pods first. Return the number of nodes needed and the pods that fit."""
         may_add_nodes = True
         for group in sorted(groups, key=self._compute_pod_size, reverse=True):
             waiting = self._place_on_added_nodes(group.pods)
@@ -67,7 +67,7 @@ class Estimator:
         return Estimate(len(self.used), self.placed)
 
     def _compute_pod_size(self, group: EquivalenceGroup) -> float:
-        """Return the sum of the shares of a new node's CPU and memory that one pod of the group requests."""
+        """Return the size of a pod of the group: its requested shares of a new node's CPU and memory, added up."""
         view = self.snapshot.universe
         requests = view.pods.infos[view.pods.info[self.get_position(group.first)]].requests
         offered = node_facts.get_allocatable(self.template)
@@ -174,7 +174,7 @@ class EquivalenceGroup:
 def group_equivalent_pods(pods: Iterable[Pod]) -> list[EquivalenceGroup]:
     """Group similar pods of each controller, in the order of their first pods.
 
-    Once a controller has MAX_GROUPS_PER_CONTROLLER groups, each further different pod forms a group by itself.
+    Once a controller has MAX_GROUPS_PER_CONTROLLER groups, each further different pod forms its own group.
     """
     groups: list[EquivalenceGroup] = []
     by_controller: dict[str, dict[bytes, EquivalenceGroup]] = {}

@@ -58,10 +58,10 @@ class Expanders:
     """Reasons why the priority expander could not decide, so that it kept all options."""
 
     def choose_option(self, chain: str, options: Sequence[Option]) -> ExpanderChoice:
-        """Apply the expanders of the comma-separated chain in turn, and return the chosen option.
+        """Apply the expanders in the comma-separated chain one after another, and return the chosen option.
 
-        If several options remain, upstream chooses one at random. This method then chooses the first by name, and
-        also returns the names of all remaining groups.
+        If several options remain, upstream chooses one at random. This method chooses the first by name, and also
+        returns the names of all remaining groups.
         """
         remaining = list(options)
         for name in chain.split(","):
@@ -90,7 +90,7 @@ class Expanders:
                 return self._filter_by_priority(options)
 
     def _compute_wasted_share(self, option: Option) -> float:
-        """Return the share of CPU plus the share of memory that the new nodes would leave unused."""
+        """Return the sum of the CPU share and the memory share that the new nodes would leave unused."""
         capacity = node_facts.get_capacity(self.templates[option.group.id])
         waste = 0.0
         for name in ("cpu", "memory"):
@@ -140,7 +140,7 @@ class Expanders:
 
 
 def _describe_re2_need(priorities: Mapping[int, Sequence[str]]) -> str:
-    """Describe which expressions of the priority expander only RE2 can run, and what follows from it."""
+    """Describe which expressions of the priority expander need RE2, and the consequences if it is missing."""
     expressions = [
         pattern for patterns in priorities.values() for pattern in patterns if not is_supported(str(pattern))
     ]
@@ -171,7 +171,10 @@ def read_priorities(config_map: ConfigMap) -> dict[int, list[str]]:
 
 
 def _parse_priorities(text: str) -> dict[int, list[str]]:
-    """Parse YAML to priority -> regular expressions for group names. Raises ValueError, YAMLError."""
+    """Parse YAML to priority -> regular expressions for group names.
+
+    Raises YAMLError for invalid YAML, and ValueError for any other structure.
+    """
     if not text:
         message = f"priority configuration in {PRIORITY_MAP} configmap is empty; please provide valid configuration"
         raise ValueError(message)

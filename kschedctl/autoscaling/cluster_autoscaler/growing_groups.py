@@ -47,7 +47,10 @@ class GrowingGroups:
         return (*unknown, *self._node_groups.doubts, *self._node_groups.faults, *faults)
 
     def find_obstacles(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
-        """Return, by pod, descriptions of what the templates of empty groups lack for it. Raises InputError."""
+        """Return, by pod, what the templates of empty groups lack for it.
+
+        Raises InputError if the cluster has a malformed object.
+        """
         groups = list(self._groups.values())
         options = self._node_groups.options
         _, report = replay_scale_up(_mark_waiting_pods(cluster), groups, options, now=self._now)
@@ -58,9 +61,9 @@ class GrowingGroups:
         return causes
 
     def grow_for_pending_pods(self, cluster: Cluster) -> NewNodes:
-        """Run one loop on all waiting pods, and return its new nodes and why other pods get no node.
+        """Run one loop for all waiting pods. Return the new nodes, and why the other pods get no node.
 
-        Later loops remember the new nodes. Raises InputError.
+        Later loops remember the new nodes. Raises InputError if the cluster has a malformed object.
         """
         marked = _mark_waiting_pods(cluster)
         groups = read_autoscaled_groups(list(self._groups.values()))
@@ -71,9 +74,9 @@ class GrowingGroups:
         return self.add_nodes(run, cluster)._replace(reasons=reasons)
 
     def add_nodes(self, run: ScaleUpRun, cluster: Cluster) -> NewNodes:
-        """Create the nodes by which a run grows its groups, and remember them for later loops.
+        """Create the nodes that a run adds to its groups, and remember them for later loops.
 
-        The reasons of the result are empty.
+        The result contains no reasons.
         """
         self._active = {}  # the nodes of earlier scale-ups are assumed to exist by now
         nodes: dict[str, tuple[Node, ...]] = {}

@@ -60,7 +60,7 @@ class ResourceTracker:
         return tracker
 
     def get_node_amounts(self, group: str | None, node: Node) -> Amounts:
-        """Return the amount of each resource that a node counts for. It is the same for all nodes of a group."""
+        """Return how much of each resource a node counts for. All nodes of a group count the same."""
         if group is None:
             return measure_node_amounts(node, self.options)
         if group not in self._amounts_by_group:
@@ -68,9 +68,9 @@ class ResourceTracker:
         return self._amounts_by_group[group]
 
     def find_exceeded_limits(self, group: str, node: Node, count: int) -> tuple[str, ...]:
-        """Return the sorted names of the resources of which ``count`` nodes have more than remains.
+        """Return the sorted names of the resources whose remaining amount ``count`` nodes would exceed.
 
-        ``node`` stands for the group's nodes. Resources without a limit never count as exceeded.
+        ``node`` represents the group's nodes. Resources without a limit are never exceeded.
         """
         amounts = self.get_node_amounts(group, node)
         exceeded = [
@@ -81,7 +81,7 @@ class ResourceTracker:
         return tuple(sorted(exceeded))
 
     def limit_node_count(self, group: str, node: Node, count: int) -> int:
-        """Return how many nodes of the group, up to ``count``, the remaining amounts allow."""
+        """Return how many of up to ``count`` nodes of the group fit into the remaining amounts."""
         amounts = self.get_node_amounts(group, node)
         for name, remaining in self.remaining.items():
             if amount := amounts.get(name, 0):
@@ -104,7 +104,7 @@ def _is_virtual_kubelet_node(node: Node) -> bool:
 
 
 def measure_node_amounts(node: Node, options: AutoscalerOptions) -> Amounts:
-    """Return the amount of each resource that a node counts for: whole cores, bytes, one node, and GPUs by type."""
+    """Return how much of each resource a node counts for: whole cores, bytes, one node, and GPUs by type."""
     capacity = get_capacity(node)
     cores = math.ceil(Fraction(capacity.get("cpu", 0), 1000))
     amounts = {"cpu": cores, "memory": capacity.get("memory", 0), "nodes": 1}

@@ -176,7 +176,7 @@ def _build_cluster_with_templates(
 
 
 def _adjust_placed_pods(snapshot: ClusterSnapshot, placed: Sequence[CountedPod], keys: Sequence[str]) -> None:
-    """Remove pods that do not count from their nodes, and put nominated pods that count on theirs.
+    """Remove pods that do not count from their nodes, and put counted nominated pods on their nominated nodes.
 
     Pods arrive on their nodes in the order of ``placed``, bound pods before nominated ones. ``keys`` are the keys of
     the pod table's rows.

@@ -36,9 +36,9 @@ _PART = re.compile(r", (?=\d+ )")
 
 
 def explain_new_node(cluster: Cluster, pod: Pod, node_groups: NodeGroups, now: str) -> NewNode:
-    """Explain for each node group if it would grow for a pod that kube-scheduler has just rejected.
+    """Explain for each node group whether it would grow for a pod that kube-scheduler has just rejected.
 
-    If the pod fits on an existing or upcoming node, no group is explained. Raises InputError.
+    If the pod fits on an existing or upcoming node, no group is explained. Raises InputError if ``now`` is invalid.
     """
     waiting = mark_unschedulable(pod)
     pods = cluster.pods.apply_changes({(pod.metadata.namespace, pod.metadata.name): waiting})
@@ -94,7 +94,7 @@ class _GroupVerdicts:
                 yield self._build_negative_verdict(group)
 
     def _build_negative_verdict(self, group: AutoscaledGroup) -> PoolVerdict:
-        """Build the verdict of a group that does not grow for the pod, with the most specific reason that is known."""
+        """Build the verdict for a group that does not grow for the pod, with the most specific known reason."""
         rejected = self._remaining.rejected if self._remaining else {}
         has_template = group.id in self._run.loop.templates
         figures = self._run.describe_template_rejection(self._pod, group.id) if has_template else ""
@@ -109,9 +109,9 @@ class _GroupVerdicts:
         return PoolVerdict(group.id, False, figures or self._default_answer)
 
     def _build_skipped_verdict(self, group: AutoscaledGroup, figures: str | None, reason: str) -> PoolVerdict:
-        """Build the verdict of a group that may not grow, with the reason and if its new node would accept the pod.
+        """Build the verdict for a group that may not grow: the reason, and whether its new node would accept the pod.
 
-        ``figures`` describe the new node's rejection of the pod, or are None if the node would accept it.
+        ``figures`` describe why the new node rejects the pod, or are None if it would accept the pod.
         """
         if group.id not in self._run.loop.templates:
             return PoolVerdict(group.id, False, reason)
@@ -137,7 +137,7 @@ class _GroupVerdicts:
 def _find_last_scale_up_event(cluster: Cluster, pod: Pod, message: str) -> AutoscalerSaid | None:
     """Return the autoscaler's last NotTriggerScaleUp event about the pod, or None if there is none.
 
-    The result says if the event agrees with ``message``, the replay's own answer.
+    The result also says whether the event agrees with ``message``, which is the replay's answer.
     """
     pod_events = [event for event in cluster.events if event.reason == NOT_TRIGGERED and is_event_about(event, pod)]
     if not pod_events:

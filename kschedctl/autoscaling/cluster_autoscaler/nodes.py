@@ -62,7 +62,7 @@ class NodeReadiness(NamedTuple):
 
 
 def get_readiness(node: Node) -> NodeReadiness:
-    """Return the readiness of a node according to its conditions and to the taints that mirror them."""
+    """Return a node's readiness, as its conditions and the taints for these conditions say."""
     conditions = [condition for condition in node.status.conditions if condition.type in _UNREADY_IF]
     transition_times = [condition.last_transition_time for condition in conditions if condition.last_transition_time]
     since = max(map(parse_microseconds, transition_times), default=NEVER)
@@ -73,7 +73,7 @@ def get_readiness(node: Node) -> NodeReadiness:
 
 
 def mark_node_unready_if_starting(node: Node, options: AutoscalerOptions) -> Node:
-    """Return the node, marked as unready if it has a startup taint or lacks the GPU that its label promises."""
+    """Return the node, marked as unready if it has a startup taint or lacks a GPU that its label announces."""
     if not is_ready_and_schedulable(node):
         return node
     has_startup_taint = any(is_startup_taint(taint.key, options) for taint in node.spec.taints)
@@ -181,7 +181,7 @@ class ClusterHealth:
         return not _are_too_many_unready(len(self.total.unready), self.total.registered)
 
     def is_group_healthy(self, group: AutoscaledGroup) -> bool:
-        """Return whether enough of the nodes that the group should have by now are ready."""
+        """Return whether enough of the nodes that the group should have are ready."""
         expected = group.target - self.increases.get(group.id, 0)
         state = self.by_group.get(group.id)
         if state is None:  # without any node, the group is healthy if it should not have one yet

@@ -116,7 +116,7 @@ def is_mirror_pod(pod: Pod) -> bool:
 
 
 def describe_pod_source(pod: Pod) -> str:
-    """Return ``namespace/name`` of the pod's controller. The name of a mirror pod is "(mirror)"."""
+    """Return the ``namespace/name`` of the pod's controller, or "(mirror)" as the name for a mirror pod."""
     namespace = pod.metadata.namespace
     if is_mirror_pod(pod):
         return f"{namespace}/(mirror)"
@@ -137,8 +137,8 @@ def list_pod_keys(pods: Iterable[Pod]) -> tuple[str, ...]:
 def is_old_enough_for_scale_up(pod: Pod, options: AutoscalerOptions, now: int) -> bool:
     """Return whether the pod has waited long enough to trigger a scale-up.
 
-    It has to wait for the longer of two delays, set by ``--new-pod-scale-up-delay`` and by its annotation. ``now`` is
-    in microseconds.
+    The longer of two delays applies: ``--new-pod-scale-up-delay`` and the delay in the pod's annotation. ``now`` is in
+    microseconds.
     """
     delay = parse_go_duration(options.new_pod_scale_up_delay, "options.newPodScaleUpDelay")
     with suppress(InputError):  # as upstream, which only logs an invalid annotation
@@ -148,7 +148,10 @@ def is_old_enough_for_scale_up(pod: Pod, options: AutoscalerOptions, now: int) -
 
 
 def are_all_pods_new(pods: Sequence[Pod], now: int) -> bool:
-    """Return whether even the oldest pod, or the oldest pod with a GPU, is so new that others are likely to follow."""
+    """Return whether the oldest pod, or the oldest pod with a GPU, is so new that more pods are likely to follow.
+
+    The oldest pod must be younger than ALL_NEW, or the oldest pod that requests a GPU younger than GPU_NEW.
+    """
     if now < min(map(_get_creation_time, pods)) + ALL_NEW:
         return True
     with_gpu = [_get_creation_time(pod) for pod in pods if _requests_gpu(pod)]

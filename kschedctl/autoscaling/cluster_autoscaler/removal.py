@@ -1,4 +1,4 @@
-"""Trial removals of nodes, one after the other or each by itself, with the pods that prevent them.
+"""Trial removals of nodes, one after another or each separately, and the pods that prevent them.
 
 Upstream: simulator/cluster.go (1.36). While its pods are being placed, the node still exists as an empty, tainted
 topology domain. It is removed once all of them have room.
@@ -80,10 +80,10 @@ class RemovalSimulator:
         *,
         keep: bool,
     ) -> dict[str, Row] | None:
-        """Empty a node by moving the pods in ``moving`` to other nodes. Return the new row of each by its key.
+        """Empty a node by moving the pods in ``moving`` to other nodes. Return each moved pod's new row, by key.
 
-        ``all_positions`` also has the node's other pods, which just disappear. Return None if a pod does not fit. Then,
-        or if ``keep`` is not set, the node gets all its pods back. Otherwise, the node is removed.
+        ``all_positions`` includes the node's other pods, which simply disappear. Return None if a pod does not fit. In
+        this case, or without ``keep``, the node gets all its pods back. Otherwise, the node is removed.
         """
         # The taint only matters to spread constraints that honor taints, so the fork is avoided otherwise.
         snapshot = self._taint_node(row) if self._has_taint_aware_spreading() else self.snapshot
@@ -116,7 +116,7 @@ class RemovalSimulator:
         )
 
     def _taint_node(self, row: Row) -> ClusterSnapshot:
-        """Return a fork of the snapshot in which the node has the taint that marks it for deletion."""
+        """Return a fork of the snapshot in which the node has the ToBeDeleted taint."""
         node = self.snapshot.universe.nodes.objects[row]
         taint = Taint(TO_BE_DELETED, str(self.rules.now // 10**6), "NoSchedule")
         return self.snapshot.with_replaced_node(
@@ -132,7 +132,7 @@ def build_row_mask(loop: AutoscalerLoop, nodes: Iterable[Node]) -> Bools:
 
 
 def build_blocking_pod_report(removal: Removal) -> BlockingPod | None:
-    """Build the report of the pod that blocks the removal and its reason, or return None if no pod blocks it."""
+    """Build the report on the pod that blocks the removal and why, or return None if no pod blocks it."""
     if removal.moves.blocking is None:
         return None
     pod, reason = removal.moves.blocking
@@ -189,7 +189,7 @@ class SingleRemovals:
         }
 
     def _collect_blocking_pods(self, row: Row, removal: AloneRemoval) -> NodeKeepers:
-        """Collect all pods that block the removal of a node. Each is treated as movable before the next trial."""
+        """Collect all pods that block the removal of a node, treating each as movable in the next trial."""
         blocking_pods: list[BlockingPod] = []
         freed = self._removal_simulator.rules.freed
         while removal.blocking_pod is not None:
@@ -200,9 +200,9 @@ class SingleRemovals:
         return NodeKeepers(tuple(blocking_pods), removal.reason or "")
 
     def _try_single_removal(self, row: Row) -> AloneRemoval:
-        """Try to remove one node by itself, and return the result. The snapshot is left unchanged."""
+        """Try to remove only this node, and return the result. The snapshot stays unchanged."""
         moves = self._removal_simulator.plan_drain(row)
-        if moves.blocking is None and self._surely_fit_on_other_nodes(row, moves.pods):
+        if moves.blocking is None and self._certainly_fit_on_other_nodes(row, moves.pods):
             return AloneRemoval(True, list_pod_keys(moves.pods), list_pod_keys(moves.awaited))
         self._snapshot.cursor = SearchCursor()  # so that the result does not depend on earlier trials
         self._removal_simulator.hints.clear()
@@ -211,7 +211,7 @@ class SingleRemovals:
             return AloneRemoval(reason=removal.reason, blocking_pod=build_blocking_pod_report(removal))
         return AloneRemoval(True, list_pod_keys(removal.moves.pods), list_pod_keys(removal.moves.awaited))
 
-    def _surely_fit_on_other_nodes(self, row: Row, pods: Sequence[Pod]) -> bool:
+    def _certainly_fit_on_other_nodes(self, row: Row, pods: Sequence[Pod]) -> bool:
         """Return whether it is certain without a trial that the pods fit on other nodes.
 
         This is the case if each pod is accepted by at least as many other nodes as there are pods.

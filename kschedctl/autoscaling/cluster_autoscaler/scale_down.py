@@ -146,9 +146,9 @@ class ScaleDownPlan:
         return sorted(nodes, key=self._build_emptiness_key)
 
     def _build_emptiness_key(self, node: Node) -> tuple[bool, bool]:
-        """Build a key that sorts empty nodes first, then nodes that only await the end of pods, then other nodes.
+        """Build a key that sorts empty nodes first, then nodes that only wait for pods to end, then other nodes.
 
-        As in upstream, PodDisruptionBudgets and controllers play no role here.
+        As in upstream, PodDisruptionBudgets and controllers are ignored here.
         """
         rules = Drainability(
             self.loop.cluster, self.loop.options, RemainingBudgets(()), self.loop.now, checks_controllers=False
@@ -196,7 +196,7 @@ class ScaleDownPlan:
         return "NotUnderutilized" if utilization.value > self._get_utilization_threshold(node, group) else ""
 
     def _get_utilization_threshold(self, node: Node, group: AutoscaledGroup) -> float:
-        """Return the highest utilization at which a node of the group may be removed. GPU nodes have another one."""
+        """Return the highest utilization at which a node of the group may be removed. GPU nodes have their own."""
         options = self.loop.options
         if has_gpu_label(node, options):
             group_threshold = group.options.scale_down_gpu_utilization_threshold
@@ -209,9 +209,10 @@ class ScaleDownPlan:
     # -- trial removals -------------------------------------------------------------------------------------------
 
     def _find_unneeded_nodes(self, eligible: Sequence[Node]) -> None:
-        """Try to remove the eligible nodes one after the other, and record the unneeded nodes and why others stay.
+        """Try to remove the eligible nodes one by one. Record the unneeded nodes, and why other nodes stay.
 
-        The trials end when twice as many nodes are unneeded as may be removed in parallel, not counting atomic groups.
+        The trials end when there are twice as many unneeded nodes as may be removed in parallel, not counting atomic
+        groups.
         """
         loop = self.loop
         max_count = 2 * self.loop.options.max_scale_down_parallelism
@@ -260,7 +261,7 @@ class ScaleDownPlan:
         return RemovedNodes(empty, tuple(name for name in removable if name in drained))
 
     def _track_resources_above_minimum(self) -> ResourceTracker:
-        """Build the tracker of how much of each resource the cluster has above its minimum."""
+        """Build the tracker of how far each resource is above the cluster's minimum."""
         loop = self.loop
         nodes = [loop.snapshot.universe.nodes.objects[row] for row in loop.snapshot.order]
         group_by_node = {node_name: group.id for node_name, group in loop.groups.of_node.items()}
@@ -289,7 +290,8 @@ class ScaleDownPlan:
     def _find_wait_reason(self, node: Node) -> str:
         """Return why the node's removal has to wait, or "" if it does not.
 
-        In its first loop, the autoscaler has not waited for any node yet, so that any waiting time means waiting.
+        This is the autoscaler's first loop, so it has not waited for any node yet, and any configured waiting time
+        applies.
         """
         options = self.loop.options
         group = self.find_group(node)
@@ -331,14 +333,14 @@ class ScaleDownPlan:
         return sum(1 for node_group in groups if node_group and node_group.id == group)
 
     def _must_wait_for_pods(self, node: Node) -> bool:
-        """Return whether the node's removal has to wait for the end of pods. If so, record the reason."""
+        """Return whether the node can only be removed once some of its pods have ended. If so, record the reason."""
         waits = bool(self.removals[node.metadata.name].moves.awaited)
         if waits:
             self.reasons[node.metadata.name] = "BlockedByOnCompletionPod"
         return waits
 
     def _choose_nodes_to_delete_now(self) -> RemovedNodes:
-        """Return the nodes to remove now: as many as may be removed and drained in parallel, atomic groups first."""
+        """Return the nodes to remove now, as many as may be removed and drained in parallel, atomic groups first."""
         options = self.loop.options
         remaining = options.max_scale_down_parallelism
         remaining_drains = options.max_drain_parallelism
@@ -391,7 +393,7 @@ class ScaleDownPlan:
 
 
 def is_being_deleted(node: Node, now: int) -> bool:
-    """Return whether a taint says that the autoscaler started to delete the node less than DELETION_TIME ago."""
+    """Return whether a taint shows that the autoscaler began to delete the node less than DELETION_TIME ago."""
     for taint in node.spec.taints:
         if taint.key == node_facts.TO_BE_DELETED and taint.value.isdigit():
             return now - int(taint.value) * 10**6 < DELETION_TIME

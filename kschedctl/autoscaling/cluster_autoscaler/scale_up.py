@@ -121,7 +121,7 @@ def would_group_accept_pod(loop: AutoscalerLoop, group: str, pod: Pod) -> bool:
 def run_loop(loop: AutoscalerLoop, begin: Begin = ignore_progress) -> ScaleUpRun:
     """Run one loop of the autoscaler up to the end of its scale-up.
 
-    The loop ends earlier if it ends immediately or the cluster is unhealthy. ``begin`` reports progress.
+    No scale-up is tried if the loop ends immediately or the cluster is unhealthy. ``begin`` reports progress.
     """
     run = ScaleUpRun(loop)
     if loop.ends_immediately:
@@ -144,7 +144,7 @@ class ScaleUpRun:
 
     loop: AutoscalerLoop
     begun: bool = False
-    """Whether the loop got as far as looking at pods."""
+    """Whether the loop looked at pods."""
     result: str | None = None
     error: str | None = None
     filtered_out: list[Pod] = field(default_factory=list)
@@ -169,9 +169,9 @@ class ScaleUpRun:
         self.events.append(AutoscalerEvent(object, type, reason, message))
 
     def scale_up_for_pods(self, pods: Sequence[Pod], begin: Begin = ignore_progress) -> None:
-        """Scale up for these pods, unless there are none, they are new, or the cluster has its maximum of nodes.
+        """Scale up for these pods, unless there are none, all are new, or the cluster has its maximum of nodes.
 
-        The outcome is stored in ``result``. Raises InputError.
+        The outcome is stored in ``result``. Raises InputError if a quantity is malformed.
         """
         loop, max_nodes = self.loop, self.loop.options.max_nodes_total
         if not pods:
@@ -289,7 +289,7 @@ class ScaleUpRun:
         return details
 
     def count_acceptable_pods(self, pods: Iterable[Pod]) -> Mapping[str, int]:
-        """Return, by node group, how many of the pods a new node would accept, judging each pod by itself.
+        """Return, by node group, how many of the pods a new node would accept if each were its only pod.
 
         Groups that may not grow are included, and groups without a template are left out.
         """
@@ -379,7 +379,10 @@ class ScaleUpRun:
         return self.loop.get_pod_requests(self.loop.get_position(pod))
 
     def _choose_growth_option(self) -> ExpanderChoice:
-        """Let the expanders choose one of ``options``, and record their events and doubts. Raises InputError."""
+        """Let the expanders choose one of ``options``, and record their events and doubts.
+
+        Raises InputError if a quantity is malformed.
+        """
         events: list[tuple[str, str, str]] = []
         config_maps = (
             config_map
@@ -397,9 +400,9 @@ class ScaleUpRun:
     # -- growing --------------------------------------------------------------------------------------------------
 
     def _cap_by_max_nodes_total(self, count: int) -> int | None:
-        """Return how many of ``count`` nodes ``--max-nodes-total`` allows, or None if it allows none.
+        """Return how many of ``count`` new nodes ``--max-nodes-total`` allows, or None if it allows none.
 
-        If it does not allow all of them, add an event.
+        Add an event if it does not allow all.
         """
         max_nodes = self.loop.options.max_nodes_total
         current = len(self.loop.snapshot.order)

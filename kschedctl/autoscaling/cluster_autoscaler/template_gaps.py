@@ -206,7 +206,7 @@ def _iter_required_labels(expressions: Iterable[SelectorRequirement]) -> Iterato
 
 
 def find_cloud_provider(group: AutoscaledGroup, nodes: Iterable[Node]) -> Provider:
-    """Return the cloud provider of a group, judging by the group's id and by the first telling node of the cluster."""
+    """Return a group's cloud provider, which the group's id or else the cluster's nodes reveal."""
     if group.id.startswith(CLUSTER_API_KINDS):
         return Provider.CLUSTER_API
     for node in nodes:

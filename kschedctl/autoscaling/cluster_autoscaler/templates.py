@@ -12,7 +12,7 @@ from kschedctl.api.copying import replace
 from kschedctl.api.defaults import default_node
 from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Node, OwnerReference, Pod, PodMeta, PodStatus, StoredWorkload
-from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated
+from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated_taint
 from kschedctl.api.workloads import add_daemon_tolerations
 from kschedctl.autoscaling.cluster_autoscaler import nodes as node_facts
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, AutoscalerOptions, NodeGroupList
@@ -47,10 +47,10 @@ class TemplateSources(NamedTuple):
 
 
 def build_templates(groups: NodeGroupList, nodes: Sequence[Node], sources: TemplateSources) -> dict[str, NodeTemplate]:
-    """Build the template of each group, and leave out groups for which there is no example. Return them by group.
+    """Build the template of each group and return them by group. Groups without an example are left out.
 
-    ``nodes`` are in list order. The first good example among the group's nodes is preferred to the cloud provider's
-    template, which is preferred to a node that is not a good example.
+    ``nodes`` are in list order. The first good example among the group's nodes is preferred. Next come the cloud
+    provider's template and any other node of the group.
     """
     is_good = {node.metadata.name: _is_good_example(node, sources.now) for node in nodes}
     examples = _find_first_node_of_groups(groups, (node for node in nodes if is_good[node.metadata.name]))
@@ -67,7 +67,7 @@ def build_templates(groups: NodeGroupList, nodes: Sequence[Node], sources: Templ
 
 
 def _is_good_example(node: Node, now: int) -> bool:
-    """Return whether the node is like a new one: ready for some time, and neither cordoned nor being deleted."""
+    """Return whether the node resembles a new one: ready for some time, neither cordoned nor deleted."""
     readiness = node_facts.get_readiness(node)
     is_stable = readiness.since + node_facts.STABLE_AFTER < now
     is_being_deleted = any(taint.key == node_facts.TO_BE_DELETED for taint in node.spec.taints)
@@ -125,7 +125,7 @@ def _build_template_node(group: AutoscaledGroup, node: Node, options: Autoscaler
 
 
 def _is_temporary_taint(key: str, options: AutoscalerOptions) -> bool:
-    """Return whether the taint is left out of templates because it is temporary, so that new nodes do not have it."""
+    """Return whether the taint is temporary, so that templates leave it out."""
     is_own_or_condition_taint = (
         key in (node_facts.TO_BE_DELETED, node_facts.DELETION_CANDIDATE) or key in node_facts.CONDITION_TAINTS
     )
@@ -146,7 +146,7 @@ def iter_daemon_pods(node: Node, daemon_sets: Iterable[StoredWorkload]) -> Itera
             continue
         if not compile_required_node_affinity(spec).allows(labels, name):
             continue
-        if find_untolerated(node.spec.taints, spec.tolerations, HARD_EFFECTS) is not None:
+        if find_untolerated_taint(node.spec.taints, spec.tolerations, HARD_EFFECTS) is not None:
             continue
         meta = workload.metadata
         owner = OwnerReference("DaemonSet", meta.name, "apps/v1", meta.uid, controller=True)

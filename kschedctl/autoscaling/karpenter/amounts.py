@@ -26,7 +26,10 @@ _OPTIONS = Options(sidecar_ports=False)
 
 
 def sum_pod_requests(pods: Sequence[Pod]) -> Quantities:
-    """Sum the pods' requests and add the number of pods as the resource ``pods``. Raises QuantityError."""
+    """Sum the pods' requests and add the number of pods as the resource ``pods``.
+
+    Raises QuantityError if a request is malformed.
+    """
     total = sum_quantities(*(compute_pod_requests(pod, _OPTIONS) for pod in pods))
     total[PODS] = Quantity(len(pods), format=Format.DECIMAL_EXPONENT)
     return total

@@ -54,7 +54,7 @@ class PoolTotals:
 
     @classmethod
     def from_candidates(cls, candidates: Iterable[NodeCandidate], nodes: Iterable[StateNode]) -> PoolTotals:
-        """Sum up, for each pool, the prices of its candidates and the costs of disrupting all its nodes."""
+        """Add up, by pool, the prices of the candidates and the costs of disrupting all nodes."""
         prices: dict[str, float] = {}
         costs: dict[str, float] = {}
         by_name = {candidate.name: candidate for candidate in candidates}

@@ -97,7 +97,7 @@ class CandidateSearch:
         return [candidate for candidate in candidates if candidate is not None]
 
     def _build_candidate(self, state: StateNode) -> NodeCandidate | None:
-        """Return the node as a candidate, or None if it is not a candidate.
+        """Return the node as a candidate, or None if it cannot be one.
 
         The reason is logged, except for nodes without a NodeClaim.
         """
@@ -208,7 +208,10 @@ def has_true_condition(claim: NodeClaim, type: str) -> bool:
 
 
 def parse_duration_or_never(text: str | None) -> int | None:
-    """Parse a duration to nanoseconds, or return None if it is "Never" or missing. Raises InputError."""
+    """Parse a duration to nanoseconds, or return None if it is "Never" or missing.
+
+    Raises InputError if the duration is malformed.
+    """
     return None if text is None or text == NEVER else parse_go_duration(text, "duration")
 
 

@@ -173,8 +173,8 @@ class NewClaim:
     def _find_holdable_reservations(self, options: Bools, requirements: Requirements) -> tuple[str, ...] | ClaimRefusal:
         """Return the ids of the reservations that the claim would hold with these instance types.
 
-        Return a refusal if the settings are strict and the claim could use reserved capacity, but none is left, or if
-        it would lose the reservations that it holds.
+        Return a refusal if the settings are strict and the claim would lose reservations that it holds, or could use
+        reserved capacity but none is left.
         """
         columns, settings = self.template.columns, self.settings
         if not settings.reserved_capacity or not columns.reserved.any():
@@ -204,7 +204,7 @@ class NewClaim:
     def sort_options_by_price(self) -> list[int]:
         """Sort the remaining instance types by price, store them in ``sorted_options`` and return them.
 
-        Go's sort is not stable, so that the previous order matters.
+        The order of equal prices depends on the previous order, because Go's sort is not stable.
         """
         initial_order = [index for group in self.groups for index in np.flatnonzero(group.types).tolist()]
         previous_order = self.sorted_options or initial_order
@@ -283,7 +283,7 @@ class Reservations:
 
 
 def find_reservation_capacities(types: Iterable[InstanceType]) -> dict[str, int]:
-    """Return the capacity of each reservation, by id. If its offerings state different values, the smallest counts."""
+    """Return the capacity of each reservation by id. If offerings state different capacities, the smallest counts."""
     capacities: dict[str, int] = {}
     for instance_type in types:
         for offering in instance_type.offerings:

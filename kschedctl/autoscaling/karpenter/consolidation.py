@@ -100,7 +100,7 @@ class ReplacementClaim:
         return price if np.isfinite(price) else 0.0
 
     def count_types_for_min_values(self) -> int:
-        """Return how many of the cheapest types are needed to meet all minValues, or the number of all types."""
+        """Return how many of the cheapest types meet all minValues, or the number of all types if too few do."""
         chosen = np.zeros(len(self.columns), np.bool_)
         for count, index in enumerate(self.order, 1):
             chosen[index] = True
@@ -143,7 +143,7 @@ class PlannedRemoval:
         return f"{self.decision}: [{candidate.name}] -> [{count} {noun}]"
 
     def build_command(self, max_instance_types: int) -> DisruptionCommand:
-        """Build the report of the removal, whose claims name at most ``max_instance_types`` instance types."""
+        """Build the report on the removal. Its claims name at most ``max_instance_types`` instance types."""
         return DisruptionCommand(
             self.decision,
             tuple(sorted(candidate.name for candidate in self.candidates)),
@@ -256,7 +256,7 @@ class Consolidation:
         return removal
 
     def _restrict_replacements(self, offers: Sequence[ReplacementClaim], candidates: Sequence[NodeCandidate]) -> str:
-        """Restrict the only replacement, if there is one, to cheaper types. Return an error if this fails, or else "".
+        """Restrict the only replacement, if any, to cheaper types. Return an error, or "" if this succeeds.
 
         Several replacements are an error.
         """

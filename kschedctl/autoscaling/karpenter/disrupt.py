@@ -63,7 +63,7 @@ def disrupt(
     """Replay the next disruption of nodes by Karpenter (v1.14), and report why other nodes stay.
 
     ``instance_types``, ``options`` and ``now`` have the same form as for ``provision``. ``begin`` reports progress.
-    Raises InputError.
+    Raises InputError if one of these is invalid.
     """
     catalog = read_instance_types(instance_types)
     parsed_options = read_karpenter_options(options or {})
@@ -90,7 +90,7 @@ class MethodRound:
     """The error that ends the method, and with it Karpenter's whole round."""
 
     def take_candidates_within_budgets(self, candidates: Iterable[NodeCandidate]) -> list[NodeCandidate]:
-        """Return the first candidates of each pool, in order, as many as the pool's budget allows to disrupt."""
+        """Return the first candidates of each pool, at most as many as the pool's budget allows."""
         remaining = dict(self.budgets)
         taken = []
         for candidate in candidates:
@@ -112,7 +112,7 @@ class DisruptionReplay:
         """Node -> the soft constraints without which it could be disrupted."""
 
     def build_report(self, begin: Begin) -> Disruption:
-        """Run every disruption method, try to consolidate each candidate alone, and report the results.
+        """Run every disruption method, try to consolidate each candidate separately, and report the results.
 
         ``begin`` reports the progress over the candidates.
         """
@@ -204,10 +204,10 @@ class DisruptionReplay:
     def _build_method_round(
         self, reason: str, is_candidate: Callable[[NodeCandidate, EventLog], bool], *, eventual: bool = False
     ) -> MethodRound:
-        """Find the candidates of a disruption method and the number of nodes that each pool may disrupt.
+        """Find a disruption method's candidates and the number of nodes that each pool may disrupt.
 
-        `reason` is the method's reason in disruption budgets, and `is_candidate` its own filter of candidates. With
-        `eventual`, a terminationGracePeriod overrides pods and budgets that block disruption.
+        `reason` is the method's reason in disruption budgets, and `is_candidate` is the method's filter for candidates.
+        With `eventual`, a terminationGracePeriod overrides pods and budgets that block disruption.
         """
         candidate_log, budget_log = EventLog(), EventLog()
         search = CandidateSearch(self.setting, candidate_log, eventual)
@@ -338,9 +338,9 @@ class DisruptionReplay:
         return removal
 
     def _record_soft_constraints(self, candidate: NodeCandidate, totals: PoolTotals) -> None:
-        """Record in `soft_constraints` which pods' soft constraints prevent the node's disruption, if they do.
+        """Record in `soft_constraints` which pods' soft constraints prevent the node's disruption, if any.
 
-        Pods are recorded if the node could be disrupted without their constraints alone. If there is no such pod, all
+        A pod is recorded if the node could be disrupted without this pod's constraints. If there is no such pod, all
         pods with soft constraints are recorded.
         """
         soft = [pod for pod in candidate.pods if describe_soft_constraints(pod)]
@@ -368,7 +368,7 @@ class DisruptionReplay:
 
 
 def _is_empty_candidate(candidate: NodeCandidate, log: EventLog) -> bool:
-    """Return whether the candidate is empty and may be deleted for it. Log if its pool never consolidates."""
+    """Return whether the candidate may be deleted because it is empty. Log if its pool never consolidates."""
     if candidate.pool.spec.replicas is not None:
         return False
     if _is_consolidation_disabled(candidate):

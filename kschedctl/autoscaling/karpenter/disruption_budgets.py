@@ -62,8 +62,8 @@ def count_allowed_disruptions_by_pool(setting: KarpenterSetting, reason: str, lo
 def get_allowed_disruptions(pool: NodePool, nodes: int, reason: str, now: int) -> int:
     """Return how many of a pool's nodes may be disrupted at the same time for a reason.
 
-    ``nodes`` is the number of the pool's nodes. The budget with the lowest limit decides. Without a budget for the
-    reason, the number is unlimited. A budget that cannot be parsed allows no disruption.
+    ``nodes`` is the number of the pool's nodes. The budget with the lowest limit decides. If no budget applies to the
+    reason, the number is unlimited. A budget that cannot be parsed allows none.
     """
     budgets = [
         budget for budget in pool.spec.disruption.budgets or () if not budget.reasons or reason in budget.reasons
@@ -139,7 +139,7 @@ class _CronSchedule(NamedTuple):
 
     @classmethod
     def parse(cls, schedule: str) -> _CronSchedule:
-        """Parse a cron expression or a macro such as @daily. Raises InputError."""
+        """Parse a cron expression or a macro such as @daily. Raises InputError if it is invalid."""
         fields = MACROS.get(schedule, schedule).split()
         if len(fields) != len(_FIELDS):
             raise InputError(
@@ -153,9 +153,9 @@ class _CronSchedule(NamedTuple):
         return cls(minutes, hours, days, months=months, weekdays=weekdays, needs_both_days=needs_both_days)
 
     def matches_day(self, moment: datetime) -> bool:
-        """Return whether the schedule has a time on this day.
+        """Return whether the schedule applies on this day.
 
-        If both day fields are restricted, it is enough that the day of the month or the day of the week matches.
+        If both day fields are restricted, one of them has to match: the day of the month or the day of the week.
         """
         if moment.month not in self.months:
             return False
@@ -196,7 +196,10 @@ def _parse_cron_field(text: str, low: int, high: int, names: Sequence[str]) -> f
 
 
 def _parse_cron_value(text: str, low: int, names: Sequence[str]) -> int:
-    """Parse a number or name in a cron field. Names begin with the value ``low``. Raises InputError."""
+    """Parse a number or name in a cron field. Names begin with the value ``low``.
+
+    Raises InputError for any other text.
+    """
     if text.lower() in names:
         return names.index(text.lower()) + low
     if not text.isdigit() or len(text) > 4:

@@ -90,7 +90,7 @@ class EventLog:
                 self._write_event("Pod", pod.key, "DoNotDisruptGracePeriodElapsed", message)
 
     def _write_for_node_and_claim(self, state: StateNode, reason: str, message: str) -> None:
-        """Write an event about the node and an event about its NodeClaim, as far as they exist."""
+        """Write an event about the node and an event about its NodeClaim, if they exist."""
         for kind, obj in (("Node", state.node), ("NodeClaim", state.claim)):
             if obj is not None:
                 self._write_event(kind, obj.metadata.name, reason, message)

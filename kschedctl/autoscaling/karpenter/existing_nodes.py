@@ -144,7 +144,7 @@ class RunNodes:
     def _find_possible_nodes(self, data: PodData, topology: RunTopology, movable: bool) -> Bools:
         """Return an (N,) mask of the nodes that are worth trying for the pod. Settling nodes take only movable pods.
 
-        Of nodes that took pods in this run, only the room is checked, because their requirements have changed.
+        For nodes that took pods in this run, only the room is checked, because their requirements have changed.
         """
         columns = self.columns
         possible = columns.find_tolerated_nodes(data.pod.spec.tolerations).copy()
@@ -190,10 +190,10 @@ class ExistingNode:
     def from_state(
         cls, state: StateNode, daemons: Daemons, limits: Mapping[str, int], volumes: Volumes, settling: bool
     ) -> ExistingNode:
-        """Build the node from its tracked state. Raises QuantityError.
+        """Build the node from its tracked state.
 
-        Its room excludes what missing pods of DaemonSets will request. ``limits`` are the maximum numbers of volumes
-        by CSI driver, and ``volumes`` are all volumes of the cluster.
+        Its room excludes what missing pods of DaemonSets will request. ``limits`` are the maximum numbers of volumes by
+        CSI driver, and ``volumes`` are all volumes of the cluster. Raises QuantityError if a quantity is malformed.
         """
         requirements = Requirements.from_labels(state.labels)
         requirements.add([LabelRequirement.from_operator(HOSTNAME, IN, (state.hostname,))])
@@ -255,7 +255,7 @@ class RunNode:
         return requirements.combined_with(narrowed)
 
     def _exceeds_volume_limits(self, volumes: DriverVolumes) -> bool:
-        """Return whether the node would have more volumes of a CSI driver than allowed if it had these, too."""
+        """Return whether the node would exceed the volume limit of a CSI driver with these additional volumes."""
         limits = self.existing.limits
         if not limits:
             return False

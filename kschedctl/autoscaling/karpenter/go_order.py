@@ -104,7 +104,7 @@ class _PatternDefeatingSort:
     def _sift_down(self, root: int, size: int, start: int) -> None:
         """Move the key at ``root`` down until it is at least as large as its children.
 
-        The heap has ``size`` keys and begins at ``start``. ``root`` is counted from its beginning.
+        The heap starts at ``start`` and has ``size`` keys. ``root`` is an offset from ``start``.
         """
         keys = self.keys
         while (child := 2 * root + 1) < size:
@@ -116,7 +116,7 @@ class _PatternDefeatingSort:
             root = child
 
     def break_patterns(self, start: int, end: int) -> None:
-        """Swap three middle elements with pseudorandom others, so that inputs with a pattern are sorted faster.
+        """Swap three middle elements with pseudorandom others, to sort inputs with a pattern faster.
 
         The pseudorandom numbers come from xorshift, seeded with the length of the range.
         """

@@ -151,7 +151,10 @@ def read_instance_types(documents: Sequence[JsonObject]) -> InstanceTypeCatalog:
 
 
 def _build_instance_type(document: InstanceTypeDocument) -> InstanceType:
-    """Build an instance type from its document, with kwok's defaults for pods and overhead. Raises QuantityError."""
+    """Build an instance type from its document, with kwok's defaults for pods and overhead.
+
+    Raises QuantityError if a quantity is malformed.
+    """
     capacity = {PODS: DEFAULT_PODS, **parse_quantities(document.resources)}
     overhead = parse_quantities(DEFAULT_OVERHEAD if document.overhead is None else document.overhead)
     offerings = tuple(_build_offering(offering) for offering in document.offerings)

@@ -76,7 +76,7 @@ def build_launched_claim(claim: NewClaim, max_instance_types: int) -> LaunchedCl
 
 
 def find_cheapest_offering(columns: TypeColumns, claim: NewClaim) -> CheapestOffering | None:
-    """Return the lowest price of the claim's offerings with all offerings at this price, or None without offerings."""
+    """Return the claim's lowest price and all its offerings at this price, or None if it has no offerings."""
     chosen = np.flatnonzero(columns.find_matching_offerings(claim.requirements) & claim.options[columns.type_of])
     if not len(chosen):
         return None
@@ -90,7 +90,7 @@ def find_cheapest_offering(columns: TypeColumns, claim: NewClaim) -> CheapestOff
 
 
 def _narrow_to_named_types(claim: NewClaim, named_types: Sequence[int]) -> Requirements:
-    """Return the claim's requirements, narrowed to these instance types, given by row, and their capacity types."""
+    """Return the claim's requirements, narrowed to instance types, given by row, and to their capacity types."""
     columns = claim.template.columns
     requirements = Requirements(claim.requirements)
     names = (columns.types[index].name for index in named_types)
@@ -104,7 +104,7 @@ def _narrow_to_named_types(claim: NewClaim, named_types: Sequence[int]) -> Requi
 
 
 def _build_annotations(claim: NewClaim, named_types: Sequence[InstanceType]) -> dict[str, str]:
-    """Build the annotations of a NodeClaim: its pool's, and marks for relaxed minValues and overlaid types."""
+    """Build a NodeClaim's annotations: the pool's, and marks for relaxed minValues and for overlays."""
     annotations = dict(claim.template.pool.spec.template.metadata.annotations)
     annotations[MIN_VALUES_RELAXED] = str(claim.min_values_relaxed).lower()
     if any(offering.overlaid for instance_type in named_types for offering in instance_type.offerings):

@@ -59,9 +59,9 @@ class LaunchingPools:
         self.sources = ("NodePools of the cluster",)
 
     def find_obstacles(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
-        """Return, for some of the unschedulable pods, descriptions of what each NodePool lacks to take them, by pod.
+        """Return, by pod, what each NodePool lacks to take it, for some of the unschedulable pods.
 
-        Raises InputError.
+        Raises InputError if the cluster has a malformed object.
         """
         report = provision(self._mark_waiting_pods(cluster), self._types, self._settings, now=self._now)
         return {
@@ -80,7 +80,7 @@ class LaunchingPools:
     def _mark_waiting_pods(self, cluster: Cluster) -> Cluster:
         """Return the cluster with all waiting pods marked as unschedulable.
 
-        If the limits of NodePools are ignored, they are removed from the pools.
+        If NodePool limits are ignored, the pools in the result have no limits.
         """
         waiting = {
             (pod.metadata.namespace, pod.metadata.name): _mark_provisionable(pod)
@@ -101,9 +101,9 @@ def _mark_provisionable(pod: Pod) -> Pod:
 
 
 def build_launched_nodes(cluster: Cluster, claims: Iterable[LaunchedClaim], catalog: InstanceTypeCatalog) -> NewNodes:
-    """Build the nodes that the claims would launch, each from its cheapest offering, and their DaemonSets' pods.
+    """Build the nodes that the claims would launch from their cheapest offerings, with the DaemonSets' pods.
 
-    Claims without an offering launch no node. The reasons of the result are empty.
+    Claims without an offering launch no node. The result contains no reasons.
     """
     used_names = {node.metadata.name for node in cluster.nodes}
     types = {instance_type.name: instance_type for instance_type in catalog.types}

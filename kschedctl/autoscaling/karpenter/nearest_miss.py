@@ -116,9 +116,9 @@ class _ObstacleSearch:
         (self.template,) = self.pools.all_templates
 
     def find_pod_refusal(self) -> ClaimRefusal | None:
-        """Return why the pool in its current form refuses the pod, or None if it takes the pod.
+        """Return why the pool, as edited so far, refuses the pod, or None if it takes the pod.
 
-        Without any instance type, the reason is empty.
+        If the pool has no instance type, the reason is empty.
         """
         if not self.template.options.any():
             return ClaimRefusal("", requirements=self.template.requirements.combined_with(self.data.requirements))
@@ -181,10 +181,10 @@ class _ObstacleSearch:
         return SIMULATION_LABELS | {NODE_POOL, f"{reference.group}/{reference.kind.lower()}"}
 
     def _find_empty_label_obstacle(self, refusal: ClaimRefusal) -> _Obstacle | None:
-        """Return as an obstacle that a topology label has an empty value, which Karpenter does not take for a domain.
+        """Return as an obstacle that a topology label has an empty value, which Karpenter ignores as a domain.
 
-        The edited pool has an example value for the label. Return None if this is not why the pod is refused, or if the
-        label follows from the pool itself.
+        The edited pool has an example value for the label. Return None if the pod is refused for another reason, or if
+        the label follows from the pool itself.
         """
         key, pool = refusal.empty_label, self.template.pool
         if not key or key in self._fixed_labels:
@@ -286,7 +286,7 @@ class _ObstacleSearch:
 
 
 def _replace_requirement(pool: NodePool, wanted: LabelRequirement) -> NodePool:
-    """Return the pool with this requirement in place of all its requirements and labels for the same key."""
+    """Return the pool with this requirement instead of all its requirements and labels for the same key."""
 
     def is_for_other_key(key: str) -> bool:
         """Return whether a label, which may be deprecated, is not the wanted one."""
@@ -317,7 +317,7 @@ def describe_closest_type(
     """Describe what the instance types lack to take the pod, and which type comes closest.
 
     The closest type has the fewest shortfalls, then the smallest missing share of a resource, then the lowest price. If
-    a type lacks nothing by itself, only unmet minValues are described, and the text may be empty.
+    some type has no shortfall, only unmet minValues are described, and the text may be empty.
     """
     columns = template.columns
     if not len(columns):
@@ -376,8 +376,8 @@ def _score_shortfalls(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """Return how far each instance type is from taking the pod, as two arrays (T,).
 
-    The first has the number of requirements and resources that are not met, and counts an unmet offering as one. The
-    second has the sum of the missing shares of these resources.
+    The first counts the requirements and resources that are not met, plus one if no offering meets the requirements.
+    The second adds up the missing shares of these resources.
     """
     counts = (~columns.find_offered_types(requirements)).astype(np.int64)
     for key, requirement in requirements.items():

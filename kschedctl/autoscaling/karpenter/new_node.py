@@ -32,10 +32,10 @@ FAILED = "Failed to schedule pod, "
 def explain_new_node(
     cluster: Cluster, pod: Pod, types: Sequence[JsonObject] | None, options: Mapping[str, object], now: str
 ) -> NewNode:
-    """Explain if Karpenter would launch a node for this pod, without other waiting pods. Raises InputError.
+    """Explain whether Karpenter would launch a node for this pod, ignoring other waiting pods.
 
     If ``types`` is None, instance types are derived from the existing nodes. ``options`` are Karpenter's settings, and
-    ``now`` is an RFC 3339 time.
+    ``now`` is an RFC 3339 time. Raises InputError if an instance type or option is invalid.
     """
     documents = derive_instance_types(cluster) if types is None else types
     type_count = len(documents) if types is None else None
@@ -83,7 +83,7 @@ class _PoolVerdicts:
         self._provisioning = ProvisioningRun(setting)
 
     def iter_verdicts(self) -> Iterator[PoolVerdict]:
-        """Yield the verdict of each NodePool. A pool that takes no part in scheduling says why."""
+        """Yield each NodePool's verdict. For a pool that takes no part in scheduling, the verdict says why."""
         for pool in self._setting.cluster.karpenter_node_pools:
             template = self._templates.get(pool.metadata.name)
             if template:

@@ -80,7 +80,7 @@ class NodeClasses:
         return f"{class_name} does not exist" if kind and not self.cluster.gap(kind.name) else ""
 
     def describe_unread_class(self, pool: NodePool) -> str:
-        """Return that the pool's node class was not read, or "" if it was read, does not exist or is not named."""
+        """Return a note if the pool's node class was not read. Return "" if it was, does not exist or is not named."""
         if self.find_node_class(pool) is not None or not get_class_reference(pool).name:
             return ""
         kind = find_class_kind(pool)
@@ -123,7 +123,7 @@ class NodeClasses:
         """Return the instance types adjusted to the zones, pods per node and disk of the pool's node class.
 
         Without a class, they are unchanged. With ``anywhere``, offerings in zones without a subnet are kept. Raises
-        QuantityError.
+        QuantityError if a quantity is malformed.
         """
         node_class = self.find_node_class(pool) if pool else None
         if node_class is None:
@@ -139,7 +139,7 @@ class NodeClasses:
 
 
 def _adjust_type(instance_type: InstanceType, capacity: Quantities, zones: frozenset[str]) -> InstanceType:
-    """Return the instance type with these capacities replaced and only with offerings in ``zones``.
+    """Return the instance type with this capacity, and with only the offerings in ``zones``.
 
     Offerings without a zone are kept. An empty set of zones allows all zones.
     """

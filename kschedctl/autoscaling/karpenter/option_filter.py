@@ -90,12 +90,13 @@ class OptionFilter:
         criteria = self.any_compatible, self.any_fits, self.any_offered
         text = _MESSAGES.get(criteria) or self._describe_combined_failure()
         text += self.describe_details(requests)
-        if criteria == (True, False, True) and amounts.get("cpu", 0) >= MILLION:
+        is_only_too_large = self.any_compatible and self.any_offered and not self.any_fits
+        if is_only_too_large and amounts.get("cpu", 0) >= MILLION:
             text += " (CPU request >= 1 Million, m vs M typo?)"
         return text
 
     def _describe_combined_failure(self) -> str:
-        """Describe in Karpenter's words a failure for which each criterion is met by some type, but not by the same."""
+        """Describe in Karpenter's words that types meet each criterion, but no type meets all of them."""
         if self.any_only_incompatible:
             return f"no instance type which had enough resources and the required offering {_MET}"
         if self.any_only_too_small:
@@ -104,10 +105,10 @@ class OptionFilter:
 
     def describe_details(self, requests: Quantities) -> str:
         """Describe the requirements and resources that the instance types were checked against."""
-        return f", requirements={self.requirements}, resources={self._describe_resources(requests)}"
+        return f", requirements={self.requirements}, resources={self._render_requests_with_overhead(requests)}"
 
-    def _describe_resources(self, requests: Quantities) -> str:
-        """Render the requests including the DaemonSets' overhead, as a minimum and a maximum if groups differ."""
+    def _render_requests_with_overhead(self, requests: Quantities) -> str:
+        """Render the requests plus the DaemonSets' overhead, as min and max if the overhead differs between types."""
         if not self.overheads:
             return render_quantities(requests)
         smallest_overhead = find_smallest_amounts(self.overheads)

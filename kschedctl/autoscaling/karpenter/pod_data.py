@@ -70,10 +70,10 @@ class PodData:
 def build_pod_data(
     pod: Pod, volumes: tuple[Requirements, ...], claims_by_driver: DriverVolumes, ignores_preferences: bool
 ) -> PodData:
-    """Compute the data that is needed to place a pod. Raises QuantityError.
+    """Compute the data that is needed to place a pod.
 
     ``volumes`` are the alternative node requirements of its volumes. With ``ignores_preferences``, preferred node
-    affinity is not required.
+    affinity is not required. Raises QuantityError if a request is malformed.
     """
     requests = sum_pod_requests([pod])
     empty = Requirements()

@@ -208,7 +208,7 @@ def remove_soft_constraints(pod: Pod) -> Pod:
 
 
 def _iter_soft_constraints(pod: Pod) -> Iterator[str]:
-    """Yield a description of each soft constraint of the pod, possibly with repetitions."""
+    """Yield a description of each soft constraint of the pod. Descriptions may occur several times."""
     for constraint in pod.spec.topology_spread_constraints:
         if constraint.when_unsatisfiable == SCHEDULE_ANYWAY:
             yield f"ScheduleAnyway spread over {constraint.topology_key}"

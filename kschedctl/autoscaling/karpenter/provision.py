@@ -49,11 +49,12 @@ def provision(
     now: str,
     explains: bool = True,
 ) -> Provisioning:
-    """Replay the next provisioning run of Karpenter (v1.14). Raises InputError.
+    """Replay the next provisioning run of Karpenter (v1.14).
 
     ``instance_types`` have the format of kwok's instance_types.json. ``options`` may hold preferencePolicy,
     minValuesPolicy, featureGates and maxInstanceTypes. ``now`` is an RFC 3339 time. Without ``explains``, the report
-    omits the answers and obstacles of each NodePool, which take further runs.
+    omits the answers and obstacles of each NodePool, which take further runs. Raises InputError if an argument is
+    invalid.
     """
     setting = KarpenterSetting.for_cluster(
         cluster, read_instance_types(instance_types), read_karpenter_options(options or {}), now
@@ -176,7 +177,7 @@ class ProvisioningRun:
         return truncate_instance_types(claim, options.max_instance_types, not options.relaxes_min_values)
 
     def _iter_exceeded_limits(self) -> Iterator[tuple[str, str]]:
-        """Yield the name of each pool whose nodes already exceed a limit, with the error that this causes."""
+        """Yield each pool whose nodes already exceed a limit, as its name and the resulting error."""
         for pool in self.setting.pools.pools:
             limits = parse_quantities(pool.spec.limits or {})
             used = self.setting.used_capacity.get(pool.metadata.name, {})
@@ -204,7 +205,7 @@ class ProvisioningRun:
     def build_pool_answer(
         self, pod_key: str, pods: dict[str, Pod], template: ClaimTemplate | None, existing: ExistingColumns
     ) -> PoolAnswer:
-        """Return what a pool would launch for one pod if it were the only pool, or why it would launch nothing.
+        """Return what a pool would launch for a pod if it were the only pool, or why it would launch nothing.
 
         ``template`` is the pool's template, or None if it has none. The pod is looked up in ``pods`` by its key, and
         replaced there by its form at the end of the run.
@@ -226,7 +227,7 @@ class ProvisioningRun:
 
 
 def _build_pod_kind_key(pod: Pod, errors: tuple[str, ...]) -> bytes:
-    """Return a key that is equal for pods with equal errors and equal properties that decide which pools take them."""
+    """Return a key that is equal for pods with equal errors and equal demands on NodePools."""
     spec = pod.spec
     claims = [volume.persistent_volume_claim for volume in spec.volumes if volume.persistent_volume_claim]
     demands = (spec.node_selector, spec.affinity, spec.tolerations, spec.topology_spread_constraints, claims)

@@ -204,9 +204,9 @@ class Requirements(dict[str, LabelRequirement]):
         return self.get(key) or LabelRequirement(key)
 
     def find_undefined_label(self, other: Mapping[str, LabelRequirement], allowed: frozenset[str] = NONE) -> str:
-        """Return the first label that ``other`` requires but that is neither defined here nor ``allowed``, or "".
+        """Return the first label that ``other`` requires and that is neither defined here nor ``allowed``, or "".
 
-        A requirement that nodes without the label meet does not need the label to be defined.
+        A label may be undefined if nodes without it meet the requirement.
         """
         undefined_keys = (
             key
@@ -299,7 +299,7 @@ def parse_integer(text: str) -> int | None:
 
 
 def _build_bounded_requirement(key: str, operator: str, bound: int, min_values: int | None) -> LabelRequirement:
-    """Build the requirement that a label is an integer above or below a bound, as ``operator`` says."""
+    """Build the requirement that a label is an integer above or below ``bound``, depending on ``operator``."""
     if operator == "Gt" and bound == INT64_MAX:
         return LabelRequirement(key, complement=False)  # no integer is larger
     minimum = {"Gt": bound + 1, "Gte": bound}.get(operator)

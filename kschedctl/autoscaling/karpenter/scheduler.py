@@ -123,7 +123,7 @@ class SchedulerRun:
     def _add_to_new_claim(self, data: PodData) -> list[ClaimRefusal] | None:
         """Add a pod to a new claim of the first template that accepts the pod.
 
-        Return a refusal of each template, or None if the pod is added. A final refusal ends the search.
+        Return each template's refusal, or None if the pod is added. A final refusal ends the search.
         """
         refusals: list[ClaimRefusal] = []
         for template in self.templates:
@@ -146,7 +146,7 @@ class SchedulerRun:
     def _start_claim(self, claim: NewClaim, data: PodData, acceptance: ClaimAcceptance) -> None:
         """Add a new claim with its first pod to the run, and charge it to the limits of its pool.
 
-        The largest instance type that the claim may have is charged.
+        The charge is the largest instance type that the claim may have.
         """
         claim.min_values_relaxed = any(
             _is_min_values_lowered(acceptance.requirements.get_requirement(key).min_values, requirement.min_values)

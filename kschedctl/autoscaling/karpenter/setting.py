@@ -90,7 +90,7 @@ class UsablePools:
         )
 
     def with_edited_pool(self, pool: NodePool, setting: KarpenterSetting) -> UsablePools:
-        """Return usable pools that consist of the edited pool only, with the topology domains of all pools."""
+        """Return usable pools that consist of only the edited pool, with the topology domains of all pools."""
         alone = UsablePools.from_pools([pool], setting)
         pools = [pool if stored.metadata.name == pool.metadata.name else stored for stored in self.pools]
         pools_with_types = [other for other in pools if len(self.columns[other.metadata.name])]
@@ -331,12 +331,12 @@ class KarpenterSetting:
         strict_reservations: bool = True,
         movable: Collection[str] = (),
     ) -> SchedulerRun:
-        """Place these pods on the existing nodes and on new nodes, and return the run. Raises QuantityError.
+        """Place these pods on the existing nodes and on new nodes, and return the run.
 
         The nodes named in ``without`` are treated as removed. ``templates`` and ``pools`` replace the usable ones of
         the setting. With ``new_nodes_only``, existing nodes take no pods. ``movable`` are the keys of the pods that
         settling nodes take, too. Pods with missing volumes are placed regardless of their volumes and, at first, of
-        their topology constraints.
+        their topology constraints. Raises QuantityError if a quantity is malformed.
         """
         pools = pools or self.pools
         removed_nodes = [existing.states[existing.rows[name]] for name in without]

@@ -146,7 +146,7 @@ class StateNode:
     def _fill_from_claim(self, reported: Resources, claimed: Resources) -> Quantities:
         """Return the amounts that the node reports.
 
-        Until the node is initialized, amounts that it does not report yet come from the claim.
+        Until the node is initialized, the claim supplies the amounts that it does not report yet.
         """
         amounts = parse_quantities(reported)
         if self.initialized:

@@ -61,7 +61,7 @@ def build_topology_domains(pools: Sequence[NodePool], columns: Mapping[str, Type
 
 
 def _add_pool_domains(domains: Domains, values: Iterable[str], taints: tuple[Taint, ...]) -> None:
-    """Add to ``domains`` these values of a pool with these taints.
+    """Add to ``domains`` a pool's values of a label, with the pool's taints.
 
     A pool without taints replaces all other pools of a domain, because every pod can use it.
     """
@@ -138,9 +138,10 @@ class RunTopology:
                 group.add_domains(hosts)
 
     def record_placement(self, pod: Pod, taints: Sequence[Taint], requirements: Requirements) -> None:
-        """Count a pod that was placed on a node with these taints and requirements in the domains of all groups.
+        """Count a placed pod in the domains of all groups that match it.
 
-        If the node may be in several domains, the pod counts in all of them for anti-affinity and nowhere otherwise.
+        ``taints`` and ``requirements`` are those of its node. If the node may be in several domains, the pod counts in
+        all of them for anti-affinity, and in none for other constraints.
         """
         for group in self.groups.values():
             domains = requirements.get_requirement(group.rule.key)
@@ -155,9 +156,9 @@ class RunTopology:
     def narrow_requirements(
         self, pod: Pod, taints: Sequence[Taint], pod_requirements: Requirements, node_requirements: Requirements
     ) -> Requirements | TopologyRefusal:
-        """Return a node's requirements narrowed to the domains in which the pod's constraints allow the pod.
+        """Return a node's requirements, narrowed to the domains in which the pod's constraints allow the pod.
 
-        ``taints`` are the node's. If a constraint leaves no domain, return a refusal.
+        ``taints`` are the node's taints. If a constraint leaves no domain, return a refusal.
         """
         narrowed = Requirements(node_requirements)
         for group in self._find_matching_groups(pod, taints, node_requirements):
@@ -258,7 +259,7 @@ class RunTopology:
         )
 
     def _find_term_namespaces(self, term: PodAffinityTerm, pod: Pod) -> frozenset[str]:
-        """Return the namespaces to which an affinity term applies: by default, the pod's own namespace."""
+        """Return the namespaces to which an affinity term applies, by default the pod's namespace."""
         if term.namespace_selector is None:
             return frozenset(term.namespaces or (pod.metadata.namespace,))
         selector = selector_from_api(term.namespace_selector)

@@ -63,9 +63,10 @@ class DomainTallies:
     def count_nodes_and_pods(
         self, rule: TopologyRule, removed_nodes: Iterable[StateNode], excluded: Iterable[Pod]
     ) -> NodeAndPodCounts:
-        """Count the nodes and the pods in each domain of a rule, without removed nodes and excluded pods.
+        """Count the nodes and pods in each domain of a rule, without removed nodes and excluded pods.
 
-        Domains without any are left out. The totals are cached, and what is excluded is subtracted.
+        Domains that have none are left out. Totals are cached, and the excluded nodes and pods are subtracted from
+        them.
         """
         nodes, pods = (counts.copy() for counts in self._count_all_nodes_and_pods(rule))
         for node in removed_nodes:

@@ -172,9 +172,9 @@ class TopologyGroup:
     def is_blocked_by_empty_value(
         self, pod: Pod, pod_domains: LabelRequirement, node_domains: LabelRequirement
     ) -> bool:
-        """Return whether the pod is refused only because a domain with an empty name is never chosen.
+        """Return whether the pod is refused only because Karpenter never chooses a domain with an empty name.
 
-        This happens with spread constraints, if no other domain is allowed.
+        This happens with spread constraints if no other domain is allowed.
         """
         if self.rule.type is not TopologyType.SPREAD or "" not in self.domains or not node_domains.allows_value(""):
             return False
@@ -202,9 +202,9 @@ class TopologyGroup:
     def _find_spread_domain(
         self, pod: Pod, pod_domains: LabelRequirement, node_domains: LabelRequirement
     ) -> Iterable[str]:
-        """Return the allowed domain with the fewest pods as a single value, or () if maxSkew allows no domain.
+        """Return the allowed domain with the fewest pods in a list, or () if maxSkew allows no domain.
 
-        Upstream starts its search with an empty string, so a domain with an empty name is never chosen.
+        Upstream starts its search with an empty string, so it never chooses a domain with an empty name.
         """
         if host := self._get_single_hostname(node_domains):
             count_with_pod = self.domains.get(host, 0) + int(self.rule.selects_pod(pod))

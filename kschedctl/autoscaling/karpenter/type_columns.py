@@ -133,7 +133,7 @@ class TypeColumns:
         return int(has_value.sum())
 
     def _build_value_table(self, key: str) -> Bools:
-        """Return a table (T x values) of which type has which value of a label."""
+        """Return a boolean table, types by values, of which type allows which value of a label."""
         values_by_type = [instance_type.requirements.get_requirement(key).values for instance_type in self.types]
         all_values = sorted(frozenset().union(*values_by_type))
         column_by_value = {value: column for column, value in enumerate(all_values)}
@@ -143,9 +143,9 @@ class TypeColumns:
         return table
 
     def find_unmet_min_values(self, mask: Bools, requirements: Mapping[str, LabelRequirement]) -> dict[str, int]:
-        """Return the labels whose minValues the types in ``mask`` do not meet, with the number of values they have.
+        """Return the labels whose minValues the types in ``mask`` do not meet, with their numbers of values.
 
-        The result is empty if no type is in ``mask``.
+        The result is empty if ``mask`` contains no type.
         """
         min_values = {
             key: requirement.min_values

@@ -66,7 +66,7 @@ class Volumes:
         return {storage_class.metadata.name: storage_class for storage_class in self.cluster.storage_classes}
 
     def describe_claim_fault_of_pod(self, pod: Pod) -> str:
-        """Describe in Karpenter's words the first claim for which Karpenter rejects the pod, or return "" if none."""
+        """Describe in Karpenter's words the first claim that makes Karpenter reject the pod, or return ""."""
         for volume in pod.spec.volumes:
             key = find_claim_key(pod, volume)
             if key and (fault := self._describe_claim_fault(key)):
@@ -175,7 +175,7 @@ class Volumes:
         return None if storage_class is None else list(_iter_class_requirements(storage_class))
 
     def map_claims_by_driver(self, pod: Pod) -> DriverVolumes:
-        """Return the pod's claims by the CSI driver that serves them. Claims with an unknown driver are left out."""
+        """Return the pod's claims, grouped by CSI driver. Claims whose driver is unknown are left out."""
         volumes: dict[str, frozenset[str]] = {}
         for volume in pod.spec.volumes:
             key = find_claim_key(pod, volume)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kschedctl.api.component_flags import AutoscalerInstance
 from kschedctl.api.json_values import JsonObject
@@ -21,15 +21,11 @@ from kschedctl.api.node_pools import POOL_ANNOTATION, POOL_LABELS, PoolLabel, fi
 from kschedctl.api.objects import Node
 from kschedctl.autoscaling.node_groups.flags import RELEASE, Flags, parse_autoscaler_flags, parse_minor_version
 from kschedctl.autoscaling.node_groups.machines import find_machine_groups
-from kschedctl.autoscaling.node_groups.status import (
-    BACKOFF,
-    IN_PROGRESS,
-    UNHEALTHY,
-    AutoscalerStatus,
-    read_autoscaler_status,
-)
 from kschedctl.cluster import Cluster
 from kschedctl.text.counts import counted, first_few
+
+if TYPE_CHECKING:
+    from kschedctl.autoscaling.node_groups.status import AutoscalerStatus
 
 NO_LIMIT = 1_000_000
 UNKNOWN = "templateUnknown"
@@ -87,7 +83,7 @@ class NodeGroups:
 
 
 def find_node_groups(cluster: Cluster, user_groups: UserGroups = UserGroups()) -> NodeGroups:
-    """Find the node groups of all sources and merge them. The user's groups come first. There may be no groups."""
+    """Find the node groups in all sources and merge them, the user's groups first. There may be none."""
     flags = parse_autoscaler_flags(cluster.autoscaler)
     merger = _GroupMerger(cluster, user_groups, flags)
     groups, sources = merger.merge_groups()
@@ -162,6 +158,8 @@ class _GroupMerger:
 
         The sources are the status ConfigMaps, Cluster API, the flags and the node labels, in this order.
         """
+        from kschedctl.autoscaling.node_groups.status import read_autoscaler_status  # noqa: PLC0415 - only if it is asked
+
         machines = find_machine_groups(self._cluster)
         self.faults += machines.faults
         machine_group_by_id = {str(group["id"]): group for group in machines.groups}
@@ -192,6 +190,8 @@ class _GroupMerger:
 
         Active scale-ups are recorded in ``active``.
         """
+        from kschedctl.autoscaling.node_groups.status import BACKOFF, IN_PROGRESS, UNHEALTHY  # noqa: PLC0415 - only with a status
+
         documents = []
         for group in status.groups:
             if group.scale_up == IN_PROGRESS and group.target > group.registered:
@@ -239,7 +239,7 @@ class _GroupMerger:
     def _mark_unknown_template(self, group: JsonObject) -> JsonObject:
         """Return the group, with its template marked as unknown if it has neither nodes nor a template.
 
-        A mark that the group does not need is removed.
+        A needless mark is removed.
         """
         if group.get("nodes") or group.get("template"):
             return {name: value for name, value in group.items() if name != UNKNOWN}

@@ -28,12 +28,12 @@ def _get_last_value(values: tuple[str, ...]) -> object:
 
 
 def _parse_integer(values: tuple[str, ...]) -> object:
-    """Parse the last value of a flag as an integer. Raises ValueError."""
+    """Parse the last value of a flag as an integer. Raises ValueError if it is not an integer."""
     return int(values[-1])
 
 
 def _parse_float(values: tuple[str, ...]) -> object:
-    """Parse the last value of a flag as a number. Raises ValueError."""
+    """Parse the last value of a flag as a number. Raises ValueError if it is not a number."""
     return float(values[-1])
 
 
@@ -93,10 +93,10 @@ class Flags(NamedTuple):
 
 
 def parse_autoscaler_flags(instance: AutoscalerInstance | None) -> Flags:
-    """Parse the flags of the autoscaler's instance into options and node groups. Without an instance, there are none.
+    """Parse the flags of the autoscaler's instance into options and node groups, none without an instance.
 
-    Where the defaults of its release differ from the defaults of 1.36, they are included. Invalid values are left out
-    and described as faults.
+    Defaults of its release that differ from the defaults of 1.36 are included. Invalid values are left out and
+    described as faults.
     """
     flag_values = instance.flags if instance else {}
     options: dict[str, object] = dict(_iter_old_defaults(instance))
@@ -141,7 +141,10 @@ def _iter_old_defaults(instance: AutoscalerInstance | None) -> Iterator[tuple[st
 
 
 def _parse_nodes_flag_value(text: str) -> JsonObject:
-    """Parse a value of the flag ``--nodes``, of the form ``min:max:name``, to a node group. Raises ValueError."""
+    """Parse a value of the flag ``--nodes``, of the form ``min:max:name``, to a node group.
+
+    Raises ValueError if it has another form.
+    """
     minimum, maximum, name = text.split(":", 2)
     return {"id": name, "min": int(minimum), "max": int(maximum)}
 

@@ -83,7 +83,7 @@ def _get_owner_name(meta: ObjectMeta, kind: str) -> str:
 def _parse_size_annotation(meta: ObjectMeta, api_group: str, bound: str) -> int:
     """Return the size in an object's annotation, or 0 without an annotation. ``bound`` is min or max.
 
-    Raises ValueError.
+    Raises ValueError if the annotation is not a valid size.
     """
     key = f"{api_group}/cluster-api-autoscaler-node-group-{bound}-size"
     value = meta.annotations.get(key, "0")
@@ -95,7 +95,7 @@ def _parse_size_annotation(meta: ObjectMeta, api_group: str, bound: str) -> int:
 def _build_machine_group(name: str, owner: Owner, limits: tuple[int, int], nodes: Sequence[str]) -> JsonObject:
     """Build the node group of an object with its limits, nodes and options, and a template if its size is known.
 
-    ``limits`` are the minimum and the maximum. Raises ValueError.
+    ``limits`` are the minimum and the maximum. Raises ValueError if an annotation is malformed.
     """
     template = _build_template_node(owner)
     target = len(nodes) if owner.spec.replicas is None else owner.spec.replicas
@@ -110,7 +110,10 @@ def _build_machine_group(name: str, owner: Owner, limits: tuple[int, int], nodes
 
 
 def _iter_annotated_options(meta: ObjectMeta) -> Iterator[tuple[str, float]]:
-    """Yield the names and values of the autoscaling options in the annotations. Raises ValueError."""
+    """Yield the names and values of the autoscaling options in the annotations.
+
+    Raises ValueError if an annotation is malformed.
+    """
     prefix = f"{CLUSTER_API}/autoscaling-options-"
     for key, value in meta.annotations.items():
         option = key.removeprefix(prefix)
@@ -170,7 +173,7 @@ def _map_groups_by_machine_set(cluster: Cluster) -> dict[tuple[str, str], str]:
 def _find_machine_group(machine: Machine, group_of_set: Mapping[tuple[str, str], str]) -> str:
     """Return the id of the group to which a machine belongs, or "" if it is unknown.
 
-    ``group_of_set`` has the groups of MachineSets by namespace and name.
+    ``group_of_set`` maps the namespace and name of a MachineSet to its group.
     """
     namespace = machine.metadata.namespace
     if pool := _get_owner_name(machine.metadata, "MachinePool"):
@@ -182,9 +185,9 @@ def _find_machine_group(machine: Machine, group_of_set: Mapping[tuple[str, str],
 
 
 def _build_template_node(owner: Owner) -> JsonObject | None:
-    """Build the template node of an object from its annotations and its machine template. Raises ValueError.
+    """Build an object's template node from its annotations and its machine template.
 
-    Return None if the annotations do not tell CPU and memory.
+    Return None if the annotations do not state CPU and memory. Raises ValueError if an annotation is malformed.
     """
     capacity = dict(_iter_annotated_capacity(owner.metadata.annotations))
     if not {"cpu", "memory"} <= capacity.keys():
@@ -198,9 +201,10 @@ def _build_template_node(owner: Owner) -> JsonObject | None:
 
 
 def _iter_annotated_capacity(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield each resource in the annotations with its amount. Raises ValueError.
+    """Yield each resource in the annotations with its amount.
 
-    OpenShift has annotations of its own. The maximum number of pods has a default.
+    OpenShift uses different annotations. The maximum number of pods has a default. Raises ValueError if an annotation
+    is malformed.
     """
     for resource, keys, unit in (
         ("cpu", (f"{CAPACITY}/cpu", f"{OPENSHIFT}/vCPU"), ""),

@@ -88,7 +88,7 @@ class _Group(Struct, frozen=True):
 
 
 def read_autoscaler_status(config_map: ConfigMap) -> AutoscalerStatus:
-    """Parse a status ConfigMap in its YAML form or its text form. What cannot be read is described as a fault."""
+    """Parse a status ConfigMap in its YAML form or its text form. Unreadable parts are described as faults."""
     where = f"ConfigMap {config_map.metadata.namespace}/{config_map.metadata.name}"
     text = config_map.data.get(KEY)
     if text is None:

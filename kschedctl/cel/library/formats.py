@@ -35,7 +35,7 @@ class NamedFormat:
     """A format, identified by its name."""
 
     name: str
-    find_errors: _Check
+    find_configuration_errors: _Check
     pattern_size: int
     """The size that counts for the cost of a validation."""
 
@@ -133,7 +133,7 @@ def _build_format_function(name: str) -> Callable[[], Opaque]:
 
 def validate_format(form: Opaque, text: str) -> Optional:
     """Return the errors of a text as an optional list, which is missing if the text has the format."""
-    errors = form.held.find_errors(text)
+    errors = form.held.find_configuration_errors(text)
     return Optional(errors) if errors else NONE
 
 

@@ -379,9 +379,9 @@ def _place_pods_ahead(shared: PodShapes, trial: Trial) -> tuple[Fork, tuple[str,
 
 
 def _iter_curve_points(feasible_counts: Sequence[int], ended: bool) -> Iterator[RoomLeft]:
-    """Yield points of the curve of nodes with room. `feasible_counts` has the number of nodes that fit each pod.
+    """Yield the points of the curve that shows how many nodes have room as pods are added.
 
-    With `ended`, one more pod fits on no node.
+    `feasible_counts` has the number of nodes that fit each pod. With `ended`, one more pod fits on no node.
     """
     changes = [i for i, nodes in enumerate(feasible_counts) if i == 0 or nodes != feasible_counts[i - 1]]
     thinning = len(changes) // MAX_CURVE_POINTS + 1

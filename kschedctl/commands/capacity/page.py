@@ -87,13 +87,13 @@ def _build_locations_section(shape: ShapeCapacity, style: Style) -> Page:
 
 
 def _build_counts_table(place: str, pods: Sequence[tuple[str, int]], style: Style, limit: int | None) -> Page:
-    """Build the table of the number of pods by place, which is a node or the value of a topology label."""
+    """Build the table of pods by place. A place is a node or the value of a topology label."""
     columns = (Column(place, keep=True), *number_columns("pods"))
     return build_table(pods, columns, lambda row: (row[0], f"{row[1]:,}"), style, limit=limit, each_node=True)
 
 
 def _iter_plots(shape: ShapeCapacity) -> Iterator[Plot]:
-    """Yield a plot of the nodes with room by number of new pods, and plots of the new pods by place."""
+    """Yield a plot of how many nodes have room after each new pod, and plots of the new pods by place."""
     if len(shape.curve) > 1:
         points = tuple((float(room_left.pods), float(room_left.nodes)) for room_left in shape.curve)
         title = f"Nodes that take one more {shape.shape}"

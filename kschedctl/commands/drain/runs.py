@@ -46,7 +46,7 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 
 @dataclass(eq=False)
 class CordonedNodes(SharedCluster):
-    """A cluster in which the nodes to drain are cordoned."""
+    """A cluster whose nodes to drain are cordoned."""
 
     nodes: Sequence[str] = ()
     """The names of the nodes to drain."""

@@ -189,7 +189,7 @@ def _advise_on_missing_drivers(scheduler: Scheduler, report: Explanation) -> Ite
 
 
 def _find_classes_without_devices(cluster: Cluster, report: Explanation) -> list[DeviceClass]:
-    """Return the distinct DeviceClasses of the pod's requests for which no node has a device."""
+    """Return the distinct DeviceClasses that the pod requests and that no node has a device of."""
     # The requests without devices, as claim and request
     without_devices = set()
     for cause in report.causes:

@@ -122,7 +122,7 @@ class CrossedGroupFields(TypedDict, total=False):
 def find_groups_waiting_for_each_other(
     cycle: PodGroupCycle, result: GroupResult, *, own_groups: bool
 ) -> CrossedGroupFields:
-    """Find the groups for which the cycle's pods would wait at Permit, and the groups that these wait for in turn."""
+    """Find the groups that the cycle's pods would wait for at Permit, and the groups that those groups wait for."""
     crossed = find_groups_sharing_pods(cycle, result, own_groups=own_groups)
     return {"waits_for": format_group_keys(crossed.awaited), "apart": format_group_keys(crossed.apart)}
 

@@ -248,7 +248,7 @@ def _find_nodes_without_resource(cycle: Cycle, resource: str, mask: Bools) -> Bo
 
 
 def _find_nodes_with_published_storage(cycle: Cycle, storage_class: str) -> Bools:
-    """Return the mask (N,) of nodes that a CSIStorageCapacity of the class covers, or of all nodes if there is none.
+    """Return a mask (N,) of the nodes covered by a CSIStorageCapacity of the class, or of all nodes if none is covered.
 
     A driver that publishes no capacity does not say where its volumes can be used.
     """

@@ -114,7 +114,7 @@ def _build_ranking_table(report: Failures, style: Style) -> Page:
 
 
 def _build_failure_row(failure: Failure, same_node_count: bool) -> Row:
-    """Build the table row of a failure, in which `same_node_count` leaves out the number of nodes."""
+    """Build the table row of a failure. With `same_node_count`, the number of nodes is left out."""
     nodes = "" if same_node_count else f"{len(failure.nodes):,}"
     unplaced = _format_number(failure, "unplaced", failure.unplaced)
     evicted = _format_number(failure, "evicted", failure.evicted)

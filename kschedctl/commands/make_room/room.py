@@ -178,7 +178,7 @@ class RoomMaking:
         )
 
     def make_room(self) -> None:
-        """Let as many gangs and single pods fit as possible, those that need no moves first.
+        """Let as many gangs and single pods fit as possible, starting with gangs and pods that need no moves.
 
         If one does not fit, others with an equal pod are not tried. The search ends early if the user interrupts.
         """

@@ -179,7 +179,7 @@ class PlanSearch:
             batch_size = self.batch_size
 
     def _compute_cost(self, plan: Plan) -> tuple[int, int]:
-        """Return the highest reluctance and the highest priority of the plan's pods, by which plans are compared."""
+        """Return the plan's cost, to compare plans: the highest reluctance and the highest priority of its pods."""
         pods = list(plan)
         return int(self.movable.reluctance[pods].max()), int(self.movable.priority[pods].max())
 

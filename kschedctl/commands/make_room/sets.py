@@ -142,7 +142,7 @@ MAX_SHORTAGE = 2.0**62
 
 
 class SetsOnNodes:
-    """The sets of movable pods without which an incoming pod fits, on some nodes."""
+    """The sets of movable pods on some nodes that have to leave so that an incoming pod fits."""
 
     truncated = False
     """Whether some node has too many pods to look at all sets."""
@@ -160,7 +160,7 @@ class SetsOnNodes:
 
         self.promising = self._find_promising(among & cycle.considered & ~cycle.filter.passing)
         """The mask (N,) of nodes where the pod fits without any movable pods."""
-        self.held_elsewhere = self._find_held_elsewhere()
+        self.held_elsewhere = self._find_holders_elsewhere()
         """The mask (T,) of PodInfos with pods that hold what a promising node lacks."""
         self.pods = self.pods[self._find_useful_pods()]
 
@@ -184,7 +184,7 @@ class SetsOnNodes:
         """The mask (M,) of pods that may hold what the incoming pod lacks."""
         return self.holdings.holders[self.view.pods.info[self.pods]]
 
-    def _find_held_elsewhere(self) -> Bools:
+    def _find_holders_elsewhere(self) -> Bools:
         """Return the mask (T,) of PodInfos whose pods may hold resources that a promising node lacks.
 
         This can help only if some promising node runs no such pods, so that pods elsewhere hold the resources.
@@ -218,7 +218,7 @@ class SetsOnNodes:
         )
 
     def iter_sufficient_sets(self, size: int) -> Iterator[tuple[Position, ...]]:
-        """Yield the sets of `size` pods on one node without which the incoming pod fits there, the cheapest first."""
+        """Yield the sets of `size` pods of one node that make room there for the incoming pod, the cheapest first."""
         sets = self._build_candidate_sets(size)
         sets = sets[np.lexsort((sets[:, 0], *self._compute_set_costs(sets)[::-1]))]
         at_once = JUDGED_WITH_OBJECTS if self.holdings else JUDGED_AT_ONCE
@@ -228,7 +228,7 @@ class SetsOnNodes:
                 yield tuple(map(Position, chosen))
 
     def _find_sufficient_sets(self, sets: Sets) -> Bools:
-        """Return the mask (S,) of sets without which the incoming pod fits. Each judgment covers one set per node."""
+        """Return the mask (S,) of sets that make room for the incoming pod. Each judgment covers one set per node."""
         # Number the sets of each node: in turn K, the K-th set of every node is judged.
         node = self.view.node[sets[:, 0]]
         order = np.argsort(node, kind="stable")

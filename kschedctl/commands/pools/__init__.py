@@ -55,7 +55,8 @@ def pools(
     """Report the node pools by name: their nodes, the free resources, and the pending pods.
 
     `groups`, `pool_label` and `where` are as for `scale_up`. `now` is the RFC 3339 time for the disruption budgets of
-    Karpenter's NodePools. The default is the time when the cluster was read. Raises InputError.
+    Karpenter's NodePools. The default is the time when the cluster was read. Raises InputError if an argument or object
+    is malformed.
 
     >>> cluster = Cluster.from_objects([{"kind": "Node", "metadata": {"name": "n1"}}])
     >>> str(pools(cluster, now="2026-01-01T00:00:00Z"))

@@ -43,7 +43,8 @@ def queues(
     """Report the ClusterQueues and cohorts of Kueue with their quota, and what each waiting Workload waits for.
 
     `names` are ClusterQueues or cohorts to report on, empty for all. `now` is an RFC 3339 time, by default the present.
-    `installation` is the Kueue that is replayed, by default that of the cluster. Raises InputError.
+    `installation` is the Kueue to replay, by default the cluster's. Raises InputError if a name is unknown
+    or ``now`` is invalid.
 
     >>> str(queues(Cluster.from_objects([]), now="2026-01-01T00:00:00Z"))
     'No ClusterQueues'

@@ -24,7 +24,7 @@ class QuotaUsage(Document, frozen=True):
     nominal: Annotated[str, Column(right=True)]
     """In a cohort the sum of its own quota and what its ClusterQueues can lend."""
     reserved: Annotated[str, Column(right=True)]
-    """What Workloads hold, in a cohort those of all its ClusterQueues."""
+    """The quota that Workloads hold. For a cohort, this covers the Workloads of all its ClusterQueues."""
     admitted: Annotated[str, Column(right=True, narrow=True, beneath="admitted")]
     """The part of it that Workloads hold which may start."""
     borrowed: Annotated[str, Column(right=True, narrow=True, beneath="borrowed")]

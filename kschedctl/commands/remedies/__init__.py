@@ -40,7 +40,7 @@ from kschedctl.fixes.search import RemedyWishes
 from kschedctl.fixes.trial.fix_kinds import FixKind, PoolFixKind
 from kschedctl.replay.controllers.creation_failures import CreationFailures, find_unread_kinds
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.replay.controllers.workload_pods import describe_scope, find_pending_pods
+from kschedctl.replay.pending_pods import describe_scope, find_pending_pods
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.remedy import sort_complete_first
 from kschedctl.scheduler.engine.extenders import CallExtender
@@ -127,11 +127,11 @@ def manifest_remedies(
     call_extender: CallExtender | None = None,
     tried: ProgressCallback = lambda number: None,
 ) -> RemediesOfMany:
-    """Find a small set of changes that lets most pods schedule that would wait if the manifests were applied.
+    """Find a small set of changes that lets most of the pods schedule that would wait once the manifests are applied.
 
     `written` has the documents of manifests that are given as structs, since admission reads more fields than these
     have. The other arguments are as for `remedies`. Workloads whose pods cannot be created are listed separately.
-    Raises InputError.
+    Raises InputError if a manifest is invalid.
     """
     applied = prepare_simulation(cluster, manifests, documents=dict(written or {}))
     scope = f"of {counted(len(applied.changes), 'workload')} in the manifests"
@@ -152,15 +152,15 @@ def find_remedies_with_room(
 ) -> Remedies:
     """Return the fixes of a pod, a plan that moves other pods if no fix only moves pods, and fixes of the autoscaler.
 
-    `user_groups` are node groups that the user names, `now` is the RFC 3339 time of the autoscaler's loop, by default
-    the time when the cluster was read. Raises InputError.
+    `user_groups` are node groups that the user names. `now` is the RFC 3339 time of the autoscaler's loop, by default
+    the time when the cluster was read. Raises InputError if the node groups are invalid.
     """
     report = add_room_plan(find_pod_remedies(target, wishes, tried), target, wishes)
     return _add_autoscaler_fixes(report, target, wishes, now or get_read_time(target.scheduler.cluster), user_groups)
 
 
 def add_room_plan(report: Remedies, target: TargetPod, wishes: RemedyWishes) -> Remedies:
-    """Return the report with a plan that moves other pods, or as it is if no such plan is found.
+    """Add a plan that moves other pods to the report. Without such a plan, the report is returned unchanged.
 
     No plan is searched for if the pod is not unschedulable, if the wishes exclude moves, or if one of the report's
     fixes only moves pods.

@@ -50,7 +50,7 @@ def build_remedies_page(report: Remedies, style: Style) -> Page:
 def _build_verdict_lines(report: Remedies) -> Page:
     """Build the lines with the pod's verdict and headline, and with the doubts about the verdict if it is undecided.
 
-    If the pod stands for others, such as those of a workload, a line says so.
+    If the pod stands for other pods, such as the pods of a workload, a line says so.
     """
     pod = Marked(report.pod, Tone.STRONG)
     doubts = [unknown for unknown in report.unknown if unknown.affects == VERDICT]

@@ -24,7 +24,8 @@ from kschedctl.commands.remedies.report import ChosenRemedy, HelplessPods, Remed
 from kschedctl.fixes.document import build_remedy
 from kschedctl.fixes.impossible import explain_impossible_fixes
 from kschedctl.fixes.ranking import RankedFix, build_cost_key
-from kschedctl.fixes.rollouts import RolloutResult, Rollouts
+from kschedctl.fixes.rollout_replay import RolloutResult
+from kschedctl.fixes.rollouts import Rollouts
 from kschedctl.fixes.search import RemedyWishes
 from kschedctl.fixes.trial.changes import EditedObject, apply_fixes, build_object_reader
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
@@ -53,7 +54,7 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True)
 class SimilarWaitingPods:
-    """Waiting pods of one workload with equal requests, and the fixes of the first of them."""
+    """Waiting pods of one workload with equal requests, and the fixes found for the first pod."""
 
     pods: tuple[Pod, ...]
     fixes: tuple[RankedFix, ...] = ()
@@ -134,7 +135,7 @@ class GreedyChoice:
     interrupted: bool = False
 
     def run(self, max_changes: int, seconds: float) -> None:
-        """Choose proposals with together up to `max_changes` changes within the time in seconds.
+        """Choose proposals that together have at most `max_changes` changes, within the time in seconds.
 
         Ends early if no relevant pod waits or no proposal helps. The first choice, which has the most proposals to try,
         gets the largest share of the time.
@@ -165,7 +166,7 @@ class GreedyChoice:
             if time.monotonic() > deadline:
                 self.complete = False
                 break
-            after = self._simulate(proposal)
+            after = self._settle_with_proposal(proposal)
             if after.simulation.interrupted:
                 self.interrupted = True
                 self.complete = False
@@ -205,7 +206,10 @@ class GreedyChoice:
         return proposal.with_node_count(ceil(pods_in_need / pods_per_node))
 
     def _count_relevant_pods(self, waiting: Iterable[str]) -> int:
-        """Count the pods with these keys except those outside. Pods that the chosen fixes displace count as well."""
+        """Count the pods with these keys, except for pods outside.
+
+        Pods that the chosen fixes displace count as well.
+        """
         return sum(key not in self.outside for key in waiting)
 
     def _cannot_be_better(self, proposal: Proposal, best: Proposal, after: UnexplainedSettling) -> bool:
@@ -250,7 +254,7 @@ class GreedyChoice:
         ]
         self.settled = settled
 
-    def _simulate(self, proposal: Proposal) -> UnexplainedSettling:
+    def _settle_with_proposal(self, proposal: Proposal) -> UnexplainedSettling:
         """Settle the cluster with the chosen proposals and this proposal applied."""
         changed = apply_edits_to_cluster(self.cluster, self._collect_edits(proposal), with_pods_and_nodes=True)
         return UnexplainedSettling.settle(changed, self.call_extender)
@@ -284,7 +288,10 @@ class GreedyChoice:
         return min(self._count_waiting_pods_to_help(proposal), guess)
 
     def _collect_edits(self, next_proposal: Proposal) -> dict[ObjectKey, EditedObject]:
-        """Return the edits of all chosen proposals and then of `next_proposal`, each made for all pods of its group."""
+        """Return the edits of all chosen proposals and of `next_proposal`.
+
+        Each edit is made for all pods of its group.
+        """
         edits: dict[ObjectKey, EditedObject] = {}
         proposals = [*(proposal for proposal, _ in self.chosen), next_proposal]
         for proposal in proposals:
@@ -401,7 +408,10 @@ def _group_similar_pods(scheduler: Scheduler, keys: Iterable[str]) -> list[Simil
 def _find_group_fixes(
     scheduler: Scheduler, group: SimilarWaitingPods, wishes: RemedyWishes, progress: Progress
 ) -> SimilarWaitingPods:
-    """Search for fixes of the group's first pod, and return the group with them, or as it is if no change can help."""
+    """Search for fixes of the group's first pod, and return the group with these fixes.
+
+    The group is returned unchanged if no change can help the pod.
+    """
     target = TargetPod(scheduler, scheduler.view.stored(group.pods[0]))
     if not should_search_fixes(explain_pod(scheduler, target.pod, nodes=False), target):
         return group
@@ -419,7 +429,8 @@ def _build_chosen_remedy(
 ) -> ChosenRemedy:
     """Build the report about a chosen remedy, with the changes of all pods that it changes.
 
-    `cleared` are the keys of the pods that get a node with it, of which those in `outside` are not pods to help.
+    `cleared` has the keys of the pods that get a node with the remedy. Pods that are also in `outside` were not meant
+    to be helped.
     """
     trial = proposal.fix.trial
     all_edits = build_edits_for_all_pods(cluster, proposal)

@@ -81,7 +81,7 @@ def _build_remedies_document(
     # Check the found fixes against rollouts and against the other waiting pods.
     search, ranking = search_fixes(target, wishes, progress)
     rollouts = Rollouts(target.workload)
-    checked_fixes = check_fixes_in_queue(rollouts.iter_harmless(ranking), QueueChecks(search.trials))
+    checked_fixes = check_fixes_in_queue(rollouts.iter_harmless_fixes(ranking), QueueChecks(search.trials))
     remedies = [
         build_remedy(
             fix.ranked,
@@ -103,7 +103,7 @@ def _build_remedies_document(
 
 
 def build_creation_remedies(not_created: NotCreated, wishes: RemedyWishes) -> list[Remedy]:
-    """Return the wished-for creation fixes after which one of the pods also gets a node.
+    """Return creation fixes that the wishes allow and that also get one of the pods a node.
 
     Fixes that give up nothing come first.
     """

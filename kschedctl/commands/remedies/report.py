@@ -95,7 +95,7 @@ class HelplessPods(Document, frozen=True):
 class RemediesOfMany(Report, frozen=True):
     """The remedies that clear most of many waiting pods, chosen by how many pods they clear in simulations.
 
-    Each remedy clears most of the pods that the ones before it leave. Another combination may clear more.
+    Each remedy clears the most among the pods that the earlier remedies leave. Another combination may clear more.
     """
 
     scope: str

@@ -89,7 +89,7 @@ def _build_template_gap_lines(report: ScaleUp) -> Page:
 
 
 def _build_unhelped_pods_table(report: ScaleUp, style: Style) -> Page:
-    """Build the table of pods for which no group grows, with each group's reason.
+    """Build the table of pods that no group grows for, with each group's reason.
 
     Pods for which all groups have the same reasons share their rows.
     """

@@ -163,7 +163,7 @@ def simulate(
 def _add_objects_waiting_elsewhere(
     report: reports.SimulationReport, shared: PreparedCluster, *, new_only: bool
 ) -> reports.SimulationReport:
-    """Return the report with workloads that wait for other components, starting with those that Kueue queues.
+    """Return the report with workloads that wait for other components. Workloads in Kueue's queues come first.
 
     `new_only` leaves out workloads that the cluster already had.
     """
@@ -316,7 +316,7 @@ class CarriedOutChanges(NamedTuple):
 def carry_out_changes(
     shared: PreparedCluster, seed: int, done: Callable[[int], None] = lambda number: None
 ) -> CarriedOutChanges:
-    """Carry out the changes of all workloads in a new simulation, until neither controllers nor pods move any more.
+    """Carry out the changes of all workloads in a new simulation, until controllers and pods have nothing left to do.
 
     `done` is called with the number of pods after each step.
     """
@@ -505,8 +505,8 @@ class _QueuedWorkloads(NamedTuple):
 def _admit_through_queues(cluster: Cluster, workloads: list[Struct], *, include_waiting: bool) -> _QueuedWorkloads:
     """Let Kueue admit or suspend the workloads that name a queue and that it does not know yet.
 
-    CronJobs and objects that already exist are skipped: a CronJob creates no pods yet, and Kueue has already made a
-    Workload for an existing object. With `include_waiting`, Kueue also starts the Workloads that wait already.
+    CronJobs and objects that already exist are skipped: a CronJob creates no pods yet, and Kueue has already created a
+    Workload for an existing object. With `include_waiting`, Kueue also starts the Workloads that are already waiting.
     """
     if not has_queues(cluster):
         return _QueuedWorkloads(cluster, workloads)

@@ -112,7 +112,7 @@ class SimulateOptions:
         return unplaced <= self.max_new_pending and (max_evicted is None or evicted <= max_evicted)
 
     def build_settings(self, run: RunChoices, in_full: int) -> SimulateSettings:
-        """Combine these options with those of the run to the arguments of the library function `simulate`."""
+        """Combine these options with the run's options to the arguments of the library function `simulate`."""
         return {**run, "rollout": self.rollout, "pending": self.pending, "in_full": in_full}
 
     def read_applications(self, source: Source, run: RunOptions, namespace: str | None) -> dict[str, Application]:

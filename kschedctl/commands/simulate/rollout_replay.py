@@ -266,14 +266,14 @@ class _RolloutReplay:
         if comparison.outcome in (NOT_BEST, NOT_FEASIBLE):
             comparison = self._explain_by_other_order(number, position, row, comparison)
         if row != NO_ROW:
-            self._put_on_node(tried, row)
+            self._put_pod_on_real_node(tried, row)
             self._placed.append(_TimedPod(placement.nanoseconds, position, row))
         return comparison
 
     def _explain_by_other_order(
         self, number: int, position: Position, row: Row, placement: FollowedPlacement
     ) -> FollowedPlacement:
-        """Look for another order of nearby placements in which the replay chooses the pod's real node.
+        """Look for an order of nearby placements that makes the replay choose the pod's real node.
 
         Return the comparison in that order if events leave the order open, or else the given comparison together with
         the overlapping bindings that explain it. After MAX_UNEXPLAINED placements without such an explanation,
@@ -380,7 +380,7 @@ class _RolloutReplay:
             return None
         return unused_pods[max(workloads, key=len)].pop(0)
 
-    def _put_on_node(self, tried: TriedPod, row: Row) -> None:
+    def _put_pod_on_real_node(self, tried: TriedPod, row: Row) -> None:
         """Put the pod on its real node, with plugins' reservations if it fits there.
 
         If a plugin fails to reserve, a note says so and the pod is placed without reservations.
@@ -478,7 +478,7 @@ def _compare_infeasible_placement(placement: RealPlacement, cycle: Cycle, row: R
 
 
 class _ScoreDeficit(NamedTuple):
-    """The number of points by which a node is behind the best one."""
+    """The number of points by which a node trails the best node."""
 
     total: int
     by_plugin: dict[str, int]

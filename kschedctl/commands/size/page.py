@@ -64,7 +64,7 @@ def _build_sets_table(report: NodeSizing, style: Style) -> Page:
 
 
 def _mark_replayed(alternative: SizingAlternative) -> Marked:
-    """Return the numbers of nodes of a set with the check mark of replayed sets."""
+    """Return how many nodes of each shape a set has, with the check mark of replayed sets."""
     return Marked(f"✓ {alternative.shapes}", Tone.GOOD)
 
 

@@ -158,7 +158,7 @@ class PackingProgram:
 
     @cached_property
     def measures(self) -> list[Table]:
-        """The measures of how much of a node of each shape one pod of each group fills, (G, S) each.
+        """The measures of how much of a node one pod fills, by group and shape, (G, S) each.
 
         In every measure, pods that fit on a node together fill at most 1 of it. There is a measure for the requested
         share of each resource, and measures for how many pods fit on a node.
@@ -196,7 +196,7 @@ class PackingProgram:
 
 
 class _GroupKey(NamedTuple):
-    """The properties in which all pods of a group are equal."""
+    """The properties that all pods of a group share."""
 
     requests: tuple[int, ...]
     """The requested amounts, (R,)."""
@@ -246,7 +246,7 @@ def build_program(
 
 
 def _iter_exclusion_keys(view: Fork) -> Iterator[Hashable]:
-    """Yield for each PodInfo a key that is equal for pods of which no two may share a node, or None for other pods.
+    """Yield for each PodInfo a key that is shared by pods that exclude each other from a node, or None for other pods.
 
     Pods exclude each other because of host ports or because of anti-affinity to their own workload.
     """
@@ -300,7 +300,9 @@ class PlainPacking:
         return StartingSets(cheapest, self._compute_bound(program), program.build_request_cuts())
 
     def pack(self, program: PackingProgram, preferred: Iterable[str]) -> Counts:
-        """Return a set of nodes for the program's pods, of the preferred shapes for pods that these shapes take.
+        """Return a set of nodes for the program's pods.
+
+        Pods that fit on a preferred shape get nodes of the preferred shapes.
 
         Pods that no shape takes are left out.
         """

@@ -176,7 +176,7 @@ class NodeSets:
     def _iter_takers(
         self, simulation: Simulation, waiting: Sequence[Position], counts: Counts, lost_zone: str
     ) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Yield the key of each waiting pod, with the shapes of which one more empty node would take the pod now.
+        """Yield the key of each waiting pod, with the shapes that would take it if one empty node were added.
 
         The new node may be in any zone but the lost one.
         """

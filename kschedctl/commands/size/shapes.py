@@ -60,7 +60,7 @@ class NodeShape:
 
     @property
     def zones(self) -> tuple[str, ...]:
-        """The zones in which nodes of this shape can be bought."""
+        """The zones where nodes of this shape can be bought."""
         return tuple(self.models)
 
     def get_zone(self, number: int) -> str:
@@ -135,7 +135,7 @@ def _is_worker(node: Node) -> bool:
 
 
 def _find_individual_labels(nodes: Sequence[Node]) -> set[str]:
-    """Return the label keys in which nodes of one kind may differ.
+    """Return the label keys whose values may differ between nodes of one kind.
 
     These are the hostname, labels that name a zone, and labels with a different value on every node.
     """

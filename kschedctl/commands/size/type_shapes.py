@@ -97,7 +97,7 @@ class _LaunchableType(NamedTuple):
 
 
 def _build_pool_templates(cluster: Cluster, catalog: InstanceTypeCatalog) -> Sequence[ClaimTemplate]:
-    """Build the templates by which the cluster's NodePools launch nodes of the catalogue's instance types."""
+    """Build the templates that the cluster's NodePools use to launch nodes of the catalogue's instance types."""
     read_at = cluster.provenance.read_at if cluster.provenance else ""
     setting = KarpenterSetting.for_cluster(cluster, catalog, read_karpenter_options({}), read_at or _ANY_TIME)
     return setting.pools.templates

@@ -11,7 +11,7 @@ from kschedctl.commands.snapshot.report import SnapshotDiff
 
 
 def diff(before: Cluster, after: Cluster, names: tuple[str, str] = ("before", "after")) -> SnapshotDiff:
-    """Compare two states of a cluster, as far as scheduling reads them. `names` are their names in the report.
+    """Compare what scheduling reads in two states of a cluster. `names` label the two states in the report.
 
     >>> import kschedctl
     >>> str(diff(kschedctl.Cluster.from_objects([]), kschedctl.Cluster.from_objects([])))

@@ -25,7 +25,7 @@ from kschedctl.commands.wakes.many import (
 from kschedctl.commands.wakes.report import WakesBetween, WakesOfMany, WakeUps, WakeUpsOfMany
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.replay.controllers.workload_pods import describe_scope, find_pending_pods, is_pending
+from kschedctl.replay.pending_pods import describe_scope, find_pending_pods, is_pending
 from kschedctl.scheduler.scheduler import Scheduler
 
 
@@ -61,7 +61,7 @@ def _find_wake_ups_for_target(target: TargetPod) -> WakeUps:
 def pending_wake_ups(cluster: Cluster, namespace: str = "", *, selector: str = "") -> WakeUpsOfMany:
     """Find what would make the scheduler retry each pending pod of a namespace, or of all namespaces.
 
-    `selector` limits the pods by label, such as `app=web`. Raises InputError.
+    `selector` limits the pods by label, such as `app=web`. Raises InputError if a pod or the selector is malformed.
 
     >>> import kschedctl
     >>> pending_wake_ups(kschedctl.Cluster.from_objects([])).pods

@@ -17,7 +17,7 @@ from kschedctl.commands.explain.pod_group_report import MemberReport, PodGroupRe
 from kschedctl.commands.wakes.changes import apply_change_to_view, describe_change, parse_change
 from kschedctl.commands.wakes.report import EventReport, Wakes
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.workload_pods import is_pending
+from kschedctl.replay.pending_pods import is_pending
 from kschedctl.replay.unknown import (
     VERDICT,
     WHEN_SCHEDULABLE,
@@ -65,7 +65,7 @@ class RejectedPod(NamedTuple):
     attempt: Attempt
     unknown: tuple[Unknown, ...] = ()
     gang: GangResult | None = None
-    """The gang with which the pod is bound. The rejectors are then those of the whole gang."""
+    """The gang with which the pod is bound. If there is one, the rejectors are the rejectors of the whole gang."""
     pod_group: PodGroupReport | None = None
     """The pod group with which the pod is scheduled."""
 

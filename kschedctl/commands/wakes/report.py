@@ -145,7 +145,7 @@ class Wakes(Report, frozen=True):
 
 
 class WakesOfMany(Report, frozen=True):
-    """The effects of changes on several rejected pods. Each change is judged by itself."""
+    """The effects of changes on several rejected pods. Each change is judged separately."""
 
     scope: str
     """A description of the pods, such as their namespace."""

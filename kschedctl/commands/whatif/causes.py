@@ -138,7 +138,7 @@ def _is_relevant(change: VersionChange, gates_by_version: Sequence[FeatureGates]
 
 
 def _build_mix_name(change: VersionChange) -> str:
-    """Build the name by which a mix of versions refers to the change."""
+    """Build the name of the change in a mix of versions."""
     return change.what if change.sort == "rule" else f"{change.sort} {change.where}"
 
 

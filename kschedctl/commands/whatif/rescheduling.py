@@ -172,7 +172,7 @@ class ChangeAttribution:
     def _find_causes(
         self, before: Mapping[str, Hashable], probe_pod: Callable[[_SchedulerProbe, Position], Hashable]
     ) -> dict[str, tuple[str, ...]]:
-        """Find the version changes without which the result for each pod would be as in `before`, by pod.
+        """Find, by pod, the version changes that have to be reverted so that the pod's result is as in `before`.
 
         `before` maps pods to their results under the first scheduler, and `probe_pod` computes a pod's result with the
         scheduler of a probe. No causes are returned if the search is skipped or extenders are called. `interrupted` is
@@ -213,7 +213,7 @@ def _find_recreatable_pods(view: Fork) -> list[Position]:
 
 
 def _sample_workloads(view: Fork, running: Sequence[Position]) -> Sequence[Position]:
-    """Return all running pods or, if there are more than MAX_PODS, as many with a fair share of each workload.
+    """Return all running pods. If there are more than MAX_PODS, return so many, with a fair share of each workload.
 
     The first pod of each workload is taken, then the second pod of each, and so on.
     """

@@ -32,7 +32,7 @@ _BORROWING = _QuotaField("borrowingLimit", "borrowing", Price.ROOM)
 
 
 def search_quota_raises(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProposal, AdmissionTrial]]:
-    """Yield proposals to raise a quota with which the Workload is admitted, with their trials.
+    """Yield proposals to raise a quota so that the Workload is admitted, with their trials.
 
     The flavor with the smallest shortage is tried first, by a higher borrowing limit and then by a higher nominal
     quota. Flavors with a larger shortage are tried only if neither helps.

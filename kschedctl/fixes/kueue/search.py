@@ -75,7 +75,7 @@ def find_admission_fixes(cluster: Cluster, workload: KueueWorkload, now: str) ->
 
 
 def _iter_working_proposals(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProposal, AdmissionTrial | None]]:
-    """Yield the changes with which the Workload is admitted, with their trials, and advice, which has no trial.
+    """Yield the changes that get the Workload admitted, with their trials, and advice, which has no trial.
 
     If a queue or flavor has to be corrected, only these corrections are yielded.
     """

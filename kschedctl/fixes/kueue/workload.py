@@ -31,7 +31,7 @@ _LABELLED_BY_POD = "Pod"
 
 
 def search_fewer_pods(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProposal, AdmissionTrial]]:
-    """Yield at most one proposal, with its trial: a lower minCount of a pod set with which the Workload is admitted.
+    """Yield at most one proposal, with its trial: a lower minCount of a pod set that gets the Workload admitted.
 
     The first trial allows a single pod, to find out how many pods Kueue admits. The proposal then names this number.
     Nothing is yielded for owners other than Jobs. A pod set is skipped if another one already has a minCount, since

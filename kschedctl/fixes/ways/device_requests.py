@@ -112,7 +112,7 @@ def _iter_fewer_devices_fix(
 def _iter_device_fault_fixes(
     tried: TriedNode, claim: ResourceClaim, request: RequestedDevices, fault: DeviceFault
 ) -> Iterator[Fix]:
-    """Yield fixes after which the request accepts devices that have this fault, if the claim decides about it.
+    """Yield fixes that make the request accept devices with this fault, if the claim can decide about it.
 
     They drop a selector, a capacity or constraints on an attribute, or tolerate a taint.
     """

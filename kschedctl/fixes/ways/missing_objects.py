@@ -271,7 +271,7 @@ def _iter_ephemeral_claim_fix(tried: TriedNode, pod_claim: PodClaim) -> Iterator
 
 
 def _iter_foreign_claim_fix(tried: TriedNode, claim: PersistentVolumeClaim, pod_claim: PodClaim) -> Iterator[Fix]:
-    """Yield the fix that deletes a claim that another object owns, so that the pod gets its own claim of that name.
+    """Yield the fix that deletes a claim of another owner, so that the pod's own claim of that name can be created.
 
     There is no fix if a running pod uses the claim.
     """

@@ -14,7 +14,7 @@ from kschedctl.api.node_pools import find_node_pool_name
 from kschedctl.api.objects import CSINode, Node, NodeSpec, ObjectMeta, Pod, Resources, ResourceSlice
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import CPU, EPHEMERAL_STORAGE, is_extended, is_pod_level
-from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_untolerated
+from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_untolerated_taint
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.guesses import is_plausible_machine_size
@@ -72,7 +72,7 @@ def _accepts_pod_if_empty(tried: TriedNode, model: Node) -> bool:
     if any(rejection.mask[row] for rejection in _find_rejections(tried, NodeAffinity.name)):
         return False
     taints = _build_new_spec(model).taints
-    return find_untolerated(taints, tried.cycle.info.spec.tolerations, HARD_EFFECTS) is None
+    return find_untolerated_taint(taints, tried.cycle.info.spec.tolerations, HARD_EFFECTS) is None
 
 
 def _find_nodes_in_failed_zones(nodes: NodeColumns) -> Bools:
@@ -161,7 +161,7 @@ def _find_rejections(tried: TriedNode, plugin: str) -> Sequence[Rejection]:
 
 
 def _find_amounts_of_larger_node(tried: TriedNode, node: Node) -> Amounts:
-    """Return the amounts that a larger node must offer, for each resource of which this node has too little.
+    """Return the amounts that a larger node must offer of each resource that this node has too little of.
 
     An amount covers the pod and the node's DaemonSet pods. The result is empty if the node is large enough.
     """

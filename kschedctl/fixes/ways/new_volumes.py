@@ -194,7 +194,7 @@ def _has_provisioner(claim: PersistentVolumeClaim, storage: Listers) -> bool:
 def _build_volume_for_claim(
     tried: TriedNode, claim: PersistentVolumeClaim, name: str, storage: Listers
 ) -> PersistentVolume:
-    """Build a volume of this name for the claim, with the driver and node affinity of the other volumes of its class.
+    """Build a volume of this name for the claim, with the driver and node affinity that its class's other volumes have.
 
     The first volume of the class is the model. Without one, the class's provisioner is the driver.
     """
@@ -423,7 +423,7 @@ def _build_new_pool_fix(
 
 
 def get_topology_keys(tried: TriedNode, class_name: str) -> tuple[str, ...]:
-    """Return the label keys by which the class's driver describes topology, according to the node's CSINode.
+    """Return the label keys that the class's driver uses for topology, according to the node's CSINode.
 
     The result is empty if no node is tried, or if the class or the driver's entry in the CSINode is missing.
     """

@@ -101,7 +101,7 @@ def _parse_amount(quantity_text: str | float, resource: str) -> int:
 
 
 def _find_largest_fitting_amount(tried: TriedNode, request: PodRequest, fact: Insufficient) -> str:
-    """Return the largest amount for the request with which the pod fits, or an empty string if no amount is valid.
+    """Return the largest amount for the request that lets the pod fit, or an empty string if no amount is valid.
 
     Only containers that run at the same time are considered. If the other containers alone request too much, the amount
     is lowered by the share by which all requests would have to be lowered.

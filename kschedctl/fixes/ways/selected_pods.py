@@ -221,7 +221,7 @@ def _iter_namespace_corrections(unmatched_term: UnmatchedTerm) -> Iterator[TermC
 
 
 def _choose_matching_labels(selector: LabelSelector) -> dict[str, str]:
-    """Return labels with which a namespace matches the selector, or {} if the selector uses operators other than In."""
+    """Return labels that make a namespace match the selector, or {} if the selector uses operators other than In."""
     labels: dict[str, str] = {}
     for expression in selector.match_expressions:
         if expression.operator != "In" or not expression.values:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import Row
 from kschedctl.api.objects import Pod, Taint, TopologySpreadConstraint
 from kschedctl.api.ownership import TEMPLATE_HASH, has_template_hash
-from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_untolerated
+from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_untolerated_taint
 from kschedctl.fixes.trial.changes import Fix, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode
@@ -112,7 +112,7 @@ def _iter_relaxation_fixes(
 def _iter_narrower_counting_fixes(
     tried: TriedNode, index: int, constraint: TopologySpreadConstraint, counts: DomainCounts
 ) -> Iterator[Fix]:
-    """Yield fixes after which the constraint counts only pods of the same revision, or only nodes that the pod can use.
+    """Yield fixes that make the constraint count only pods of the same revision, or only nodes that the pod can use.
 
     A fix is left out if the constraint already has its setting.
     """
@@ -142,7 +142,9 @@ def _is_emptiest_domain_tainted(tried: TriedNode, counts: DomainCounts) -> bool:
     taint_sets, set_numbers = tried.cycle.view.nodes.taint_sets
     tolerations = tried.cycle.info.spec.tolerations
     lasting_sets = [[taint for taint in taints if not _is_temporary(taint)] for taints in taint_sets]
-    is_set_untolerated = [find_untolerated(taints, tolerations, HARD_EFFECTS) is not None for taints in lasting_sets]
+    is_set_untolerated = [
+        find_untolerated_taint(taints, tolerations, HARD_EFFECTS) is not None for taints in lasting_sets
+    ]
     is_untolerated = np.array(is_set_untolerated, np.bool_)[set_numbers]  # by node
 
     is_domain_emptiest = counts.exists & (counts.counts == counts.counts[counts.exists].min(initial=0))

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Node, Pod, Taint, Toleration
 from kschedctl.api.resource_names import is_extended
-from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_untolerated, tolerates
+from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_untolerated_taint, tolerates
 from kschedctl.fixes.trial.changes import Fix, build_node_edits, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.guesses import DEVICE_WORD
@@ -68,7 +68,7 @@ def iter_taint_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix
     """
     nodes = tried.cycle.view.nodes
     node = nodes.objects[tried.known_row]
-    taint = find_untolerated(node.spec.taints, tried.cycle.info.spec.tolerations, HARD_EFFECTS)
+    taint = find_untolerated_taint(node.spec.taints, tried.cycle.info.spec.tolerations, HARD_EFFECTS)
     if taint is None:
         return
     if taint.key == UNSCHEDULABLE_TAINT.key:
@@ -133,7 +133,7 @@ def _has_same_key_and_value(first: Taint, second: Taint) -> bool:
 
 
 def _requests_tainted_devices(tried: TriedNode, node: Node, taint: Taint) -> bool | None:
-    """Return whether the pod requests the devices for which the taint reserves the node.
+    """Return whether the taint reserves the node for devices that the pod requests.
 
     The result is None if neither the node's extended resources nor a word in the taint suggest that it is for devices.
     """
@@ -156,7 +156,7 @@ def _selects_nodes(pod: Pod) -> bool:
 def _drop_effect_if_repeated(tried: TriedNode, taint: Taint) -> Taint:
     """Return the taint without its effect if the node has the same taint with another hard effect as well.
 
-    A toleration of the result then covers both effects. Otherwise, the taint is returned as it is.
+    A toleration of the result then covers both effects. Otherwise, the taint is returned unchanged.
     """
     node = tried.cycle.view.nodes.objects[tried.known_row]
     hard_taints = [other for other in node.spec.taints if other.effect in HARD_EFFECTS]
@@ -241,7 +241,7 @@ def _iter_toleration_corrections(tried: TriedNode, taint: Taint) -> Iterator[Fix
 
 
 class Likeness(Enum):
-    """The ways in which a toleration that tolerates no taint resembles one."""
+    """The ways in which a toleration resembles a taint that it does not tolerate."""
 
     TYPO = "typo"
     """Its key or value is misspelt, or it has a different effect or operator."""
@@ -350,7 +350,7 @@ def remove_condition_taints(node: Node) -> Node:
 
 
 def build_node_repair_fix(tried: TriedNode, node: Node) -> Fix:
-    """Build the fix that waits for a node if one of its taints says that it is starting, or that repairs the node."""
+    """Build the fix that repairs the node, or that waits for it if one of its taints says that it is starting."""
     name = node.metadata.name
     taints = [taint for taint in node.spec.taints if reports_condition(taint)]
     states = dict.fromkeys(taint.key.rpartition("/")[2] for taint in taints)

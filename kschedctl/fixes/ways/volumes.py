@@ -99,7 +99,8 @@ def iter_volume_claim_fixes(tried: TriedNode, rejection: NodeRejection) -> Itera
 def iter_other_storage_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield fixes that recreate a claim, or give it another volume, another class or a new volume.
 
-    Fixes for a bound claim give up its data. Recreating it as it is helps only if its class delays binding.
+    Fixes for a bound claim give up its data. Recreating a claim without a change helps only if its class delays
+    binding.
     """
     if claim.spec.volume_name and has_delayed_binding(get_claim_class(claim), get_listers(tried.cycle.view)):
         text = ", so that its volume is found or provisioned where the pod can run"
@@ -318,7 +319,7 @@ def _iter_other_class_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> I
     provisioning_classes = [
         name
         for name, class_ in sorted(storage.classes.items())
-        if _provisions(class_) and has_delayed_binding(name, storage)
+        if _provisions_volumes(class_) and has_delayed_binding(name, storage)
     ]
     other_classes = [name for name in provisioning_classes if name != own_class]
     for name in other_classes[:MOST_CLASSES]:
@@ -343,7 +344,7 @@ def _build_class_change(name: str) -> ClaimChange:
     return lambda known: with_class(reset_claim(known), name)
 
 
-def _provisions(class_: StorageClass) -> bool:
+def _provisions_volumes(class_: StorageClass) -> bool:
     """Return whether the StorageClass has a provisioner, so that volumes are created for its claims."""
     return class_.provisioner not in ("", NO_PROVISIONER)
 
@@ -362,7 +363,7 @@ def _iter_immediate_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim) 
         yield _build_volume_binding_fix(claim, volume, _build_binding_edits(claim, volume))
     elif class_ is None:
         yield from missing_objects.iter_missing_storage_class_fixes(tried, claim)
-    elif _provisions(class_) and class_.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
+    elif _provisions_volumes(class_) and class_.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
         yield new_volumes.build_provisioner_wait_fix(tried, claim)
         text = f"recreate StorageClass {name} with volumeBindingMode WaitForFirstConsumer"
         yield _build_class_recreation_fix(FixKind.WAIT_FOR_FIRST_CONSUMER, class_, text, _delay_binding, WAIT)
@@ -429,7 +430,7 @@ def _build_size_change(size: str) -> ClaimChange:
 
 
 def _build_selected_node_removal_fix(claim: PersistentVolumeClaim, node: str) -> Fix:
-    """Build the fix that removes the annotation by which the claim's volume is provisioned for `node`."""
+    """Build the fix that removes the annotation that selects `node` for provisioning the claim's volume."""
 
     def change(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
         """Return the claim without the annotation."""
@@ -481,7 +482,7 @@ def _build_allowed_topology_fix(tried: TriedNode, class_: StorageClass) -> Fix:
 
 
 def _iter_claim_columns(cycle: Cycle) -> Iterator[Ints]:
-    """Yield columns (N,) that tell nodes apart by the claims that conflict there and the claims that find a volume.
+    """Yield columns (N,) that distinguish nodes by which claims conflict there and which claims find a volume.
 
     There are no columns if VolumeBinding has no state in this cycle.
     """

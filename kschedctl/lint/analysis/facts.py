@@ -204,7 +204,7 @@ class ClusterFacts:
             return None
         return framework
 
-    def replay(self, workload: Workload, view: Fork | None = None) -> Cycle | None:
+    def replay_cycle(self, workload: Workload, view: Fork | None = None) -> Cycle | None:
         """Run a scheduling cycle for one pod of the workload, by default on the cluster as it is.
 
         Returns None if `find_framework` finds no profile for the workload.
@@ -220,7 +220,7 @@ class ClusterFacts:
 
         All entries are False if the cycle cannot be replayed, ends with an error or does not run the plugin.
         """
-        cycle = self.replay(workload)
+        cycle = self.replay_cycle(workload)
         if cycle is None or cycle.error is not None or plugin.name not in cycle.filter.verdicts:
             return np.zeros(len(self), np.bool_)
         return cycle.filter.verdicts[plugin.name].rejected
@@ -231,7 +231,7 @@ class ClusterFacts:
         True only if the replay ends without a feasible node and either one of the plugins rejects the pod in PreFilter
         or the plugins together reject all nodes.
         """
-        cycle = self.replay(workload, self.scheduler_with_fixed_pods.view)
+        cycle = self.replay_cycle(workload, self.scheduler_with_fixed_pods.view)
         if cycle is None or cycle.error is not None or len(cycle.feasible):
             return False
         names = {plugin.name for plugin in plugins}
@@ -315,7 +315,7 @@ class ClusterFacts:
         view = Fork.from_cluster(cluster, scheduler.view.settings).fork()
         first = view.pods.index[pod.key]
         copies = view.add_clones(first, max(count - 1, 0))
-        return view, [first, *copies][:count]
+        return view, [first, *copies][:count]  # none at all if the count is 0
 
 
 def has_room(amounts: Amounts, requests: Amounts) -> Bools:

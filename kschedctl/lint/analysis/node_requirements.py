@@ -223,7 +223,7 @@ class PoolTypeCatalog:
         self._classes = NodeClasses(cluster or Cluster())
         self._columns: dict[object, TypeColumns] = {}
 
-    def find_types(self, name: str, pool: WrittenNodePool) -> PoolTypes:
+    def find_pool_types(self, name: str, pool: WrittenNodePool) -> PoolTypes:
         """Return the instance types that the requirements and the node class of a NodePool allow."""
         node_pool = _to_node_pool(name, pool)
         class_types = self._get_class_types(node_pool)

@@ -56,7 +56,7 @@ ObjectsByKind = Mapping[type, tuple[TypedObject[Any], ...]]
 
 @dataclass
 class ManifestObjects:
-    """The objects read from manifests, and the problems of those that could not be read."""
+    """The objects read from manifests, and the problems of objects that could not be read."""
 
     subjects: list[Subject] = field(default_factory=list)
     """All objects, also those that could not be read."""
@@ -175,7 +175,7 @@ _INSTALLED = frozenset(
 """Kinds that charts create in the namespace of the release. Roles and bindings may be in other namespaces."""
 
 
-def get_release(place: Location) -> Release:
+def get_helm_release(place: Location) -> Release:
     """Return the release that a document at this location belongs to."""
     return place.build or place.file, place.source.partition("/")[0]
 
@@ -186,7 +186,7 @@ def find_release_namespaces(manifests: Iterable[tuple[JsonObject, Location]]) ->
     for document, place in manifests:
         namespace = field_at(document, "metadata", "namespace")
         if document.get("kind") in _INSTALLED and isinstance(namespace, str) and namespace and place.source:
-            namespaces_by_release[get_release(place)].add(namespace)
+            namespaces_by_release[get_helm_release(place)].add(namespace)
     return {
         release: next(iter(namespaces)) for release, namespaces in namespaces_by_release.items() if len(namespaces) == 1
     }

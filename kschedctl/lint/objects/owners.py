@@ -82,14 +82,14 @@ class TopmostOwners:
     def _controller_by_object(self) -> dict[Owner, Owner]:
         """Return the controller of each object that has one. Both are in the same namespace."""
         controllers = {}
-        for kind, meta in self._iter_metadata():
+        for kind, meta in self._iter_object_metadata():
             controller = find_controller(meta)
             if controller is not None:
                 owned = Owner(kind, meta.namespace, meta.name)
                 controllers[owned] = Owner(controller.kind, meta.namespace, controller.name)
         return controllers
 
-    def _iter_metadata(self) -> Iterator[tuple[str, ObjectMeta]]:
+    def _iter_object_metadata(self) -> Iterator[tuple[str, ObjectMeta]]:
         """Yield the kind and metadata of each object that another controller may own."""
         for kind in OWNABLE_KINDS:
             for owned in getattr(self._cluster, FIELDS[kind]):

@@ -213,7 +213,7 @@ def _find_render_start(subjects: Sequence[Subject], begin: int, index: int) -> i
 
 
 def _follows_in_render(before: Subject, after: Subject) -> bool:
-    """Return whether one object may follow another in the same Helm render."""
+    """Return whether one object may come after another in the output of one Helm render."""
     if not (before.location and after.location and before.location.source and after.location.source):
         return False
     return _INSTALL_RANK.get(before.kind, len(_INSTALL_RANK)) <= _INSTALL_RANK.get(after.kind, len(_INSTALL_RANK))

@@ -131,12 +131,14 @@ def find_claims_without_devices(context: LintContext) -> Iterator[Problem]:
         return
     if not context.are_all_read("DeviceClass", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate"):
         return
-    class_names = {c.metadata.name for c in context.list_all(DeviceClass)}
+    class_names = {c.metadata.name for c in context.list_all_objects(DeviceClass)}
     has_devices = any(s.spec.devices for s in context.cluster.resource_slices)
-    claims = {(c.metadata.namespace or "default", c.metadata.name): c.spec for c in context.list_all(ResourceClaim)}
+    claims = {
+        (c.metadata.namespace or "default", c.metadata.name): c.spec for c in context.list_all_objects(ResourceClaim)
+    }
     templates = {
         (c.metadata.namespace or "default", c.metadata.name): c.spec.spec
-        for c in context.list_all(ResourceClaimTemplate)
+        for c in context.list_all_objects(ResourceClaimTemplate)
     }
     for workload in context.workloads:
         valid_claims: dict[str, ResourceClaimSpec] = {}

@@ -41,7 +41,7 @@ def saturate(value: int) -> int:
 
 
 def add_amounts(a: int, b: int) -> int:
-    """Add two amounts, limited to an int64. The sum is unlimited if one of them is."""
+    """Add two amounts, limited to int64. The sum is unlimited if one of the amounts is."""
     if a == UNLIMITED or b == UNLIMITED:  # noqa: PLR1714 - a tuple takes longer, and this is called very often
         return UNLIMITED
     total = a + b
@@ -49,10 +49,10 @@ def add_amounts(a: int, b: int) -> int:
 
 
 def subtract_amounts(a: int, b: int) -> int:
-    """Subtract amount ``b`` from ``a``, limited to an int64.
+    """Subtract amount ``b`` from ``a``, limited to int64.
 
-    An unlimited ``a`` stays unlimited, unless ``b`` is unlimited too: then the difference is 0. Subtracting an
-    unlimited amount from a limited one gives the smallest int64.
+    An unlimited ``a`` stays unlimited, but the difference of two unlimited amounts is 0. Subtracting an unlimited
+    amount from a limited one gives the smallest int64.
     """
     if a == UNLIMITED:
         return 0 if b == UNLIMITED else UNLIMITED
@@ -63,9 +63,9 @@ def subtract_amounts(a: int, b: int) -> int:
 
 
 def parse_quota(resource: str, text: str | int | float) -> int:
-    """Parse a quota into the units of its resource. Raises QuantityError.
+    """Parse a quota into the units of its resource.
 
-    Amounts that do not fit into an int64 count as unlimited.
+    Amounts that do not fit into an int64 count as unlimited. Raises QuantityError if it is malformed.
     """
     quantity = parse(text)
     limit = Quantity(INT64_MAX // 1000 if resource == _CPU else INT64_MAX)
@@ -82,7 +82,7 @@ def count_units(resource: str, quantity: Quantity) -> int:
 
 
 def parse_requests(resources: Resources) -> Requests:
-    """Parse a ResourceList into amounts in the units of its resources. Raises QuantityError."""
+    """Parse a ResourceList into amounts in the units of its resources. Raises QuantityError if one is malformed."""
     return convert_to_requests({name: parse(text) for name, text in resources.items()})
 
 
@@ -98,7 +98,7 @@ def sort_by_hash(amounts: Mapping[str, int]) -> Requests:
 
 @lru_cache(maxsize=4096)
 def _build_hash_key(name: str) -> tuple[int, str]:
-    """Build the sort key of a resource name: its 64-bit FNV-1a hash, and the name to break ties."""
+    """Build the sort key of a resource name: its 64-bit FNV-1a hash, then the name to break ties."""
     value = _FNV_OFFSET
     for byte in name.encode():
         value = ((value ^ byte) * _FNV_PRIME) & _UINT64
@@ -106,7 +106,7 @@ def _build_hash_key(name: str) -> tuple[int, str]:
 
 
 def sum_requests(terms: Iterable[Mapping[str, int]]) -> Requests:
-    """Return the sum of several requests by resource, each amount limited to an int64, in Kueue's order."""
+    """Add up requests by resource, limiting each amount to int64. The resources are in Kueue's order."""
     total: Requests = {}
     for term in terms:
         for name, amount in term.items():
@@ -140,7 +140,7 @@ def find_exceeding_resources(requests: Mapping[str, int], limits: Mapping[str, i
 
 
 def format_amount(resource: str, amount: int) -> str:
-    """Format an amount, in the units of its resource, as a canonical quantity.
+    """Format an amount, given in the units of its resource, as a canonical quantity.
 
     >>> format_amount("cpu", 1500), format_amount("memory", 2**30), format_amount("nvidia.com/gpu", 2)
     ('1500m', '1Gi', '2')

@@ -130,9 +130,9 @@ class PodSetAssignment:
 
     @property
     def mode(self) -> AssignmentMode:
-        """Return the worst mode of all resources.
+        """The worst mode of all resources.
 
-        It is NO_FIT if there was an error or no flavor was found, and FIT if no reason speaks against the flavors.
+        It is NO_FIT after an error or if no flavor was found, and FIT if nothing speaks against the flavors.
         """
         if self.error:
             return AssignmentMode.NO_FIT
@@ -161,7 +161,7 @@ class Assignment:
 
     @property
     def mode(self) -> AssignmentMode:
-        """Return the worst mode of all pod sets, NO_FIT if there are none.
+        """The worst mode of all pod sets, or NO_FIT if there are none.
 
         The mode is cached, and may be overwritten by ``set_mode``.
         """
@@ -172,9 +172,9 @@ class Assignment:
         return self._mode
 
     def set_mode(self, mode: AssignmentMode, pod_sets: Iterable[PodSetAssignment] | None = None) -> None:
-        """Set the mode of the assignment and of the given pod sets, by default of all.
+        """Set the mode of the assignment and of ``pod_sets``, by default of all pod sets.
 
-        If ``pod_sets`` is an empty iterable, nothing is changed.
+        If ``pod_sets`` is empty, nothing is changed.
         """
         changed = self.pod_sets if pod_sets is None else list(pod_sets)
         for pod_set in changed:
@@ -192,7 +192,7 @@ class Assignment:
         return next(pod_set for pod_set in self.pod_sets if pod_set.name == name)
 
     def add_pod_set(self, pod_set: PodSetAssignment, requests: Requests) -> None:
-        """Add the assignment of a pod set, together with its quota, its borrowing and the flavors that were tried."""
+        """Add a pod set's assignment, with its quota, its borrowing and the flavors that were tried."""
         self.pod_sets.append(pod_set)
         tried_indexes = {}
         for resource, choice in pod_set.flavors.items():
@@ -203,7 +203,7 @@ class Assignment:
         self.progress.tried_flavors.append(tried_indexes)
 
     def set_placements(self, results: Mapping[str, TopologyResult]) -> None:
-        """Record the placements of pod sets, given by name. A pod set that waited for its placement becomes ready."""
+        """Record the placements by pod set. A pod set that waited for its placement becomes ready."""
         for name, result in results.items():
             pod_set = self.get_pod_set(name)
             pod_set.topology = result.placement
@@ -212,9 +212,9 @@ class Assignment:
 
     @property
     def message(self) -> str:
-        """Describe for each pod set why flavors could not be assigned. It is "" if there are no such reasons.
+        """The reasons why flavors could not be assigned, by pod set, or "" if there are none.
 
-        If a pod set has an error, the message is only about the first one.
+        If pod sets have errors, the message contains only the first of these errors.
         """
         messages = []
         for pod_set in self.pod_sets:
@@ -239,7 +239,7 @@ class Assignment:
         return " | ".join(pod_sets)
 
     def find_preempting_resources(self) -> frozenset[FlavorResource]:
-        """Return the resources for which Workloads would have to be preempted, with their flavors."""
+        """Return the flavors and resources for which Workloads would have to be preempted."""
         return frozenset(
             FlavorResource(choice.flavor, resource)
             for pod_set in self.pod_sets

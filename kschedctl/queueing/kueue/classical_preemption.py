@@ -26,8 +26,8 @@ from kschedctl.queueing.kueue.workloads import WorkloadInfo
 def find_classical_targets(search: PreemptionSearch, request: PreemptionRequest) -> list[Target]:
     """Return the Workloads to preempt for a request, or an empty list if the request would still not fit.
 
-    The search is tried with and without borrowing, in an order that depends on the policies. The snapshot is changed
-    during the search and restored afterwards. Upstream: classicalPreemptions.
+    The search is tried with and without borrowing. The policies determine the order. The snapshot is changed during the
+    search and restored afterwards. Upstream: classicalPreemptions.
     """
     candidates = _CandidateList(search, request)
     for allows_borrowing in _list_borrowing_attempts(candidates, request):
@@ -38,7 +38,7 @@ def find_classical_targets(search: PreemptionSearch, request: PreemptionRequest)
 
 
 def _list_borrowing_attempts(candidates: _CandidateList, request: PreemptionRequest) -> list[bool]:
-    """Return for each attempt to preempt, in order, whether the request may borrow in it. There are one or two."""
+    """Return, for each of the one or two attempts to preempt, whether the request may borrow."""
     is_forbidden = _forbids_borrowing(request.queue)
 
     # Without borrowing nothing is gained if only the own queue has candidates or quota must be borrowed anyway
@@ -52,9 +52,9 @@ def _list_borrowing_attempts(candidates: _CandidateList, request: PreemptionRequ
 def _preempt_until_fit(
     search: PreemptionSearch, request: PreemptionRequest, candidates: _CandidateList, *, allows_borrowing: bool
 ) -> list[Target]:
-    """Preempt candidates in order until the request fits, and return the candidates that are really needed.
+    """Preempt candidates in order until the request fits, and return the candidates that are actually needed.
 
-    Return an empty list if the request does not fit even if all candidates are preempted. The snapshot is restored
+    Return an empty list if the request does not fit even after all candidates are preempted. The snapshot is restored
     afterwards.
     """
     targets: list[Target] = []
@@ -133,11 +133,11 @@ class _CandidateList:
         self.has_hierarchical = bool(hierarchical)
 
     def is_still_preemptible(self, candidate: WorkloadInfo, *, allows_borrowing: bool) -> bool:
-        """Return whether a candidate may still be preempted, given the candidates that were preempted before it.
+        """Return whether a candidate may still be preempted, given the candidates preempted before it.
 
-        The candidate's queue, and each cohort between it and the cohort shared with the preemptor, must still use more
-        than their quota. Some candidates may only be preempted if the preemptor does not borrow. Candidates of the
-        preemptor's own queue may always be preempted.
+        The candidate's queue, and each cohort between the queue and the cohort shared with the preemptor, must still
+        use more than their quota. Some candidates may only be preempted if the preemptor does not borrow. Candidates in
+        the preemptor's queue may always be preempted.
         """
         keys = self._request.keys
         origin = self._origins.get(candidate.cluster_queue)
@@ -153,7 +153,7 @@ class _CandidateList:
         return True
 
     def get_preemption_variant(self, candidate: WorkloadInfo) -> _Variant:
-        """Return the rule by which a candidate may be preempted. Upstream: classifyPreemptionVariant."""
+        """Return the rule that allows a candidate to be preempted. Upstream: classifyPreemptionVariant."""
         origin = self._origins.get(candidate.cluster_queue)
         if origin is None:
             return _Variant.WITHIN_QUEUE
@@ -170,7 +170,7 @@ class _CandidateList:
         return _Variant.RECLAIM_WHILE_BORROWING
 
     def _collect_queue_candidates(self, queue: QueueSnapshot, policy: str) -> list[RankedCandidate]:
-        """Return the Workloads of a ClusterQueue that the policy allows to preempt, sorted by rank."""
+        """Return the Workloads in a ClusterQueue that the policy allows to be preempted, sorted by rank."""
         if policy == NEVER:
             return []
         candidates = self._search.list_ranked_candidates(queue, self._request.keys)
@@ -210,9 +210,9 @@ class _CandidateList:
     def _collect_subtree_candidates(
         self, cohort: CohortNode, origin: _Origin, skipped: CohortNode | None
     ) -> list[RankedCandidate]:
-        """Return the candidates of the queues below a cohort that use more than their quota, and record their origin.
+        """Return the candidates in the queues below a cohort that exceed their quota, and record their origin.
 
-        The queues below ``skipped``, a child from which candidates were collected before, are left out.
+        Queues below ``skipped`` are left out, because candidates were already collected from this child cohort.
         """
         keys = self._request.keys
         policy = self._request.queue.settings.preemption.reclaim_within_cohort

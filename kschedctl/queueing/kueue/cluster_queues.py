@@ -70,7 +70,10 @@ class ClusterQueueSettings:
 
 
 def read_queue_settings(queue: ClusterQueue) -> ClusterQueueSettings:
-    """Read the spec of a ClusterQueue and fill in defaults. Raises QuantityError or SelectorError."""
+    """Read the spec of a ClusterQueue and fill in defaults.
+
+    Raises QuantityError or SelectorError if a quantity or selector is invalid.
+    """
     spec = queue.spec
     groups = tuple(
         ResourceGroup(frozenset(group.covered_resources), tuple(flavor.name for flavor in group.flavors))
@@ -172,7 +175,7 @@ class CachedQueue:
     def update_status(self, inventory: ReferencedObjects, gates: FeatureGates) -> None:
         """Look up the objects that the queue refers to, and update its problems and its status.
 
-        The queue is only active if it has no problems. Upstream: inactiveReason.
+        The queue is active only if it has no problems. Upstream: inactiveReason.
         """
         flavors = self.settings.flavors
         self.topology_flavors = {}
@@ -228,7 +231,7 @@ class CachedQueue:
             self.problems.append(("MultiKueueWithProvisioningRequest", message))
 
     def add_workload(self, info: WorkloadInfo, gates: FeatureGates) -> None:
-        """Add a Workload that holds quota and its usage, replacing an older state of the same Workload."""
+        """Add a Workload that holds quota, with its usage. It replaces an older state of the same Workload."""
         key = info.workload.key
         if key in self.workloads:
             self.remove_workload(key, gates)
@@ -236,7 +239,7 @@ class CachedQueue:
         self._change_usage(info, 1, gates)
 
     def remove_workload(self, key: str, gates: FeatureGates) -> None:
-        """Remove a Workload and release its quota. Nothing happens if the queue does not have it."""
+        """Remove a Workload and release its quota. Nothing happens if the queue does not contain it."""
         info = self.workloads.pop(key, None)
         if info is not None:
             self._change_usage(info, -1, gates)
@@ -245,7 +248,7 @@ class CachedQueue:
     def _change_usage(self, info: WorkloadInfo, sign: int, gates: FeatureGates) -> None:
         """Add the usage of a Workload to the queue and its cohorts, or subtract it if ``sign`` is -1.
 
-        The usage of an admitted Workload is added to the admitted usage as well.
+        If the Workload is admitted, the admitted usage changes as well.
         """
         usage = info.compute_usage(gates).quota
         change = self.node.add_usage if sign > 0 else self.node.remove_usage
@@ -294,7 +297,7 @@ class QueueSnapshot:
         return max(0, self.node.compute_available(key))
 
     def add_usage(self, usage: WorkloadUsage, *, with_topology: bool = True) -> None:
-        """Add a usage of quota and, unless ``with_topology`` is off, of room in topology domains."""
+        """Add a usage of quota and, with ``with_topology``, of room in topology domains."""
         for key, amount in usage.quota.items():
             self.node.add_usage(key, amount)
         if with_topology:
@@ -381,10 +384,10 @@ class QueueCache:
         return queue is not None and queue.status == QueueStatus.ACTIVE
 
     def update_workload(self, info: WorkloadInfo) -> bool:
-        """Add a Workload that holds quota to its ClusterQueue, or remove it if it holds none any more.
+        """Add a Workload that holds quota to its ClusterQueue, or remove it if it no longer holds any.
 
-        A Workload that moved to another ClusterQueue is removed from the former one. Return whether the Workload is in
-        a ClusterQueue now.
+        A Workload that moved to another ClusterQueue is removed from its former one. Return whether the Workload is now
+        in a ClusterQueue.
         """
         workload = info.workload
         if not (workload.has_quota and workload.active and not workload.is_finished):
@@ -407,9 +410,9 @@ class QueueCache:
             self.queues[name].remove_workload(key, self.gates)
 
     def build_snapshot(self, topologies: Mapping[str, TopologySnapshot]) -> CycleSnapshot:
-        """Copy the active ClusterQueues with their cohorts. ``topologies`` has the topology of each flavor with one.
+        """Copy the active ClusterQueues and their cohorts. ``topologies`` maps a flavor to its topology.
 
-        Cohorts whose ancestors form a circle, and their queues, are not copied.
+        Cohorts whose ancestors form a circle are not copied, and neither are their queues.
         """
         # The cohorts are copied first and then linked to their parents
         cohorts = {
@@ -452,10 +455,11 @@ def _copy_quota(copy: NodeT, node: QuotaNode) -> NodeT:
 def build_empty_queue_cache(
     queues: Sequence[ClusterQueue], cohorts: Iterable[Cohort], inventory: ReferencedObjects, gates: FeatureGates
 ) -> QueueCache:
-    """Build the tree of cohorts and ClusterQueues, without Workloads. Raises QuantityError or SelectorError.
+    """Build the tree of cohorts and ClusterQueues, without Workloads.
 
     Cohorts that are only named by a ClusterQueue or another cohort are created without quota. Cohorts that form a
-    circle are reported in the cache's ``problems``, as upstream does when the objects are added one by one.
+    circle are reported in the cache's ``problems``, as upstream does when the objects are added one by one. Raises
+    QuantityError or SelectorError if a quantity or selector is invalid.
     """
     cache = QueueCache(gates, inventory)
 
@@ -500,7 +504,7 @@ def build_empty_queue_cache(
 
 
 def is_cohort_in_circle(name: str, parents: Mapping[str, str]) -> bool:
-    """Return whether the ancestors of a cohort form a circle. ``parents`` has the parent of each cohort with one."""
+    """Return whether the ancestors of a cohort form a circle. ``parents`` maps cohorts to their parents."""
     seen = set()
     while name in parents:
         if name in seen:

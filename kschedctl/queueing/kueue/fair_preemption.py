@@ -32,8 +32,8 @@ def find_fair_targets(
 ) -> list[Target]:
     """Return the Workloads to preempt for a request, or an empty list if the request would still not fit.
 
-    ``strategies`` has one or two names. The second strategy is only applied to the candidates that the first spared.
-    The snapshot is changed during the search and restored afterwards.
+    ``strategies`` contains one or two names. The second strategy is applied only to candidates that the first one
+    spared. The snapshot is changed during the search and restored afterwards.
     """
     candidates = _find_fair_candidates(preemptor, request)
     if not candidates:
@@ -57,7 +57,7 @@ def find_fair_targets(
 
 
 def _find_fair_candidates(preemptor: PreemptionSearch, request: PreemptionRequest) -> list[WorkloadInfo]:
-    """Return the Workloads that the queue's policies allow to preempt and that use a requested resource.
+    """Return the Workloads that use a requested resource and that the queue's policies allow to be preempted.
 
     Upstream: findCandidates.
     """
@@ -87,7 +87,7 @@ class _FairSearch:
         """The Workloads that were taken out of the snapshot so far."""
 
     def _preempt_candidate(self, info: WorkloadInfo, reason: PreemptionReason) -> bool:
-        """Take a Workload out of the snapshot and add it to the targets. Return whether the request fits then."""
+        """Remove a Workload from the snapshot and add it to the targets. Return whether the request fits now."""
         snapshot = self._preemptor.snapshot
         self._preemptor.remove_workload(self._request, info)
         self.targets.append(Target(info, reason, snapshot.queues[info.cluster_queue]))
@@ -102,6 +102,10 @@ class _FairSearch:
         self, candidates: Sequence[WorkloadInfo], strategy: str
     ) -> tuple[bool, list[WorkloadInfo]]:
         """Preempt candidates until the request fits. Return whether it fits, and the candidates that were spared.
+
+        Candidates in the preemptor's queue are always preempted. So are candidates in other queues if the preemptor
+        stays within its nominal quota and the feature gate for this is on. Otherwise, the strategy compares the queues'
+        shares.
 
         Candidates of the preemptor's own queue are always preempted. Candidates of other queues are always preempted
         if the preemptor stays within its nominal quota and the feature gate for this is on. Otherwise the strategy
@@ -139,9 +143,9 @@ class _FairSearch:
         return False, spared
 
     def _passes_strategy(self, order: _QueueOrder, info: WorkloadInfo, shares: _SharePair, strategy: str) -> bool:
-        """Return whether a strategy allows to preempt a Workload of another queue, given the shares of both queues.
+        """Return whether a strategy allows the preemption of a Workload in another queue, given both queues' shares.
 
-        A preemptor with an infinite share never preempts a Workload of a queue with a finite share.
+        A preemptor with an infinite share never preempts a Workload in a queue with a finite share.
         """
         if shares.preemptor.weighted == math.inf and shares.target.weighted != math.inf:
             return False
@@ -226,7 +230,7 @@ class _QueueOrder:
     def compute_shares(self, queue: QueueSnapshot) -> _SharePair:
         """Return the dominant shares of the preemptor's queue and of another queue, for comparison.
 
-        The shares are taken of the two children of their lowest common cohort that contain the queues.
+        These are the shares of the two children of the queues' lowest common cohort that contain the queues.
         """
         ancestor = self._find_common_ancestor(queue)
         return _SharePair(
@@ -235,10 +239,10 @@ class _QueueOrder:
         )
 
     def compute_share_without(self, info: WorkloadInfo) -> DominantShare:
-        """Return the dominant share that a Workload's queue would have if the Workload were preempted.
+        """Return the dominant share that a Workload's queue would have after the Workload's preemption.
 
-        As in ``compute_shares`` it is the share of the child of the lowest common cohort that contains the queue. The
-        snapshot stays as it was.
+        As in ``compute_shares``, it is the share of the child of the lowest common cohort that contains the queue. The
+        snapshot stays unchanged.
         """
         queue = self._preemptor.snapshot.queues[info.cluster_queue]
         branch = _find_branch_below(queue.node, self._find_common_ancestor(queue))
@@ -257,8 +261,7 @@ class _QueueOrder:
     def _find_next_queue(self, cohort: CohortNode) -> QueueSnapshot | None:
         """Return the queue with the highest share in a cohort, descending into the child cohort if its share is higher.
 
-        A cohort in which no queue is left is dropped. In this case None is returned and the caller has to search again
-        from the root.
+        If a cohort has no queues left, drop it and return None. The caller then has to search again from the root.
         """
         self._drop_idle_children(cohort)
         queue, queue_share = self._find_queue_with_highest_share(cohort)
@@ -326,7 +329,7 @@ class _QueueOrder:
 
 
 def _find_branch_below(node: QuotaNode, ancestor: CohortNode) -> QuotaNode:
-    """Return the child of ``ancestor`` that contains the node, which may be the node itself."""
+    """Return the child of ``ancestor`` that contains the node or is the node."""
     branch = node
     for cohort in node.iter_ancestors():
         if cohort is ancestor:

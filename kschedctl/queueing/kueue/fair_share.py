@@ -77,9 +77,9 @@ def compute_share(node: QuotaNode) -> DominantShare:
 
 
 def _sum_capacity_by_resource(node: QuotaNode) -> dict[str, int]:
-    """Return by resource how much a node could use, including what it can borrow, summed over all flavors.
+    """Return, by resource, how much a node could use in all flavors, including what it can borrow.
 
-    The flavors are taken from the root of the tree, which may have quota for more flavors than the node.
+    The root of the tree determines the flavors, because it may have quota for more flavors than the node.
     """
     capacity_by_resource: dict[str, int] = {}
     for key in node.root.subtree_quota:
@@ -89,7 +89,10 @@ def _sum_capacity_by_resource(node: QuotaNode) -> dict[str, int]:
 
 
 def parse_weight(fair_sharing: FairSharing | None) -> float:
-    """Return the weight that a ClusterQueue or cohort has in fair sharing, 1 if none is set. Raises QuantityError."""
+    """Return the weight that a ClusterQueue or cohort has in fair sharing, 1 if none is set.
+
+    Raises QuantityError if it is malformed.
+    """
     if fair_sharing is None or fair_sharing.weight is None:
         return _DEFAULT_WEIGHT
     quantity = parse(fair_sharing.weight)

@@ -61,7 +61,7 @@ FeatureGates = frozenset[Gate]
 
 
 def build_feature_gates(release: KueueRelease, overrides: Mapping[str, object]) -> FeatureGates:
-    """Return the gates that are enabled by default in a release or by the overrides of Kueue's configuration.
+    """Return the gates that a release enables by default or that Kueue's configuration enables.
 
     Overrides of gates that are not in ``Gate`` are ignored. Raises InputError for a value that is not a boolean.
     """

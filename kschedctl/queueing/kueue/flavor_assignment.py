@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kschedctl.api.node_selector import NodeSelectorError
 from kschedctl.api.objects import Taint
 from kschedctl.api.queueing import FlavorFungibility, KueuePodSet, ResourceFlavor
-from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated
+from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated_taint
 from kschedctl.queueing.kueue.amounts import (
     FlavorResource,
     Requests,
@@ -132,8 +132,8 @@ class FlavorAssigner:
     def assign_flavors(self, counts: Sequence[int] | None = None) -> Assignment:
         """Find flavors and, if needed, a place in their topology for all pod sets.
 
-        ``counts`` are smaller numbers of pods by pod set, for partial admission. The search stops at the first group
-        of pod sets without a flavor.
+        ``counts`` gives a reduced number of pods for each pod set, for partial admission. None means that all pods are
+        needed. The search stops at the first group of pod sets without a flavor.
         """
         progress = ScanProgress([], self.queue.generation, self.cycle, self.info.shape)
         assignment = Assignment(progress)
@@ -147,9 +147,10 @@ class FlavorAssigner:
         return assignment
 
     def _group_pod_sets(self, counts: Sequence[int] | None) -> list[list[_GroupPodSet]]:
-        """Return the pod sets in groups that get the same flavors. A pod set without a group name is a group by itself.
+        """Return the pod sets in groups that get the same flavors. A pod set without a group name is its own group.
 
-        ``counts`` are the numbers of pods to assign by pod set, or None for the numbers that the Workload requests.
+        ``counts`` gives the number of pods to assign for each pod set. None means the numbers that the Workload
+        requests.
         """
         groups: dict[str, list[_GroupPodSet]] = {}
         for index, requested in enumerate(self.info.pod_sets):
@@ -169,7 +170,10 @@ class FlavorAssigner:
         return list(groups.values())
 
     def _keep_former_flavors(self, assignment: PodSetAssignment, requested: PodSetRequests, index: int) -> None:
-        """Copy the flavors and the placement that the pod set with this index was given before into its assignment."""
+        """Copy the flavors and the placement that a pod set has been given before into its assignment.
+
+        ``index`` is the index of the pod set.
+        """
         for resource, flavor in requested.flavors.items():
             assignment.flavors[resource] = FlavorChoice(flavor, AssignmentMode.FIT)
         assignment.delayed_topology = requested.delayed_topology
@@ -324,9 +328,10 @@ class FlavorAssigner:
         return all(nominated.get(pod_set.name, {}).get(resource) != flavor for pod_set in pod_sets)
 
     def _find_flavor_mismatch(self, name: str, pod_sets: Sequence[KueuePodSet], group: ResourceGroup) -> str:
-        """Return the reason why one of the pod sets may not use a flavor, or "" if all may. Raises NodeSelectorError.
+        """Return why one of the pod sets may not use a flavor, or "" if all may.
 
-        The topology, the taints and the node labels of the flavor are checked. Upstream: checkFlavorForPodSets.
+        The topology, the taints and the node labels of the flavor are checked. Upstream: checkFlavorForPodSets. Raises
+        NodeSelectorError if a node selector is invalid.
         """
         flavor = self.snapshot.flavors.get(name)
         if flavor is None:
@@ -338,7 +343,9 @@ class FlavorAssigner:
                     return mismatch
             spec = pod_set.template.spec
             tolerations = (*spec.tolerations, *flavor.spec.tolerations)
-            taint = find_untolerated(flavor.spec.node_taints, tolerations, HARD_EFFECTS, comparison_operators=True)
+            taint = find_untolerated_taint(
+                flavor.spec.node_taints, tolerations, HARD_EFFECTS, comparison_operators=True
+            )
             if taint is not None:
                 return f"untolerated taint {_format_taint(taint)} in flavor {name}"
             if not matches_flavor(spec, flavor.spec.node_labels):
@@ -348,7 +355,7 @@ class FlavorAssigner:
     def _find_topology_mismatch(  # noqa: PLR0911 - one for each message
         self, pod_set: KueuePodSet, flavor: ResourceFlavor, group: ResourceGroup
     ) -> str:
-        """Return the reason why a flavor's topology does not suit a pod set, or "" if it does.
+        """Return why a flavor's topology does not suit a pod set, or "" if it does.
 
         A pod set without a topology must use a flavor without a topology, and vice versa. Upstream:
         checkPodSetAndFlavorMatchForTAS.
@@ -374,9 +381,9 @@ class FlavorAssigner:
         return requests_topology(pod_set) or self.queue.cached.is_topology_only
 
     def _try_flavor(self, flavor: str, requests: Requests, assumed: Usage) -> _FlavorTrial:
-        """Check whether all requested resources of a resource group fit into the quota of one flavor.
+        """Try to fit all requested resources of a resource group into the quota of one flavor.
 
-        ``assumed`` is the quota that the assignment takes already.
+        ``assumed`` is the quota that earlier parts of the assignment take.
         """
         choices: dict[str, FlavorChoice] = {}
         mode = _BEST
@@ -411,8 +418,8 @@ class FlavorAssigner:
     def _fit_into_quota(self, key: FlavorResource, assumed: int, amount: int) -> _QuotaFit:
         """Return whether an amount of a resource fits into the quota in addition to ``assumed``.
 
-        ``assumed`` is what the assignment takes of the quota already. If the amount does not fit now, preemption is
-        simulated, unless it cannot help. Upstream: fitsResourceQuota.
+        ``assumed`` is the quota that earlier parts of the assignment take. If the amount does not fit now, preemption
+        is simulated, unless it cannot help. Upstream: fitsResourceQuota.
         """
         # More than could ever be used
         total = add_amounts(assumed, amount)
@@ -441,7 +448,7 @@ class FlavorAssigner:
         return _QuotaFit(PreemptionMode.NO_FIT, borrowing, reason, NoFitReason.WAITING_FOR_QUOTA)
 
     def _may_preempt_while_borrowing(self) -> bool:
-        """Return whether the queue may preempt Workloads of other queues although it borrows quota afterwards."""
+        """Return whether the queue may preempt Workloads in other queues even if it then borrows quota."""
         preemption = self.queue.settings.preemption
         within_cohort = preemption.borrow_within_cohort
         if within_cohort is not None and within_cohort.policy != NEVER:
@@ -455,10 +462,10 @@ class FlavorAssigner:
     def _merge_flavor_attempts(
         self, attempts: dict[str, FlavorAttempt], resource_attempts: Sequence[FlavorAttempt], resource: str
     ) -> None:
-        """Merge the attempts for one more resource into ``attempts``, which has one attempt for each flavor.
+        """Merge the attempts for another resource into ``attempts``, which maps each flavor to an attempt.
 
-        The attempt of a flavor gets the worst mode of all resources. Flavors of the same resource group that were not
-        tried for the resource get the mode NO_FIT. Upstream: mergeFlavorAttemptsForResource.
+        A flavor's attempt gets the worst mode of all resources. Flavors of the same resource group that were not tried
+        for the resource get the mode NO_FIT. Upstream: mergeFlavorAttemptsForResource.
         """
         for attempt in resource_attempts:
             previous = attempts.get(attempt.flavor)
@@ -489,11 +496,11 @@ class FlavorAssigner:
                 attempt.no_fit_reason = self._get_observed_reason(NoFitReason.NO_MATCHING_FLAVOR)
 
     def _resolve_no_fit_reason(self, assignment: Assignment) -> None:
-        """Set the reason of an assignment that does not fit. Upstream: resolveNoFitReason.
+        """Set the reason why an assignment does not fit. Upstream: resolveNoFitReason.
 
-        It is the most severe reason over all pod sets and resource groups. For a resource group, in which one fitting
-        flavor would be enough, the mildest reason of its flavors counts. Without the gate
-        UnadmittedWorkloadsObservability no reason is set.
+        It is the most severe reason of all pod sets and resource groups. Because one fitting flavor would be enough for
+        a resource group, the group's reason is the mildest one of its flavors. Without the gate
+        UnadmittedWorkloadsObservability, no reason is set.
         """
         if Gate.UNADMITTED_OBSERVABILITY not in self.gates or assignment.mode != AssignmentMode.NO_FIT:
             return
@@ -506,7 +513,7 @@ class FlavorAssigner:
         assignment.no_fit_reason = find_most_severe_reason(reasons)
 
     def _find_mildest_reasons(self, attempts: Sequence[FlavorAttempt]) -> list[NoFitReason]:
-        """Return, for each resource group with flavors that did not fit, the mildest reason of these flavors."""
+        """Return, for each resource group with flavors that did not fit, the mildest of these flavors' reasons."""
         groups = self.queue.settings.groups
         mildest: dict[int, NoFitReason] = {}
         for attempt_index, attempt in enumerate(attempts):
@@ -524,7 +531,7 @@ class FlavorAssigner:
     def _place_in_topology(self, assignment: Assignment) -> None:
         """Place the pod sets that need it in the topology, and record their placements in the assignment.
 
-        If they do not fit, the mode becomes PREEMPT if they would fit into an empty topology, and NO_FIT otherwise.
+        If they do not fit now, the mode becomes PREEMPT if they would fit into an empty topology, and NO_FIT otherwise.
         """
         requests = self.build_placement_requests(assignment)
 
@@ -557,10 +564,10 @@ class FlavorAssigner:
         assignment.set_mode(AssignmentMode.NO_FIT, [pod_set])
 
     def build_placement_requests(self, assignment: Assignment) -> PlacementRequests:
-        """Build the requests of the pod sets that have to be placed in a topology now, by flavor.
+        """Build, by flavor, the requests of the pod sets that have to be placed in a topology now.
 
-        The assignment is changed: a pod set without exactly one flavor with a topology gets an error, and a pod set
-        that is placed later, after a ProvisioningRequest or by MultiKueue, is marked as pending. Upstream:
+        The assignment is changed: a pod set without exactly one flavor with a topology gets an error. A pod set that is
+        placed later, after a ProvisioningRequest or by MultiKueue, is marked as pending. Upstream:
         WorkloadsTopologyRequests.
         """
         requests: PlacementRequests = {}
@@ -643,9 +650,9 @@ def requests_topology(pod_set: KueuePodSet) -> bool:
 def find_placements(
     queue: QueueSnapshot, requests: PlacementRequests, gates: FeatureGates, *, assume_empty: bool
 ) -> dict[str, TopologyResult]:
-    """Find a placement for each pod set. Return the placements, or the reasons why there is none, by pod set.
+    """Find a placement for each pod set. Return, by pod set, the placement or the reason why there is none.
 
-    With ``assume_empty`` the usage of other Workloads is ignored. Upstream: FindTopologyAssignmentsForWorkload.
+    With ``assume_empty``, the usage of other Workloads is ignored. Upstream: FindTopologyAssignmentsForWorkload.
     """
     # Flavors may share nodes, so that pods placed in one flavor take room in the others
     usage_of_shared_nodes: AssumedUsage = {}
@@ -666,8 +673,8 @@ def find_failed_pod_set(results: Mapping[str, TopologyResult]) -> str | None:
 def _is_preferred_mode(a: _GranularMode, b: _GranularMode, fungibility: FlavorFungibility) -> bool:
     """Return whether mode ``a`` is better than ``b``. Upstream: isPreferred.
 
-    Fitting beats not fitting, and preemption with candidates beats preemption without candidates. Then it depends on
-    the queue's preference whether less borrowing or less preemption counts more.
+    Fitting beats not fitting, and preemption with candidates beats preemption without candidates. Otherwise, the
+    queue's preference decides whether less borrowing or less preemption is better.
     """
     if a.preemption == PreemptionMode.NO_FIT:
         return False
@@ -683,9 +690,9 @@ def _is_preferred_mode(a: _GranularMode, b: _GranularMode, fungibility: FlavorFu
 
 
 def _should_try_next_flavor(mode: _GranularMode, fungibility: FlavorFungibility) -> bool:
-    """Return whether to try the next flavor as well after a flavor with this mode. Upstream: shouldTryNextFlavor.
+    """Return whether to try another flavor after a flavor with this mode. Upstream: shouldTryNextFlavor.
 
-    The queue's fungibility decides if the flavor would preempt or borrow.
+    If the flavor would preempt or borrow, the queue's fungibility decides.
     """
     if mode.preemption in (PreemptionMode.NO_FIT, PreemptionMode.NO_CANDIDATES):
         return True

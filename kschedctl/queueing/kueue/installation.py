@@ -89,7 +89,7 @@ def _find_release(cluster: Cluster) -> KueueInstallation:
 
 
 def _choose_release(minor: int) -> KueueInstallation:
-    """Return the release that replays Kueue 0.``minor``: 0.19 for older versions, or else 0.20."""
+    """Return the release with which to replay Kueue 0.``minor``: 0.19 if ``minor`` is up to 19, otherwise 0.20."""
     if minor < _MINOR_OF_OLDEST:
         doubt = f"Kueue 0.{minor} is installed, and is replayed as 0.{_MINOR_OF_OLDEST}"
         return KueueInstallation(KueueRelease.V0_19, doubt=doubt)

@@ -114,10 +114,10 @@ class WorkloadBuilder:
     """The RFC 3339 time at which the Workloads are created."""
 
     def build_workloads(self, owner: Owner, job: Struct, queue: str) -> tuple[KueueWorkload, ...]:
-        """Build the Workload of a job, or the Workloads of its replicas in order if each of them has its own.
+        """Build the Workload of a job, or one Workload per replica if each replica has its own, in order.
 
         A CronJob is treated as the Job that it creates. ``queue`` is the LocalQueue of the job, or "". Raises
-        NotIntegratedError if the integration is not replayed, and InputError if Kueue makes no Workload of the job.
+        NotIntegratedError if the integration is not replayed, and InputError if Kueue creates no Workload for the job.
         """
         metadata: ObjectMeta | PodMeta = job.metadata  # type: ignore[attr-defined]
         if PREBUILT_WORKLOAD_LABEL in metadata.labels:
@@ -154,10 +154,10 @@ class WorkloadBuilder:
     def build_workload_spec(
         self, metadata: ObjectMeta | PodMeta, queue: str, pod_sets: Sequence[KueuePodSet], pod_class_name: str = ""
     ) -> KueueWorkloadSpec:
-        """Build the spec of a Workload. ``metadata`` is that of the job, with a label that may name a priority class.
+        """Build the spec of a Workload. The labels in ``metadata`` of the job may name a priority class.
 
-        ``pod_class_name`` is a PriorityClass that takes precedence over the classes of the pods, or "". Raises
-        InputError if a priority class does not exist.
+        ``pod_class_name`` is a PriorityClass that takes precedence over the pods' classes, or "". Raises InputError if
+        a priority class does not exist.
         """
         class_name = metadata.labels.get(PRIORITY_CLASS_LABEL, "")
         priority = find_workload_priority(class_name, pod_class_name, pod_sets, self.classes)
@@ -171,7 +171,7 @@ class WorkloadBuilder:
     def _build_workloads_of_pods(self, owner: Owner, job: Struct, queue: str) -> tuple[KueueWorkload, ...]:
         """Build one Workload for each replica of a Deployment or another object with a pod template.
 
-        The pods of a Deployment inherit its label with a priority class. Raises InputError.
+        Pods of a Deployment inherit its priority class label. Raises InputError if an annotation or class is invalid.
         """
         spec = job.spec  # type: ignore[attr-defined]
         template: PodTemplateSpec = spec.template
@@ -190,7 +190,7 @@ class WorkloadBuilder:
     def _build_workload(
         self, owner: Owner, metadata: ObjectMeta | PodMeta, spec: KueueWorkloadSpec, name: str
     ) -> KueueWorkload:
-        """Build the Workload object of a job, which is its owner. ``name`` is the name of the owner or of a replica."""
+        """Build the Workload object for a job, which owns it. ``name`` is the name of the owner or of a replica."""
         api_version = _API_VERSIONS.get(owner.kind, "")
         named = Owner(owner.kind, owner.namespace, name)
         return KueueWorkload(
@@ -208,7 +208,7 @@ class WorkloadBuilder:
 def _build_operated_pod_sets(owner: Owner, operated: OperatedPodSets, gates: FeatureGates) -> list[KueuePodSet]:
     """Build the pod sets of a custom resource.
 
-    Raises NotIntegratedError if they are not known, and InputError if an annotation of a pod template is invalid.
+    Raises NotIntegratedError if they are unknown, and InputError if an annotation of a pod template is invalid.
     """
     if operated.problem:
         raise NotIntegratedError(operated.problem)
@@ -237,9 +237,10 @@ def _count_replicas(replicas: int | None) -> int:
 
 
 def _build_job_pod_set(job: Job | StoredJob, gates: FeatureGates) -> KueuePodSet:
-    """Build the only pod set of a Job, with as many pods as run in parallel. Raises InputError.
+    """Build the only pod set of a Job, with as many pods as run in parallel.
 
-    With the gate PartialAdmission an annotation may say how few pods are enough.
+    With the gate PartialAdmission an annotation may say how few pods are enough. Raises InputError if an annotation is
+    invalid.
     """
     spec = job.spec
     count = _count_replicas(spec.parallelism)
@@ -259,10 +260,11 @@ def _build_job_pod_set(job: Job | StoredJob, gates: FeatureGates) -> KueuePodSet
 def build_pod_set(
     template: PodTemplateSpec, count: int, gates: FeatureGates, *, has_indexes: bool = True
 ) -> KueuePodSet:
-    """Build the pod set ``main`` with the topology that the template's annotations request. Raises InputError.
+    """Build the pod set ``main`` with the topology that the template's annotations request.
 
     Without such annotations the topology request is empty if the pods have an index label (``has_indexes``), and None
-    if they have none. It is also None if the gate TopologyAwareScheduling is off.
+    if they have none. It is also None if the gate TopologyAwareScheduling is off. Raises InputError if an annotation is
+    invalid.
     """
     request = None
     if Gate.TOPOLOGY_AWARE_SCHEDULING in gates:
@@ -273,7 +275,7 @@ def build_pod_set(
 
 
 def _build_topology_request(annotations: PodAnnotations, gates: FeatureGates) -> TopologyRequest:
-    """Build a topology request from the annotations of a pod template, empty if none of them requests a topology.
+    """Build a topology request from the annotations of a pod template. It is empty if they request none.
 
     Raises InputError if an annotation is invalid.
     """
@@ -306,14 +308,20 @@ def _build_topology_request(annotations: PodAnnotations, gates: FeatureGates) ->
 
 
 def _parse_unconstrained(text: str) -> bool:
-    """Parse the annotation podset-unconstrained-topology, a boolean in Go's notation. Raises InputError."""
+    """Parse the annotation podset-unconstrained-topology, a boolean in Go's notation.
+
+    Raises InputError if it is not a boolean.
+    """
     if text not in _TRUE | _FALSE:
         raise InputError(f"annotation podset-unconstrained-topology: {text!r} is not a boolean")
     return text in _TRUE
 
 
 def _parse_slice_constraints(text: str) -> tuple[SliceConstraint, ...]:
-    """Parse the annotation with slices within slices, a JSON list of up to three layers. Raises InputError."""
+    """Parse the annotation with slices within slices, a JSON list of up to three layers.
+
+    Raises InputError if it is malformed.
+    """
     try:
         constraints = decode_json(text.encode(), tuple[SliceConstraint, ...])
     except msgspec.DecodeError as error:
@@ -350,11 +358,11 @@ class WorkloadPriority(NamedTuple):
 def find_workload_priority(
     class_name: str, pod_class_name: str, pod_sets: Iterable[KueuePodSet], classes: PriorityClasses
 ) -> WorkloadPriority:
-    """Return the priority of the job's WorkloadPriorityClass or, without one, of the PriorityClass of its pods.
+    """Return the priority of the job's WorkloadPriorityClass or, without one, of its pods' PriorityClass.
 
-    ``class_name`` is the WorkloadPriorityClass that the job names; if it is empty, the class ``default`` may apply.
-    ``pod_class_name`` is a PriorityClass that takes precedence over the classes of the pods, or "". Raises InputError
-    if a class does not exist.
+    ``class_name`` is the WorkloadPriorityClass that the job names. If it is empty, the class ``default`` may apply.
+    ``pod_class_name`` is a PriorityClass that takes precedence over the pods' classes, or "". Raises InputError if a
+    class does not exist.
     """
     # The WorkloadPriorityClass
     if not class_name and classes.uses_default_workload_class:

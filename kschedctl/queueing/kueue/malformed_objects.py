@@ -20,7 +20,7 @@ Stored = TypeVar("Stored", ClusterQueue, Cohort, KueueWorkload)
 
 
 def drop_malformed_objects(cluster: Cluster) -> tuple[Cluster, list[str]]:
-    """Return the cluster without malformed ClusterQueues, Cohorts and Workloads, and a message for each one dropped."""
+    """Return the cluster without malformed ClusterQueues, Cohorts and Workloads, and a message about each."""
     problems: list[str] = []
     readable = {
         "cluster_queues": tuple(
@@ -55,13 +55,13 @@ def _format_object_name(metadata: ObjectMeta) -> str:
 
 
 def _check_cohort(cohort: Cohort) -> None:
-    """Check that the quotas and the weight of a cohort can be read. Raises QuantityError."""
+    """Check that the quotas and the weight of a cohort can be read. Raises QuantityError if not."""
     parse_quotas(cohort.spec.resource_groups)
     parse_weight(cohort.spec.fair_sharing)
 
 
 def _check_workload(workload: KueueWorkload) -> None:
-    """Check that the times, the usage and the requests of a Workload can be read. Raises InputError."""
+    """Check that the times, the usage and the requests of a Workload can be read. Raises InputError if not."""
     read_workload(workload, (), 0)
     for pod_set in workload.spec.pod_sets:
         compute_requests(pod_set.template.spec)

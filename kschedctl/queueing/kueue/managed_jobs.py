@@ -68,8 +68,8 @@ class ManagedJobs:
     def find_local_queue_name(self, owner: Owner, job: Struct) -> str | None:
         """Return the name of a job's LocalQueue, or None if Kueue does not manage the job.
 
-        The name is taken from the job's label, from the label in its pod template, or is that of the namespace's
-        default LocalQueue. It is "" if Kueue manages the job but keeps it suspended, since it names no LocalQueue.
+        The label of the job or of its pod template names it. Otherwise, it is the namespace's default LocalQueue. The
+        name is "" if Kueue manages the job but keeps it suspended because it has no LocalQueue.
         """
         kind = "Job" if isinstance(job, CronJob) else owner.kind
 
@@ -93,8 +93,8 @@ class ManagedJobs:
     def _has_integration(self, kind: str) -> bool:
         """Return whether Kueue's integration for objects of this kind is enabled.
 
-        Unknown kinds count as enabled, except for kinds of which Kueue manages only the pods. If the enabled
-        integrations are not known, all are.
+        Unknown kinds count as enabled, except for kinds of which Kueue manages only the pods. If it is unknown which
+        integrations are enabled, all are assumed to be.
         """
         framework = _FRAMEWORKS.get(kind)
         if framework is None:
@@ -120,7 +120,10 @@ def _is_suspended_as_whole(kind: str) -> bool:
 
 
 def _read_frameworks(configuration: JsonObject) -> frozenset[str] | None:
-    """Return the integrations that the Configuration enables, or None if it is empty. Raises InputError."""
+    """Return the integrations that the Configuration enables, or None if it is empty.
+
+    Raises InputError if they are not a list.
+    """
     if not configuration:
         return None
     frameworks = object_at(configuration, "integrations").get("frameworks")
@@ -130,9 +133,10 @@ def _read_frameworks(configuration: JsonObject) -> frozenset[str] | None:
 
 
 def _build_namespace_selector(configuration: JsonObject) -> Selector:
-    """Build the selector of the namespaces in which jobs without a queue label are managed. Raises InputError.
+    """Build the selector of the namespaces in which jobs without a queue label are managed.
 
-    By default it selects all namespaces except kube-system and Kueue's own.
+    By default it selects all namespaces except kube-system and Kueue's own. Raises InputError if the Configuration's
+    selector is invalid.
     """
     document = configuration.get("managedJobsNamespaceSelector")
     try:

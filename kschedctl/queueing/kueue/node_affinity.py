@@ -19,7 +19,7 @@ def matches_required_affinity(spec: PodSpec, node: Node) -> bool:
 
 
 def score_preferred_affinity(spec: PodSpec, node: Node) -> int:
-    """Return the sum of the weights of the pod's preferred node affinity terms that the node matches.
+    """Add up the weights of the pod's preferred node affinity terms that the node matches.
 
     The score is 0 if the pod has no such terms or one of them is invalid.
     """
@@ -35,15 +35,15 @@ def matches_flavor(spec: PodSpec, node_labels: Mapping[str, str]) -> bool:
     """Return whether a pod's node selector and affinity allow a flavor with these node labels.
 
     Only requirements on labels of the flavor are checked. If a term of the affinity has no such requirement, the whole
-    affinity matches. Raises NodeSelectorError.
+    affinity matches. Raises NodeSelectorError if a node selector is invalid.
     """
     return compile_required_node_affinity(_restrict_to_keys(spec, node_labels)).match(node_labels, "")
 
 
 def _restrict_to_keys(spec: PodSpec, keys: Mapping[str, str]) -> PodSpec:
-    """Return the pod spec with only the requirements of its node selector and affinity that concern these labels.
+    """Return the pod spec with only the node selector and affinity requirements on these labels.
 
-    The affinity is dropped if a term has no such requirement, since that term then matches.
+    If an affinity term has no such requirement, the affinity is dropped, because the term then always matches.
     """
     selector = {key: value for key, value in spec.node_selector.items() if key in keys}
     affinity = spec.affinity.node_affinity if spec.affinity else None

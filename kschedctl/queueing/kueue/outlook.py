@@ -30,7 +30,7 @@ NEEDED_KINDS = ("KueueWorkload", "ClusterQueue", "LocalQueue", "ResourceFlavor",
 """The kinds without which nothing can be foreseen."""
 _MOST_CYCLES = 200
 _MOST_WORK = 3_000_000
-"""The number of tries, times that of ClusterQueues, after which no further cycle is run.
+"""The number of tries, multiplied by the number of ClusterQueues, after which no further cycle is run.
 
 A cycle tries one Workload of each ClusterQueue, and a try takes longer the more ClusterQueues there are.
 """
@@ -95,7 +95,7 @@ class Outlook:
 
     @property
     def doubt(self) -> str:
-        """Describe how many Workloads are undecided because the replay stopped early. It is "" if none is."""
+        """How many Workloads are undecided because the replay stopped early, in words, or "" if none are."""
         undecided = [outlook for outlook in self.workloads.values() if outlook.is_undecided]
         if not undecided:
             return ""
@@ -110,8 +110,8 @@ class Outlook:
 def start_replay(cluster: Cluster, now: int, installation: KueueInstallation) -> KueueReplay:
     """Start a replay of Kueue with the objects of a cluster.
 
-    Namespaces of Workloads that do not exist are assumed to be created. Objects that cannot be read are left out and
-    added to the replay's ``cache.problems``. ``now`` is in microseconds since 1970.
+    Missing namespaces of Workloads are assumed to be created. Unreadable objects are left out and added to the replay's
+    ``cache.problems``. ``now`` is in microseconds since 1970.
     """
     readable, problems = drop_malformed_objects(_with_missing_namespaces(cluster))
     replay = KueueReplay(readable, now, installation.configuration, installation.release, keeps_former_admission=False)
@@ -130,9 +130,9 @@ def _with_missing_namespaces(cluster: Cluster) -> Cluster:
 
 
 def foresee(replay: KueueReplay) -> Outlook:
-    """Run a started replay until nothing changes or its states repeat, and return what becomes of each Workload.
+    """Run a started replay until nothing changes or its states repeat. Return the fate of each Workload.
 
-    The replay stops early after too many cycles or tries. The Workloads that it would still try are then undecided.
+    The replay stops early after too many cycles or tries. Workloads that it would still try are then undecided.
     """
     outlooks = {key: WorkloadOutlook(w.priority) for key, w in replay.queues.store.workloads.items() if not w.has_quota}
     shapes = _record_positions(replay, outlooks)
@@ -168,10 +168,10 @@ def foresee(replay: KueueReplay) -> Outlook:
 
 
 def _record_positions(replay: KueueReplay, outlooks: dict[str, WorkloadOutlook]) -> dict[str, bytes]:
-    """Record in ``outlooks`` the place of each Workload in its queue, and return the shapes of the queued Workloads.
+    """Record in ``outlooks`` the place of each Workload in its queue, and return the queued Workloads' shapes.
 
-    Workloads of the same shape differ in nothing that matters to Kueue, so that all of them fail if one does. A shape
-    begins with the name of the ClusterQueue, since Workloads of different queues may fare differently.
+    Kueue treats Workloads of the same shape alike, so all of them fail if one does. A shape begins with the name of the
+    ClusterQueue, because Workloads in different queues may have different fates.
     """
     shapes = {}
     for name, queue in replay.queues.pending.items():
@@ -185,7 +185,7 @@ def _record_positions(replay: KueueReplay, outlooks: dict[str, WorkloadOutlook])
 
 
 def _compute_quotas(replay: KueueReplay) -> dict[str, dict[FlavorResource, FlavorQuota]]:
-    """Return the free and the total quota of each active ClusterQueue, including what it may borrow.
+    """Return the free and total quota of each active ClusterQueue, including what it may borrow.
 
     A ClusterQueue that uses more than it may has no free quota.
     """
@@ -218,7 +218,7 @@ class _StateHistory:
     def record_state(self) -> bool:
         """Record the state between two cycles, and return whether the same state was recorded before.
 
-        Only the hashes of Workloads that changed since the last call are computed again.
+        Only the hashes of Workloads that changed since the last call are recomputed.
         """
         reserved: dict[int, list[str]] = {}
         for key, workload in self._replay.queues.store.workloads.items():
@@ -242,7 +242,7 @@ class _StateHistory:
         return is_repeated
 
     def _build_queue_key(self, name: str) -> Hashable:
-        """Build a hashable key of what the next cycles depend on in a ClusterQueue's waiting Workloads."""
+        """Build a hashable key for everything in a ClusterQueue's waiting Workloads that affects the next cycles."""
         queue = self._replay.queues.pending[name]
         generation = self._replay.cache.queues[name].generation
         waiting = [*queue.active.items(), *queue.inadmissible.items()]
@@ -265,9 +265,9 @@ def _build_progress_key(progress: ScanProgress, generation: int) -> Hashable:
 
 
 def _build_workload_key(workload: WorkloadState) -> Hashable:
-    """Build a hashable key of what the next cycles depend on in a Workload.
+    """Build a hashable key for everything in a Workload that affects the next cycles.
 
-    The time of a condition is only part of the key if it decides the Workload's place in its queue.
+    The time of a condition is included only if it determines the Workload's place in its queue.
     """
     conditions = set()
     for kind, condition in workload.conditions.items():
@@ -290,9 +290,9 @@ def _build_workload_key(workload: WorkloadState) -> Hashable:
 def _record_cycle(
     replay: KueueReplay, result: CycleResult, cycle: int, outlooks: dict[str, WorkloadOutlook], order: list[str]
 ) -> None:
-    """Record in ``outlooks`` what a cycle did with the waiting Workloads: warnings, quota and preempted victims.
+    """Record in ``outlooks`` what happened to waiting Workloads in a cycle: warnings, quota and preempted victims.
 
-    Only the first warning of a Workload is kept. The keys of Workloads that got quota are appended to ``order``.
+    Only the first warning about a Workload is kept. The keys of Workloads that got quota are appended to ``order``.
     """
     for key, events in result.events.items():
         outlook = outlooks.get(key)
@@ -311,7 +311,7 @@ def _record_cycle(
 
 
 def _mark_undecided(replay: KueueReplay, outlooks: Mapping[str, WorkloadOutlook]) -> None:
-    """Mark Workloads as undecided that got no quota so far and that a further cycle would try."""
+    """Mark Workloads as undecided if they have no quota yet and another cycle would try them."""
     for name, queue in replay.queues.pending.items():
         if replay.cache.is_queue_active(name):
             for key in queue.active:

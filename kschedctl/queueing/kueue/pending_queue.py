@@ -57,10 +57,10 @@ class PendingQueue:
         return self.preemptor == key
 
     def build_sort_key(self, info: WorkloadInfo) -> tuple[bool, int, int, str]:
-        """Build the key by which Workloads are ordered in the queue. The Workload with the smallest key is tried next.
+        """Build the key that orders Workloads in the queue. The Workload with the smallest key is tried next.
 
-        Unless the queue is strict, a Workload that waits for its own preemptions comes first. Then higher priority and
-        longer waiting decide.
+        Unless the queue is strict, a Workload that waits for its own preemptions comes first. The others are ordered by
+        priority, then by waiting time.
         """
         workload = info.workload
         waits_for_own_preemptions = not self.settings.is_strict and self.is_preemptor(workload.key)
@@ -78,7 +78,7 @@ class PendingQueue:
     def pop_next_workload(self) -> WorkloadInfo | None:
         """Remove the next Workload to try, remember it as ``popped``, and return it.
 
-        Return None if no Workload is active. This starts a new cycle for the queue in either case.
+        Return None if no Workload is active. In either case, a new cycle starts for the queue.
         """
         self._pop_cycle += 1
         if not self.active:
@@ -95,9 +95,9 @@ class PendingQueue:
     def push_or_update_workload(self, info: WorkloadInfo) -> None:
         """Add a Workload, or replace its older state. Upstream: PushOrUpdate.
 
-        A new Workload is inadmissible if it waits for its backoff or if a Workload of its shape failed. An
-        inadmissible Workload stays inadmissible if nothing changed that matters to the queue. Nothing happens if the
-        Workload is being tried in this cycle.
+        A new Workload is inadmissible if it waits for its backoff or if a Workload of its shape failed. An inadmissible
+        Workload stays inadmissible unless something changed that matters to the queue. Nothing happens if the Workload
+        is being tried in this cycle.
         """
         key = info.workload.key
         if self.popped == key:
@@ -132,10 +132,8 @@ class PendingQueue:
     def requeue_workload(self, info: WorkloadInfo, reason: RequeueReason, quota_reason: str) -> bool:
         """Put a Workload that was tried back into the queue, as active or inadmissible. Return whether it was added.
 
-        It is not added if it is already waiting. Upstream: RequeueIfNotPresent.
-
-        ``quota_reason`` is the reason of the Workload's condition QuotaReserved, which inadmissible Workloads of the
-        same shape get as well.
+        It is not added if it is already waiting. ``quota_reason`` is the reason in the Workload's condition
+        QuotaReserved. Inadmissible Workloads of the same shape get this reason, too. Upstream: RequeueIfNotPresent.
         """
         key = info.workload.key
         if self.settings.is_strict:
@@ -227,7 +225,7 @@ def _waits_for_backoff(workload: WorkloadState) -> bool:
 
 
 def _is_same_for_queue(old: WorkloadState, new: WorkloadState) -> bool:
-    """Return whether two states of a Workload are equal in everything that could make it admissible again."""
+    """Return whether two states of a Workload agree in everything that could make it admissible again."""
     if (old.queue_name, old.priority, old.active) != (new.queue_name, new.priority, new.active):
         return False
     if old.adjusted_pod_sets != new.adjusted_pod_sets or old.reclaimable != new.reclaimable:

@@ -39,10 +39,10 @@ def get_group_name(pod: Pod) -> str:
 
 
 def build_group_workload(pods: Sequence[Pod], queue: str, builder: WorkloadBuilder) -> KueueWorkload:
-    """Build the Workload that Kueue makes of the pods of a group, in the LocalQueue ``queue``.
+    """Build the Workload that Kueue creates for a pod group, in the LocalQueue ``queue``.
 
-    Pods of the same role, which have the same requests, form a pod set. Raises InputError if Kueue makes no Workload of
-    the group: if pods are still missing, or if the pods disagree on the queue or the size of the group.
+    Pods with the same role, that is, with the same relevant spec, form a pod set. Raises InputError if Kueue would not
+    create a Workload, because pods are still missing, or because the pods disagree on the queue or the group's size.
     """
     first = pods[0].metadata
     name = get_group_name(pods[0])
@@ -68,7 +68,7 @@ def build_group_workload(pods: Sequence[Pod], queue: str, builder: WorkloadBuild
 
 
 def _build_role_pod_sets(pods: Sequence[Pod], builder: WorkloadBuilder) -> list[KueuePodSet]:
-    """Build a pod set for each role of the pods, sorted by the name of the role."""
+    """Build a pod set for each role, that is, for the pods with the same role hash, sorted by that hash."""
     pods_by_role: dict[str, list[Pod]] = {}
     for pod in pods:
         pods_by_role.setdefault(compute_role_hash(pod.spec), []).append(pod)
@@ -84,14 +84,16 @@ def _build_role_pod_set(pod: Pod, count: int, builder: WorkloadBuilder) -> Kueue
 
 
 def _parse_total_count(text: str) -> int:
-    """Parse the annotation pod-group-total-count, a positive number of pods. Raises InputError."""
+    """Parse the annotation pod-group-total-count, a positive number of pods. Raises InputError if it is not."""
     if not _NUMBER.fullmatch(text) or int(text) < 1:
         raise InputError(f"annotation pod-group-total-count: {text!r} is not a number of pods")
     return int(text)
 
 
 def compute_role_hash(spec: PodSpec) -> str:
-    """Compute the hash by which Kueue tells the roles of a group's pods apart, the name of the pod set of a role.
+    """Compute the hash that distinguishes the roles in a pod group. It is also the name of the role's pod set.
+
+    It covers the fields that matter for scheduling, as JSON. Port names are left out, because they are not stored here.
 
     It is a hash of the fields that matter for scheduling, as JSON. Names of ports are not stored here and are left out.
 
@@ -129,7 +131,7 @@ def _render_containers(containers: Sequence[Container]) -> list[object] | None:
 
 
 def _render_port(port: ContainerPort) -> dict[str, object]:
-    """Return the fields of a port that are set as JSON values, in the order in which Kubernetes' API encodes them."""
+    """Return the set fields of a port as JSON values, in the order in which Kubernetes' API encodes them."""
     fields = {
         "hostPort": port.host_port,
         "containerPort": port.container_port,

@@ -46,7 +46,7 @@ class ResourceSettings(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def read_resource_settings(document: JsonObject) -> ResourceSettings:
-    """Read the ``resources`` of Kueue's configuration. Raises InputError."""
+    """Read the ``resources`` of Kueue's configuration. Raises InputError if they are malformed."""
     try:
         return convert_builtins(document, ResourceSettings)
     except msgspec.ValidationError as error:
@@ -56,9 +56,9 @@ def read_resource_settings(document: JsonObject) -> ResourceSettings:
 def adjust_pod_sets(
     pod_sets: Iterable[KueuePodSet], limit_ranges: Sequence[LimitRange], overheads: Mapping[str, Resources]
 ) -> tuple[KueuePodSet, ...]:
-    """Return the pod sets with what admission would add to their pods.
+    """Return the pod sets with everything that admission would add to their pods.
 
-    That is the overhead of the RuntimeClass (``overheads``), the defaults of LimitRanges, and limits in place of
+    This is the overhead of the RuntimeClass (``overheads``), the defaults of LimitRanges, and limits that replace
     missing requests.
     """
     limits = summarize_limit_ranges(limit_ranges)
@@ -72,10 +72,10 @@ def adjust_pod_sets(
 def _adjust_pod_spec(
     spec: PodSpec, limits: Mapping[str, LimitRangeItem], overheads: Mapping[str, Resources]
 ) -> PodSpec:
-    """Return a pod spec with overhead, and with default requests and limits of the pod and its containers.
+    """Return a pod spec with overhead, and with default requests and limits for the pod and its containers.
 
-    ``limits`` has one merged item of the LimitRanges for each type, Container and Pod. Defaults for the pod only apply
-    if it has resources of its own.
+    ``limits`` has one merged LimitRange item for each of the types Container and Pod. Defaults for the pod apply only
+    if the pod itself has resources.
     """
     overhead = spec.overhead or overheads.get(spec.runtime_class_name or "", {})
     defaults = limits.get(_CONTAINER, LimitRangeItem())
@@ -102,7 +102,10 @@ def _adjust_container(container: Container, defaults: LimitRangeItem) -> Contain
 
 
 def compute_requests(spec: PodSpec) -> Requests:
-    """Compute the total requests of one pod in the units of the resources. Raises QuantityError."""
+    """Compute the total requests of one pod in the units of the resources.
+
+    Raises QuantityError if a request is malformed.
+    """
     return convert_to_requests(_compute_quantities(spec))
 
 
@@ -110,7 +113,7 @@ def compute_quota_requests(spec: PodSpec, settings: ResourceSettings) -> Request
     """Compute how much quota one pod needs.
 
     These are the pod's requests without the excluded resources, after the transformations of Kueue's configuration.
-    Negative amounts count as 0. Raises QuantityError.
+    Negative amounts count as 0. Raises QuantityError if a request is malformed.
     """
     quantities = {
         name: quantity
@@ -122,7 +125,7 @@ def compute_quota_requests(spec: PodSpec, settings: ResourceSettings) -> Request
 
 
 def _compute_quantities(spec: PodSpec) -> Quantities:
-    """Compute the total requests of one pod as quantities. Raises QuantityError."""
+    """Compute the total requests of one pod as quantities. Raises QuantityError if a request is malformed."""
     return compute_pod_requests(Pod(spec=spec))
 
 
@@ -130,7 +133,7 @@ def _apply_transformations(quantities: Quantities, transformations: Sequence[Res
     """Return the quantities after the transformations of Kueue's configuration, which generate other resources.
 
     The input of a transformation is dropped unless its strategy is Retain. If several transformations have the same
-    input, the last one counts. Raises QuantityError.
+    input, the last one counts. Raises QuantityError if a quantity is malformed.
     """
     by_input = {transformation.input: transformation for transformation in transformations}
     if not by_input.keys() & quantities.keys():
@@ -185,7 +188,7 @@ def summarize_limit_ranges(limit_ranges: Iterable[LimitRange]) -> dict[str, Limi
 def _merge_resources(
     a: Resources, b: Resources, choose: Callable[[str | int | float, str | int | float], str | int | float]
 ) -> Resources:
-    """Merge two ResourceLists. ``choose``, min or max, decides between the amounts of a resource in both lists."""
+    """Merge two ResourceLists. ``choose`` is min or max, and is applied to amounts of the same resource."""
     merged = dict(a)
     for name, text in b.items():
         merged[name] = choose(merged[name], text, key=parse) if name in merged else text  # type: ignore[call-arg]
@@ -259,7 +262,7 @@ def _list_resource_errors(path: str, resources: list[str], message: str) -> list
 
 
 def _parse_or_empty(resources: Resources) -> Requests:
-    """Parse a ResourceList, or return {} if a quantity is malformed, which is reported elsewhere."""
+    """Parse a ResourceList, or return {} if a quantity is malformed, because this is reported elsewhere."""
     try:
         return parse_requests(resources)
     except QuantityError:

@@ -39,8 +39,8 @@ class Preemptor(PreemptionSearch):
     ) -> tuple[PreemptionMode, int]:
         """Simulate preemption for an amount of one resource, without changing the snapshot.
 
-        Return the mode, which says whose Workloads would be preempted, and the height of the cohort from which the
-        queue would borrow afterwards. Upstream: SimulatePreemption.
+        Return the mode, which says in which queues Workloads would be preempted, and the height of the cohort from
+        which the queue would then borrow. Upstream: SimulatePreemption.
         """
         usage = WorkloadUsage({key: amount}, {})
         targets = self.find_targets(PreemptionRequest(info, queue, frozenset({key}), usage, {}))

@@ -81,7 +81,7 @@ class PreemptionSearch:
     def list_ranked_candidates(self, queue: QueueSnapshot, keys: frozenset[FlavorResource]) -> list[RankedCandidate]:
         """Return the Workloads in a queue that use any of these resources, sorted by rank.
 
-        Workloads that were taken out of the snapshot are left out.
+        Workloads that were removed from the snapshot are left out.
         """
         if not self._ranks:
             self._rank_workloads()
@@ -116,10 +116,11 @@ class PreemptionSearch:
     def fill_back_targets(
         self, request: PreemptionRequest, targets: list[Target], *, allows_borrowing: bool
     ) -> list[Target]:
-        """Put targets back into the snapshot if the request fits without preempting them, and return the others.
+        """Put targets that are not needed back into the snapshot, and return the remaining targets.
 
-        The targets are tried from the last but one backwards. ``targets`` is changed in place; the last target moves
-        to the position of each target that is put back. Upstream: fillBackWorkloads.
+        A target is not needed if the request fits without preempting it. The targets are tried backwards, starting
+        before the last one. ``targets`` is changed in place: the last target replaces each target that is put back.
+        Upstream: fillBackWorkloads.
         """
         for index in range(len(targets) - 2, -1, -1):
             self.snapshot.add_workload(targets[index].info, with_topology=request.needs_topology)
@@ -140,9 +141,9 @@ class PreemptionSearch:
             self.snapshot.add_workload(target.info, with_topology=request.needs_topology)
 
     def fits_request(self, request: PreemptionRequest, *, allows_borrowing: bool) -> bool:
-        """Return whether the request fits into the quota and, if it needs one, the topology of the snapshot.
+        """Return whether the request fits into the snapshot's quota and, if it needs one, into its topology.
 
-        It must not borrow quota unless ``allows_borrowing`` is set. Upstream: workloadFits.
+        It must not borrow quota unless ``allows_borrowing``. Upstream: workloadFits.
         """
         for key, amount in request.usage.quota.items():
             if not allows_borrowing and request.queue.node.would_borrow(key, amount):
@@ -187,7 +188,7 @@ class PreemptionSearch:
 
 
 def uses_resources(info: WorkloadInfo, keys: frozenset[FlavorResource]) -> bool:
-    """Return whether a Workload was assigned any of these resources in their flavors."""
+    """Return whether a Workload was assigned any of these combinations of resource and flavor."""
     return any(
         FlavorResource(flavor, resource) in keys
         for pod_set in info.pod_sets
@@ -203,7 +204,7 @@ def can_always_reclaim(queue: QueueSnapshot) -> bool:
 def list_borrowing_queues(
     snapshot: CycleSnapshot, node: QuotaNode, keys: frozenset[FlavorResource]
 ) -> list[QueueSnapshot]:
-    """Return the other queues in the cohort tree of a queue (``node``) that borrow any of the resources."""
+    """Return the other queues in the queue's cohort tree that borrow any of the resources. ``node`` is the queue's."""
     root = node.root
     if not isinstance(root, CohortNode):
         return []

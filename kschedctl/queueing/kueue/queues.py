@@ -67,10 +67,10 @@ class WorkloadStore:
     """The Workloads that were stored since the controller last looked at them, by namespace and name."""
 
     def patch_status(self, workload: WorkloadState) -> WorkloadState:
-        """Store the changed status of a Workload, and return the Workload as it is stored.
+        """Store the changed status of a Workload, and return the stored Workload.
 
-        Conditions and checks are merged into the stored conditions and checks, and ``active`` is not changed. With
-        ``keeps_former_admission`` a Workload without an admission keeps its former admission.
+        Conditions and checks are merged into the stored ones, and ``active`` is not changed. With
+        ``keeps_former_admission``, a Workload without an admission keeps its former admission.
         """
         current = self.workloads[workload.key]
         admission = workload.admission
@@ -131,9 +131,9 @@ class Queues:
             self.pending[name] = PendingQueue(queue.settings, self.settings.gates, self.failures_changed)
 
     def get_workload_info(self, workload: WorkloadState) -> WorkloadInfo:
-        """Return a new WorkloadInfo of a Workload. Its requests are only computed again if they may have changed.
+        """Return a new WorkloadInfo for a Workload. Its requests are recomputed only if they may have changed.
 
-        The caller may set attributes of the result. Raises QuantityError.
+        The caller may set attributes of the result. Raises QuantityError if a request is malformed.
         """
         cached = self._infos.get(workload.key)
         if cached is None or not _has_same_requests(cached.workload, workload):
@@ -162,8 +162,8 @@ class Queues:
     def queue_workload(self, workload: WorkloadState) -> None:
         """Add a Workload to its queue, or replace its state there. Upstream: AddOrUpdateWorkload.
 
-        Nothing happens if the Workload may not enter a queue, for example because it has quota, or if its queue does
-        not exist.
+        Nothing happens if the queue does not exist or if the Workload may not enter a queue, for example because it has
+        quota.
         """
         name, exists = self.find_cluster_queue_name(workload)
         if not workload.is_admissible or not exists:
@@ -188,9 +188,9 @@ class Queues:
             self.pending[name].remove_workload(key)
 
     def requeue_workload(self, info: WorkloadInfo, reason: RequeueReason, quota_reason: str) -> bool:
-        """Put a Workload that was tried back into its queue. Return whether it was added. Upstream: RequeueWorkload.
+        """Put a Workload that was tried back into its queue, and return whether it was added.
 
-        A Workload is not added if it may not enter a queue any more, or if its queue no longer exists.
+        It is not added if it may no longer enter a queue, or if its queue no longer exists. Upstream: RequeueWorkload.
         """
         workload = self.store.workloads[info.workload.key]
         name, exists = self.find_cluster_queue_name(workload)
@@ -216,7 +216,7 @@ class Queues:
     def retry_after_releases(self) -> None:
         """Make inadmissible Workloads active again in all cohort trees in which quota was released.
 
-        The records of these releases are cleared.
+        The recorded releases are cleared.
         """
         names = dict.fromkeys(name for released in self._released for name in self._list_queues_in_tree(released))
         self._released = {}
@@ -240,10 +240,10 @@ class Queues:
         return [queue.name for queue in root.iter_queues()] if isinstance(root, CohortNode) else (name,)
 
     def find_admissibility_error(self, info: WorkloadInfo, selector: Selector, *, is_adjusted: bool) -> str:
-        """Return the reason why a ClusterQueue may never admit a Workload, or "" if it may.
+        """Return why a ClusterQueue may never admit a Workload, or "" if it may.
 
-        The Workload's namespace must match ``selector``, that of the ClusterQueue, and its requests must be valid.
-        ``is_adjusted`` says whether default requests are filled in before they are checked. Upstream:
+        The Workload's namespace must match ``selector``, the ClusterQueue's namespace selector, and its requests must
+        be valid. ``is_adjusted`` says whether default requests are filled in before the check. Upstream:
         ValidateAdmissibility.
         """
         workload = info.workload
@@ -262,7 +262,7 @@ class Queues:
         return cached.error
 
     def _find_pod_set_error(self, pod_sets: Sequence[KueuePodSet], namespace: str) -> str:
-        """Return the reason why the resources of pod sets are invalid or violate the namespace's LimitRanges, or ""."""
+        """Return why the pod sets' resources are invalid or violate the namespace's LimitRanges, or ""."""
         if errors := find_resource_errors(pod_sets):
             return f"resources validation failed: {_join_errors(errors)}"
         if errors := find_limit_range_errors(pod_sets, self.limit_ranges.get(namespace, ())):

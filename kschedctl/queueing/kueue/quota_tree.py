@@ -27,7 +27,7 @@ _NO_QUOTA = QuotaLimits()
 
 
 def parse_quotas(groups: Iterable[KueueResourceGroup]) -> dict[FlavorResource, QuotaLimits]:
-    """Parse the quotas of all flavors and resources in resource groups. Raises QuantityError."""
+    """Parse the quotas of all flavors and resources in resource groups. Raises QuantityError if one is malformed."""
     quotas = {}
     for group in groups:
         for flavor in group.flavors:
@@ -80,7 +80,7 @@ class QuotaNode:
         return self.usage.get(key, 0)
 
     def compute_local_quota(self, key: FlavorResource) -> int:
-        """Return the part of the subtree's quota that is not lent to the parent, 0 without a lending limit."""
+        """Return the part of the subtree's quota that is not lent to the parent. It is 0 without a lending limit."""
         lending_limit = self.get_quota(key).lending_limit
         if lending_limit is None:
             return 0
@@ -91,7 +91,7 @@ class QuotaNode:
         return max(0, subtract_amounts(self.compute_local_quota(key), self.get_usage(key)))
 
     def compute_available(self, key: FlavorResource) -> int:
-        """Return how much more can be used, including what can be borrowed. It is negative if too much is in use."""
+        """Return how much more can be used, including borrowed quota. It is negative if too much is in use."""
         subtree_quota, usage = self.subtree_quota.get(key, 0), self.get_usage(key)
         if self.parent is None:
             return subtract_amounts(subtree_quota, usage)
@@ -107,7 +107,7 @@ class QuotaNode:
         return add_amounts(self.compute_local_available(key), from_parent)
 
     def compute_capacity(self, key: FlavorResource) -> int:
-        """Return how much could be used, including what could be borrowed, if nothing was in use."""
+        """Return how much could be used, including borrowed quota, if nothing were in use."""
         subtree_quota = self.subtree_quota.get(key, 0)
         if self.parent is None:
             return subtree_quota
@@ -118,7 +118,7 @@ class QuotaNode:
         return capacity
 
     def add_usage(self, key: FlavorResource, amount: int) -> None:
-        """Add an amount to the usage of the node, and what exceeds its free local quota to its parent's usage."""
+        """Add an amount to the node's usage. Add the part that exceeds its free local quota to the parent's usage."""
         node: QuotaNode | None = self
         while node is not None:
             used = node.usage.get(key, 0)
@@ -134,7 +134,7 @@ class QuotaNode:
             node = node.parent
 
     def remove_usage(self, key: FlavorResource, amount: int) -> None:
-        """Subtract an amount from the usage of the node, and what exceeded its local quota from its parent's usage."""
+        """Subtract an amount from the node's usage, and the part above its local quota from the parent's usage."""
         node: QuotaNode | None = self
         while node is not None:
             used = node.usage.get(key, 0)
@@ -164,7 +164,7 @@ class QuotaNode:
     def fit_requests(self, requests: Usage) -> tuple[bool, Usage]:
         """Return whether requests fit in the subtree's quota, and by how much they exceed the free local quota.
 
-        The parent would have to cover these amounts.
+        The parent would have to cover the excess.
         """
         fits = not any(self.would_borrow(key, amount) for key, amount in requests.items())
         remaining = {
@@ -188,9 +188,9 @@ class CohortNode(QuotaNode):
 
     @property
     def height(self) -> int:
-        """Return the number of levels below the cohort.
+        """The number of levels below the cohort.
 
-        It is computed once, so that nothing may be added to the tree afterwards.
+        It is computed once, so nothing may be added to the tree afterwards.
         """
         if self._height is None:
             height = 1 if self.cohorts or self.queues else 0
@@ -204,7 +204,7 @@ class CohortNode(QuotaNode):
             yield from cohort.iter_queues()
 
     def list_queues_over_quota(self, keys: Collection[FlavorResource]) -> list[QuotaNode]:
-        """Return the ClusterQueues directly below that use more than their quota of any of these resources."""
+        """Return the ClusterQueues directly below that use more than their quota of one of these resources."""
         if len(keys) > 1:
             return [node for node in self.queues if not node.is_within_quota(keys)]
 
@@ -215,7 +215,7 @@ class CohortNode(QuotaNode):
         return [node for node in self.queues if node.subtree_quota.get(key, 0) < node.usage.get(key, 0)]
 
     def recompute_subtree(self) -> None:
-        """Compute quota and usage of all cohorts in the subtree again from their ClusterQueues."""
+        """Recompute the quota and usage of all cohorts in the subtree from their ClusterQueues."""
         self.subtree_quota = {key: quota.nominal for key, quota in self.quotas.items()}
         self.usage = {}
         for cohort in self.cohorts:
@@ -230,10 +230,10 @@ class CohortNode(QuotaNode):
 
 
 def find_borrowing_height(node: QuotaNode, key: FlavorResource, amount: int) -> tuple[int, bool]:
-    """Return the height of the lowest subtree around a node whose quota covers the amount, and whether it has a parent.
+    """Return the height of the lowest subtree around a node whose quota covers the amount, and if it has a parent.
 
-    The height is 0 if nothing has to be borrowed. If no subtree covers the amount, it is the height of the root.
-    Upstream: FindHeightOfLowestSubtreeThatFits of pkg/scheduler/preemption/classical/hierarchical_preemption.go.
+    The height is 0 if nothing has to be borrowed. If no subtree covers the amount, return the root's height. Upstream:
+    FindHeightOfLowestSubtreeThatFits of pkg/scheduler/preemption/classical/hierarchical_preemption.go.
     """
     if node.parent is None or not node.would_borrow(key, amount):
         return 0, node.parent is not None

@@ -263,7 +263,7 @@ class KueueReplay:
     def _render_queue(self, queue: CachedQueue) -> dict[str, Any]:
         """Return the state of a ClusterQueue as JSON values: its condition, usage and numbers of Workloads.
 
-        With fair sharing, its weighted share is added.
+        With fair sharing, its weighted share is included.
         """
         readiness = queue.readiness
         active = {
@@ -347,10 +347,10 @@ class _Topologies:
     def _list_overlapping_topologies(
         self, snapshots: Mapping[str, TopologySnapshot], flavor: str
     ) -> list[TopologySnapshot]:
-        """Return the topologies in which the pods of a flavor take room, or none if the flavor has no topology.
+        """Return the topologies in which a flavor's pods take room, or none if the flavor has no topology.
 
-        Usually it is only the topology of the flavor. With the gate TASHandleOverlappingFlavors it is every topology
-        whose lowest level is nodes, since flavors may share nodes.
+        Usually, this is only the flavor's topology. With the gate TASHandleOverlappingFlavors, all topologies whose
+        lowest level is nodes are included, because flavors may share nodes.
         """
         flavor_topology = snapshots.get(flavor)
         if flavor_topology is None:
@@ -386,7 +386,10 @@ def _group_by_namespace(limit_ranges: Iterable[LimitRange]) -> dict[str, list[Li
 
 
 def _read_workloads(cluster: Cluster, limit_ranges: Mapping[str, list[LimitRange]]) -> dict[str, WorkloadState]:
-    """Read the Workloads of a cluster, with default requests filled in, by namespace and name. Raises InputError."""
+    """Read the Workloads of a cluster, with default requests filled in, by namespace and name.
+
+    Raises InputError if one is malformed.
+    """
     priorities = {c.metadata.name: c.value for c in cluster.workload_priority_classes}
     overheads = {c.metadata.name: c.overhead.pod_fixed for c in cluster.runtime_classes if c.overhead is not None}
     workloads = {}
@@ -399,9 +402,9 @@ def _read_workloads(cluster: Cluster, limit_ranges: Mapping[str, list[LimitRange
 
 
 def _find_priority(workload: KueueWorkload, priorities: Mapping[str, int]) -> int:
-    """Return the priority in a Workload's spec or, without one, of the WorkloadPriorityClass that it names, or 0.
+    """Return a Workload's priority: from its spec, or else from the WorkloadPriorityClass that it names, or 0.
 
-    ``priorities`` has the priority of each WorkloadPriorityClass.
+    ``priorities`` maps each WorkloadPriorityClass to its priority.
     """
     spec = workload.spec
     if spec.priority is not None:
@@ -413,7 +416,7 @@ def _find_priority(workload: KueueWorkload, priorities: Mapping[str, int]) -> in
 
 
 def _render_requeued_workloads(result: CycleResult) -> dict[str, dict[str, Any]]:
-    """Return the reason, result and status of each Workload that was requeued as JSON values, by namespace and name."""
+    """Return, by namespace and name, the reason, result and status of each requeued Workload as JSON values."""
     return {
         key: {"reason": entry.reason.value, "added": entry.added, "status": entry.status.value}
         for key, entry in sorted(result.requeued.items())
@@ -433,7 +436,7 @@ def _render_event(event: KueueEvent) -> dict[str, str]:
 def _render_workload(workload: WorkloadState) -> dict[str, Any]:
     """Return the state of a Workload as JSON values, without empty fields.
 
-    The resource requests are only part of it if the Workload has no admission.
+    The resource requests are included only if the Workload has no admission.
     """
     conditions = {}
     for kind, condition in sorted(workload.conditions.items()):
@@ -482,7 +485,7 @@ def _render_amounts(amounts: Mapping[str, int]) -> dict[str, str]:
 
 
 def _render_usage(queue: CachedQueue, key: FlavorResource) -> dict[str, str]:
-    """Return how much of a resource a ClusterQueue uses and, if it borrows from its cohort, how much it borrows."""
+    """Return how much of a resource a ClusterQueue uses and, if it borrows, how much of this is borrowed."""
     used = queue.node.get_usage(key)
     usage = {"total": format_amount(key.resource, used)}
     borrowed = subtract_amounts(used, queue.node.get_quota(key).nominal)

@@ -182,7 +182,7 @@ class AdmissionScheduler:
     def run_cycle(self, topologies: Mapping[str, TopologySnapshot], now: int) -> CycleResult | None:
         """Run a cycle, which tries the first Workload of each active queue. Return None if all active queues are empty.
 
-        ``topologies`` are snapshots of the flavors' topologies that contain the usage of Workloads.
+        ``topologies`` maps each flavor to a snapshot of its topology, which contains the Workloads' usage.
         """
         heads = self._pop_queue_heads()
         if not heads:
@@ -204,7 +204,7 @@ class AdmissionScheduler:
         return self._result
 
     def _pop_queue_heads(self) -> list[_Head]:
-        """Remove the next Workload from each active queue, and return these Workloads, sorted by the queues' names."""
+        """Remove the next Workload from each active queue, and return these Workloads, sorted by queue name."""
         heads = []
         for name in sorted(self._queues.pending):
             if not self._queues.cache.is_queue_active(name):
@@ -216,7 +216,7 @@ class AdmissionScheduler:
         return heads
 
     def _nominate_heads(self, heads: Sequence[_Head]) -> tuple[list[_Entry], list[_Entry]]:
-        """Find an assignment for each head, as if no other head were tried. Upstream: nominate.
+        """Find an assignment for each head, as if it were the only one. Upstream: nominate.
 
         Return the entries with an assignment, and the entries that may not be admitted at all. A head that already
         holds quota is dropped.
@@ -238,9 +238,9 @@ class AdmissionScheduler:
         return nominated, rejected
 
     def _find_rejection(self, info: WorkloadInfo, queue: QueueSnapshot | None) -> _Rejection | None:
-        """Return the reason why a Workload may not be admitted at all, or None if it may.
+        """Return why a Workload may not be admitted at all, or None if it may.
 
-        ``queue`` is its ClusterQueue, or None if that is inactive.
+        ``queue`` is its ClusterQueue, or None if this is inactive.
         """
         if info.workload.has_check_in(RETRY, REJECTED):
             return _Rejection("The workload has failed admission checks", QuotaReason.PENDING_EVALUATION)
@@ -251,9 +251,9 @@ class AdmissionScheduler:
         return _Rejection(error, QuotaReason.MISCONFIGURED) if error else None
 
     def _find_assignment(self, info: WorkloadInfo, queue: QueueSnapshot) -> _AssignmentOutcome:
-        """Find flavors, a place in the topology and, if necessary, Workloads to preempt for a Workload.
+        """Find flavors for a Workload, a place in the topology and, if necessary, Workloads to preempt.
 
-        Progress of an earlier search for flavors is cleared if it is outdated. Upstream: getAssignments.
+        Outdated progress of an earlier search for flavors is cleared. Upstream: getAssignments.
         """
         if self._is_progress_outdated(info, queue):
             info.last_assignment = None
@@ -276,9 +276,9 @@ class AdmissionScheduler:
         )
 
     def _is_progress_outdated(self, info: WorkloadInfo, queue: QueueSnapshot) -> bool:
-        """Return whether the search for flavors must start from the first flavor again.
+        """Return whether the search for flavors has to start again from the first flavor.
 
-        This is so if quota was released since the last search, or if the Workload changed. Upstream:
+        This is the case if quota was released since the last search, or if the Workload changed. Upstream:
         lastAssignmentOutdated.
         """
         progress = info.last_assignment
@@ -293,7 +293,7 @@ class AdmissionScheduler:
         return queue.generation > progress.generation
 
     def _find_initial_assignment(self, assigner: FlavorAssigner) -> _AssignmentOutcome:
-        """Find flavors for all pods or, if they do not fit and fewer pods may be admitted, for as many as possible.
+        """Find flavors for all pods or, if they do not fit and partial admission is allowed, for as many as possible.
 
         If no number of pods fits, return the assignment for all pods without targets. Upstream: getInitialAssignments.
         """
@@ -308,7 +308,7 @@ class AdmissionScheduler:
         return _AssignmentOutcome(full, [])
 
     def _find_fitting_outcome(self, assigner: FlavorAssigner, assignment: Assignment) -> _AssignmentOutcome | None:
-        """Return the assignment with its targets if it fits now or after preemptions, or None."""
+        """Return the assignment with its targets if it fits now or after preemptions, otherwise None."""
         if assignment.mode == AssignmentMode.FIT:
             return _AssignmentOutcome(assignment, [])
         if assignment.mode == AssignmentMode.PREEMPT:
@@ -328,10 +328,10 @@ class AdmissionScheduler:
         return self._preemptor.find_targets(request)
 
     def _find_partial_assignment(self, assigner: FlavorAssigner) -> _AssignmentOutcome | None:
-        """Find the assignment with the largest numbers of pods that fit, from count down to minCount of each pod set.
+        """Find the assignment with the most pods that fit, from count down to minCount for each pod set.
 
-        Return None if not even minCount fits. Upstream: PodSetReducer.Search, a binary search that relies on smaller
-        numbers fitting if larger numbers do.
+        Return None if not even minCount fits. Upstream: PodSetReducer.Search, a binary search. It assumes that smaller
+        numbers fit whenever larger numbers do.
         """
         pod_sets = assigner.info.workload.pod_sets
         counts = [pod_set.count for pod_set in pod_sets]
@@ -359,9 +359,9 @@ class AdmissionScheduler:
     def _reserve_topology(self, assigner: FlavorAssigner, outcome: _AssignmentOutcome) -> None:
         """Assign topology domains to a Workload that needs them and waits for preemptions.
 
-        With targets, the domains have enough room once the targets are gone. Without targets, they are chosen in an
-        empty topology, so that other Workloads do not take the room meanwhile. Other Workloads are left as they are.
-        Upstream: updateAssignmentForTAS.
+        With targets, the domains have enough room once the targets are gone. Without targets, the domains are chosen in
+        an empty topology, so that other Workloads do not take the room in the meantime. Other Workloads are not
+        changed. Upstream: updateAssignmentForTAS.
         """
         assignment, targets = outcome
         queue, workload = assigner.queue, assigner.info.workload
@@ -378,17 +378,17 @@ class AdmissionScheduler:
         assignment.set_placements(results)
 
     def _iter_in_admission_order(self, entries: Sequence[_Entry]) -> Iterator[_Entry]:
-        """Yield the entries in the order in which they are admitted, which depends on whether fair sharing is on."""
+        """Yield the entries in the order of their admission, which depends on whether fair sharing is on."""
         if self._settings.fair_strategies is not None:
             yield from _iter_by_share(self, entries)
         else:
             yield from sorted(entries, key=self._build_classical_key)
 
     def _build_classical_key(self, entry: _Entry) -> tuple[bool, bool, int, int, int]:
-        """Build the key by which entries are sorted without fair sharing.
+        """Build the sort key for entries without fair sharing.
 
         Workloads that already have quota come first, then, if the gate is on, Workloads that wait for their own
-        preemptions. Then less borrowing, higher priority and a longer wait decide.
+        preemptions. Among the others, less borrowing, a higher priority and a longer wait come first.
         """
         assert entry.assignment is not None
         by_priority = Gate.PRIORITY_SORTING_WITHIN_COHORT in self._gates
@@ -416,9 +416,9 @@ class AdmissionScheduler:
         return self._build_usage(entry, entry.assignment.quota)
 
     def _build_usage(self, entry: _Entry, quota: Usage) -> WorkloadUsage:
-        """Build the usage of ``quota`` and of the room in the topology that the entry's assignment adds.
+        """Build the usage that the entry's assignment adds: ``quota``, and room in the topology.
 
-        For a Workload that already has quota, the quota is left out. Upstream: netUsage.
+        If the Workload already has quota, ``quota`` is left out. Upstream: netUsage.
         """
         assert entry.assignment is not None
         assert entry.queue is not None
@@ -477,7 +477,7 @@ class AdmissionScheduler:
         self._admit_entry(entry, queue, assignment)
 
     def _skip_entry(self, entry: _Entry, message: str) -> None:
-        """Leave an entry for the next cycle, with a message that says why it was skipped in this one."""
+        """Leave an entry for the next cycle, with a message why it was skipped in this one."""
         entry.status = EntryStatus.SKIPPED
         entry.message = message
         entry.quota_reason = QuotaReason.WAITING_FOR_QUOTA.value
@@ -487,11 +487,10 @@ class AdmissionScheduler:
     def _update_assignment_if_needed(
         self, entry: _Entry, queue: QueueSnapshot, preempted: Mapping[str, WorkloadInfo]
     ) -> tuple[WorkloadUsage, bool]:
-        """Assign flavors again if entries before this one took its targets or its room in the topology.
+        """Assign flavors again if previous entries took the entry's targets or its room in the topology.
 
-        The assignment stays as it is if the feature gates for this are off. Return the usage of the assignment, and
-        whether it fits once all preempted Workloads and the entry's targets are gone. Upstream:
-        updateAssignmentIfNeeded.
+        The assignment stays unchanged if the feature gates for this are off. Return the assignment's usage, and whether
+        it fits once all preempted Workloads and the entry's targets are gone. Upstream: updateAssignmentIfNeeded.
         """
         # Without flavors, victims and placement there is nothing to update
         usage = self.compute_usage(entry)
@@ -516,7 +515,7 @@ class AdmissionScheduler:
         return usage, all(self._check_usage_fit(queue, usage, preempted, entry.targets))
 
     def _assign_flavors_again(self, entry: _Entry, queue: QueueSnapshot, victims: Sequence[WorkloadInfo]) -> None:
-        """Find an assignment with the same flavors as before, as if the victims of other entries were gone.
+        """Find an assignment with the same flavors as before, assuming that other entries' victims are gone.
 
         The snapshot is restored afterwards.
         """
@@ -562,7 +561,7 @@ class AdmissionScheduler:
         return fit
 
     def _preempt_targets(self, entry: _Entry, queue: QueueSnapshot) -> None:
-        """Evict the targets of an entry that are not evicted yet, and record the preemptions and their Events.
+        """Evict an entry's targets that are not evicted yet, and record the preemptions and their Events.
 
         The entry then waits until its targets are gone. Upstream: IssuePreemptions.
         """
@@ -624,7 +623,7 @@ class AdmissionScheduler:
         self._store.patch_status(workload)
 
     def _requeue_entry(self, entry: _Entry) -> None:
-        """Put an entry back into its queue, and store and record why it waits. Upstream: requeueAndUpdate."""
+        """Put an entry back into its queue, and record why it waits. Upstream: requeueAndUpdate."""
         if entry.status != EntryStatus.NOT_NOMINATED and entry.requeue_reason == RequeueReason.GENERIC:
             entry.requeue_reason = RequeueReason.FAILED_AFTER_NOMINATION
         key = entry.workload.key
@@ -655,9 +654,9 @@ def _has_all_required_checks(workload: WorkloadState, queue: QueueSnapshot) -> b
 
 
 def find_required_checks(admission: QuotaAdmission | None, checks: Mapping[str, frozenset[str]]) -> set[str]:
-    """Return the admission checks that an admission needs for its flavors, or none without an admission.
+    """Return the admission checks that an admission needs for its flavors, none if ``admission`` is None.
 
-    ``checks`` has the flavors for which each check is required.
+    ``checks`` maps each check to the flavors for which it is required.
     """
     if admission is None:
         return set()
@@ -666,11 +665,10 @@ def find_required_checks(admission: QuotaAdmission | None, checks: Mapping[str, 
 
 
 def _compute_reservation(assignment: Assignment, queue: QueueSnapshot) -> Usage:
-    """Return how much quota is kept free for an assignment that waits although nothing can be preempted for it.
+    """Return how much quota to keep free for an assignment that waits although nothing can be preempted for it.
 
-    The amounts are limited to the unused nominal quota. If the assignment borrows, the borrowing limit is added.
-
-    Upstream: quotaResourcesToReserve.
+    The amounts are limited to the unused nominal quota, plus the borrowing limit if the assignment borrows. Upstream:
+    quotaResourcesToReserve.
     """
     reserved: Usage = {}
     for key, amount in assignment.quota.items():
@@ -687,8 +685,9 @@ def _compute_reservation(assignment: Assignment, queue: QueueSnapshot) -> Usage:
 def _iter_by_share(scheduler: AdmissionScheduler, entries: Sequence[_Entry]) -> Iterator[_Entry]:
     """Yield all entries in the order of fair sharing.
 
-    The next entry is the winner of a tournament in the cohort tree of the first remaining queue by name. An entry
-    whose queue has no cohort has no competitors. Upstream, fairSharingIterator, takes the trees in arbitrary order.
+    The next entry is the winner of a tournament in a cohort tree, starting with the tree of the first remaining queue
+    by name. An entry whose queue has no cohort has no competitors. Upstream's fairSharingIterator takes the trees in
+    arbitrary order.
     """
     remaining = {entry.queue.name: entry for entry in entries if entry.queue is not None}
     while remaining:
@@ -717,7 +716,7 @@ class _Tournament:
                 self._compute_shares(entries[node.name])
 
     def _compute_shares(self, entry: _Entry) -> None:
-        """Compute and record the shares of the entry's queue and of the cohorts above it, as if it were admitted."""
+        """Compute and record the shares that the entry's queue and the cohorts above would have if it were admitted."""
         queue, key = entry.queue, entry.workload.key
         assert queue is not None
         usage = self._scheduler.compute_usage(entry)
@@ -736,9 +735,9 @@ class _Tournament:
         return winner
 
     def _find_cohort_winner(self, cohort: CohortNode) -> _Entry | None:
-        """Return the best among the entries of a cohort's queues and the winners of its child cohorts.
+        """Return the best entry among those of a cohort's queues and the winners of its child cohorts.
 
-        Return None if no queue of the subtree has an entry.
+        Return None if no queue in the subtree has an entry.
         """
         winners = [self._find_cohort_winner(child) for child in cohort.cohorts]
         candidates = [winner for winner in winners if winner is not None]
@@ -750,10 +749,10 @@ class _Tournament:
         return best
 
     def _is_better_entry(self, a: _Entry, b: _Entry, cohort: str) -> bool:
-        """Return whether entry ``a`` wins against ``b`` in the cohort with this name.
+        """Return whether entry ``a`` wins against ``b`` in the cohort named ``cohort``.
 
-        Depending on feature gates, waiting for preemptions and not borrowing count first. Then the smaller share wins,
-        and among equal shares the higher priority or the longer wait.
+        Depending on feature gates, entries that wait for preemptions or that do not borrow win. Otherwise, the smaller
+        share wins, then the higher priority, then the longer wait.
         """
         gates = self._scheduler._gates
         if Gate.PRIORITIZE_PREEMPTOR_WORKLOADS in gates and a.is_preemptor != b.is_preemptor:

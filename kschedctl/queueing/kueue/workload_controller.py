@@ -79,10 +79,10 @@ class WorkloadController:
         self.settle(self._now)
 
     def settle(self, now: int) -> Events:
-        """React to changed Workloads until nothing changes any more. Return the Events that were recorded.
+        """React to changed Workloads until nothing changes any more. Return the recorded Events.
 
-        Each pass processes the changed Workloads in the order of their names. Workloads that change during a pass are
-        processed in the same pass if their turn is still to come, and in the next pass otherwise.
+        Each pass processes the changed Workloads by name. A Workload that changes during a pass is processed in the
+        same pass if its turn has not come yet, otherwise in the next pass.
         """
         self._now = now
         self.events = {}
@@ -119,9 +119,9 @@ class WorkloadController:
         return self.events
 
     def _take_changed_keys(self) -> set[str]:
-        """Return the keys of the Workloads to process, and clear the records of their changes.
+        """Return the keys of the Workloads to process, and forget their changes.
 
-        These are Workloads that changed, and Workloads whose reason for not having quota may have changed.
+        These are Workloads that changed, and Workloads that may now lack quota for another reason.
         """
         changed, failures_changed = self._store.changed, self._queues.failures_changed
         keys = set(changed)
@@ -131,7 +131,7 @@ class WorkloadController:
         return keys
 
     def _depends_on_failures(self, key: str) -> bool:
-        """Return whether a Workload lacks quota for a reason that the failure of an equivalent one may replace."""
+        """Return whether an equivalent Workload's failure may change the reason why a Workload lacks quota."""
         workload = self._store.workloads[key]
         return not workload.has_quota and self._may_be_replaced_by_failure(
             workload.conditions.get(ConditionType.QUOTA_RESERVED)
@@ -163,8 +163,8 @@ class WorkloadController:
     def _stop_evicted_job(self, key: str) -> None:
         """Release the quota of an evicted Workload, as its job's controller does once the job is suspended.
 
-        A preempted Workload may be queued again at once. Other evicted Workloads wait for their backoff or until their
-        queue is restarted.
+        A preempted Workload may be queued again immediately. Other evicted Workloads wait for their backoff or until
+        their queue is restarted.
         """
         workload = self._store.workloads[key]
         if not workload.is_evicted or not workload.has_quota:
@@ -177,9 +177,9 @@ class WorkloadController:
         self._store.patch_status(release_quota(workload, reason, evicted.message, self._gates, self._now))
 
     def _reconcile_workload(self, key: str) -> None:
-        """Update a Workload's status by its owner, queues and admission checks. Upstream: Reconcile.
+        """Update a Workload's status from its owner, queues and admission checks. Upstream: Reconcile.
 
-        Like upstream, most changes end the call; the next pass makes further changes.
+        As in upstream, most changes end the call, and the next pass makes further changes.
         """
         workload = self._store.workloads[key]
 
@@ -235,7 +235,7 @@ class WorkloadController:
         return True
 
     def _evict_deactivated(self, workload: WorkloadState) -> None:
-        """Evict a Workload that was deactivated. A condition DeactivationTarget says for which reason."""
+        """Evict a Workload that was deactivated. A condition DeactivationTarget gives the reason."""
         target = workload.conditions.get(ConditionType.DEACTIVATION_TARGET)
         reason, message = _DEACTIVATED, "The workload is deactivated"
         if target is not None:
@@ -250,7 +250,7 @@ class WorkloadController:
             self._record_event(workload, NORMAL, f"EvictedDueTo{reason}", message)
 
     def _requeue_after_queue_restart(self, workload: WorkloadState, local_queue: LocalQueue | None) -> bool:
-        """Set the condition Requeued of a Workload if the queue whose stop evicted it is running again.
+        """Set a Workload's condition Requeued if the queue that evicted it by stopping is running again.
 
         Return whether the Workload changed.
         """
@@ -271,10 +271,10 @@ class WorkloadController:
         return True
 
     def _sync_admission_checks(self, workload: WorkloadState, name: str) -> bool:
-        """Add a pending state for each admission check that a Workload needs, and remove checks that it does not need.
+        """Add a pending state for each admission check that a Workload needs, and remove needless checks.
 
-        ``name`` is the Workload's ClusterQueue. Without an admission, only the checks that apply to all flavors are
-        needed. Return whether the Workload changed. Upstream: syncAdmissionCheckConditions.
+        ``name`` is the Workload's ClusterQueue. Without an admission, only checks that apply to all flavors are needed.
+        Return whether the Workload changed. Upstream: syncAdmissionCheckConditions.
         """
         settings = self._queues.pending[name].settings
         if workload.admission is None:
@@ -293,7 +293,7 @@ class WorkloadController:
     ) -> WorkloadState:
         """Update the conditions QuotaReserved and Admitted of a Workload that is not admitted yet.
 
-        If that admits the Workload, an Event is recorded. Return the Workload as it is stored.
+        If this admits the Workload, record an Event. Return the updated Workload.
         """
         updated = workload
         if not workload.has_quota:
@@ -317,10 +317,10 @@ class WorkloadController:
     def _explain_missing_quota(
         self, workload: WorkloadState, local_queue: LocalQueue | None, name: str, cluster_queue: ClusterQueue | None
     ) -> WorkloadCondition | None:
-        """Return the new condition QuotaReserved of a Workload without quota, or None if it stays as it is.
+        """Return the new condition QuotaReserved of a Workload without quota, or None if it does not change.
 
-        Without the gate UnadmittedWorkloadsObservability, only queues that admit nothing are a reason for a condition.
-        Upstream: syncQuotaReservedFalseCondition.
+        Without the gate UnadmittedWorkloadsObservability, only queues that admit nothing cause a condition. Upstream:
+        syncQuotaReservedFalseCondition.
         """
         blocker = self._find_queue_blocker(workload, local_queue, name, cluster_queue)
         if Gate.UNADMITTED_OBSERVABILITY not in self._gates:
@@ -334,10 +334,10 @@ class WorkloadController:
     def _find_missing_quota_reason(  # noqa: PLR0911 - one for each reason
         self, workload: WorkloadState, blocker: tuple[str, str] | None, name: str, cluster_queue: ClusterQueue | None
     ) -> tuple[str, str]:
-        """Return the reason and the message why a Workload has no quota.
+        """Return the reason and the message that explain why a Workload has no quota.
 
-        ``blocker`` are the reason and the message why its queues admit nothing. Return two empty strings to leave the
-        condition unset. Upstream: resolveGranularUnadmittedQuotaReservedCondition.
+        ``blocker`` contains the reason and the message for queues that admit nothing. Return two empty strings to leave
+        the condition unset. Upstream: resolveGranularUnadmittedQuotaReservedCondition.
         """
         current = workload.conditions.get(ConditionType.QUOTA_RESERVED)
         if not workload.active:
@@ -376,7 +376,7 @@ class WorkloadController:
     def _find_queue_blocker(
         self, workload: WorkloadState, local_queue: LocalQueue | None, name: str, cluster_queue: ClusterQueue | None
     ) -> tuple[str, str] | None:
-        """Return the reason and the message why a Workload's LocalQueue or ClusterQueue admits nothing.
+        """Return the reason and the message that explain why a Workload's LocalQueue or ClusterQueue admits nothing.
 
         Return None if both are active. Upstream: getQueueBlocker.
         """
@@ -395,8 +395,8 @@ class WorkloadController:
     ) -> None:
         """Evict a Workload with quota if its admission checks failed or its queue is stopped.
 
-        An admitted Workload is only evicted if its queue is drained. A Workload that is not admitted loses its quota
-        if its queue is stopped or does not exist.
+        An admitted Workload is evicted only if its queue is drained. A Workload that is not admitted loses its quota if
+        its queue is stopped or does not exist.
         """
         if self._evict_by_admission_checks(workload):
             return

@@ -182,9 +182,9 @@ class WorkloadState:
 
 
 def read_workload(stored: KueueWorkload, adjusted: tuple[KueuePodSet, ...], priority: int) -> WorkloadState:
-    """Read a Workload of the API. ``adjusted`` are its pod sets with overhead and default requests filled in.
+    """Read a Workload from the API. ``adjusted`` are its pod sets with overhead and default requests filled in.
 
-    Raises InputError for a malformed time and QuantityError for a malformed quantity.
+    Raises InputError if a time is malformed, and QuantityError if a quantity is.
     """
     metadata, spec, status = stored.metadata, stored.spec, stored.status
     return WorkloadState(
@@ -207,9 +207,10 @@ def read_workload(stored: KueueWorkload, adjusted: tuple[KueuePodSet, ...], prio
 
 
 def _read_admission(stored: KueueWorkload) -> QuotaAdmission | None:
-    """Read the quota that a Workload of the API holds, or None if it holds none. Raises QuantityError.
+    """Read the quota that a Workload in the API holds. Return None if it holds none.
 
-    An admission that does not name the number of pods is for all pods of the pod set.
+    An admission that does not state the number of pods covers all pods of the pod set. Raises QuantityError if a
+    quantity is malformed.
     """
     admission = stored.status.admission
     if admission is None:
@@ -238,7 +239,7 @@ def read_topology_placement(assignment: TopologyAssignment | None) -> TopologyPl
 
 
 def sync_admitted_condition(workload: WorkloadState, gates: FeatureGates, now: int) -> WorkloadState:
-    """Return the Workload with the condition Admitted that follows from its quota, admission checks and topology.
+    """Return the Workload with the Admitted condition that follows from its quota, checks and topology.
 
     If the condition is false, it names the first of the three that is missing. Upstream: SyncAdmittedCondition of
     pkg/workload/admissionchecks.go.
@@ -302,7 +303,7 @@ def release_quota(workload: WorkloadState, reason: str, message: str, gates: Fea
 def mark_evicted(workload: WorkloadState, reason: str, message: str, now: int) -> WorkloadState:
     """Return the Workload with the condition Evicted, and with its admission checks reset to pending.
 
-    It keeps its quota until that is released. Upstream: prepareForEviction.
+    It keeps its quota until the quota is released. Upstream: prepareForEviction.
     """
     workload = workload.with_condition(ConditionType.EVICTED, WorkloadCondition(True, reason, message, now))
     checks = dict(workload.checks)
@@ -347,7 +348,7 @@ class PodSetRequests:
     delayed_topology: str = ""
 
     def scaled_to(self, count: int) -> PodSetRequests:
-        """Return the requests of another number of pods.
+        """Return the requests for ``count`` pods.
 
         A pod set with a topology assignment or without pods keeps its requests.
         """
@@ -393,7 +394,7 @@ class WorkloadInfo:
     """The result of ``compute_usage`` once it was called."""
 
     def compute_usage(self, gates: FeatureGates) -> WorkloadUsage:
-        """Return the quota and the room in the topology that the Workload uses in its flavors. It is computed once."""
+        """Return the quota and the topology room that the Workload uses in its flavors. The result is cached."""
         if self.usage is not None:
             return self.usage
         quota: Usage = {}
@@ -406,7 +407,7 @@ class WorkloadInfo:
         return self.usage
 
     def compute_topology_usage(self, gates: FeatureGates) -> TopologyUsage:
-        """Return the Workload's pods in topology domains, by flavor. Without the gate for topologies there are none."""
+        """Return the Workload's pods in topology domains, by flavor. Without the topology gate, there are none."""
         if Gate.TOPOLOGY_AWARE_SCHEDULING not in gates:
             return {}
         usage: TopologyUsage = {}
@@ -423,9 +424,10 @@ class WorkloadInfo:
 
 
 def build_workload_info(workload: WorkloadState, settings: ResourceSettings, gates: FeatureGates) -> WorkloadInfo:
-    """Build the WorkloadInfo of a Workload, with the total requests of its pod sets. Raises QuantityError.
+    """Build the WorkloadInfo of a Workload, with the total requests of its pod sets.
 
-    The requests are taken from its admission or, if it has none, computed from its pod templates.
+    The requests are taken from its admission or, if it has none, computed from its pod templates. Raises QuantityError
+    if a request is malformed.
     """
     if workload.admission is not None:
         pod_sets = _compute_admitted_requests(workload, workload.admission, gates)
@@ -438,7 +440,7 @@ def build_workload_info(workload: WorkloadState, settings: ResourceSettings, gat
 
 
 def _count_remaining_pods(workload: WorkloadState, gates: FeatureGates) -> dict[str, int]:
-    """Return the number of pods of each pod set that still need quota, by name.
+    """Return, by pod set name, the number of pods that still need quota.
 
     With the gate ReclaimablePods, pods that have ended do not need quota.
     """
@@ -453,7 +455,10 @@ def _count_remaining_pods(workload: WorkloadState, gates: FeatureGates) -> dict[
 def _compute_pod_set_requests(
     workload: WorkloadState, settings: ResourceSettings, gates: FeatureGates
 ) -> list[PodSetRequests]:
-    """Compute the requests of each pod set of a Workload without an admission. Raises QuantityError."""
+    """Compute the requests of each pod set of a Workload without an admission.
+
+    Raises QuantityError if a request is malformed.
+    """
     counts = _count_remaining_pods(workload, gates)
     return [
         PodSetRequests(
@@ -468,9 +473,9 @@ def _compute_pod_set_requests(
 def _compute_admitted_requests(
     workload: WorkloadState, admission: QuotaAdmission, gates: FeatureGates
 ) -> list[PodSetRequests]:
-    """Compute what each pod set was given by an admission, less the quota of pods that have ended.
+    """Compute what an admission gave to each pod set, minus the quota of pods that have ended.
 
-    Raises QuantityError.
+    Raises QuantityError if a request is malformed.
     """
     counts = _count_remaining_pods(workload, gates)
     templates = {pod_set.name: pod_set.template.spec for pod_set in workload.adjusted_pod_sets}
@@ -494,7 +499,7 @@ def _compute_admitted_requests(
 
 
 def build_shape_key(workload: WorkloadState, pod_sets: Sequence[PodSetRequests]) -> bytes:
-    """Return a key of what decides how a Workload is scheduled: its pod sets with their requests, and its priority.
+    """Return a key for what decides how a Workload is scheduled: its pod sets, their requests, and its priority.
 
     Workloads with equal keys are treated alike in a ClusterQueue. Upstream: computeSchedulingHash.
     """
@@ -527,10 +532,10 @@ def build_shape_key(workload: WorkloadState, pod_sets: Sequence[PodSetRequests])
 
 
 def get_queue_time(workload: WorkloadState, gates: FeatureGates) -> int:
-    """Return the time by which a Workload is ordered in its queue, in microseconds since 1970.
+    """Return the time that determines a Workload's place in its queue, in microseconds since 1970.
 
-    It is usually the time of creation, and after some evictions and preemptions the time of these. Upstream:
-    GetQueueOrderTimestamp.
+    It is usually the creation time. After some evictions and preemptions, it is the time of the eviction or preemption.
+    Upstream: GetQueueOrderTimestamp.
     """
     evicted = workload.conditions.get(ConditionType.EVICTED)
     if evicted is not None and evicted.status and evicted.reason in (ADMISSION_CHECK, "PodsReadyTimeout"):

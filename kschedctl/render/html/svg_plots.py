@@ -107,7 +107,7 @@ def _build_path(points: Sequence[Point]) -> str:
 
 
 MAX_BAR_WIDTH = 84
-"""Width of the longest bar in percent; its number stands beside it."""
+"""Width of the longest bar in percent; its number is written next to it."""
 THICK, GAP, NAME = 16, 8, 17
 """Pixels: of a bar, between places, of a name."""
 BAR_LOOKS = 8

@@ -53,7 +53,7 @@ NAME_SIMILARITY = 0.75
 
 
 class StepKind(StrEnum):
-    """The kinds of fix steps, by which users choose among fixes."""
+    """The kinds of fix steps. Users refer to these kinds to choose among fixes."""
 
     CREATE_SERVICE_ACCOUNT = "CreateServiceAccount"
     CREATE_PRIORITY_CLASS = "CreatePriorityClass"

@@ -213,7 +213,7 @@ def _find_reason_in_queue(workload: KueueWorkload, local_queue: LocalQueue, queu
 
 
 def _build_status_headline(workload: KueueWorkload) -> str:
-    """Build the headline for a Workload of which only the status is known."""
+    """Build the headline for a Workload if only its status is known."""
     condition = find_condition(workload.status.conditions, QUOTA_RESERVED)
     queue = f" in LocalQueue {workload.spec.queue_name}" if workload.spec.queue_name else ""
     message = condition.message or condition.reason if condition else ""
@@ -449,7 +449,7 @@ def _compute_free_quota(
 def _iter_shortages(
     workload: KueueWorkload, queue: ClusterQueue, quotas: dict[FlavorResource, _Quota]
 ) -> Iterator[_Shortage]:
-    """Yield the resources of which no flavor has enough, for each pod set.
+    """Yield, for each pod set, the resources that no flavor has enough of.
 
     The requests of pod sets that fit are subtracted from ``quotas``.
     """

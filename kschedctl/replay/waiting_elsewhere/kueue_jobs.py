@@ -103,10 +103,10 @@ def add_foreseen_flavors(pod: Pod, outlook: JobOutlook, cluster: Cluster) -> Pod
 
 
 def apply_outlook(outlook: JobOutlook, cluster: Cluster) -> Struct:
-    """Return the manifest as Kueue changes it: started in its flavors if it is admitted, suspended or gated otherwise.
+    """Return the manifest as Kueue changes it: started in its flavors if it is admitted, otherwise suspended or gated.
 
-    If each pod of the workload is a Workload, the number of replicas becomes that of the admitted pods. A manifest
-    about which nothing is known stays unchanged.
+    If each pod of the workload has its own Workload, the number of replicas becomes the number of admitted pods. A
+    manifest about which nothing is known stays unchanged.
     """
     job: Any = outlook.job
     report = outlook.report
@@ -141,7 +141,7 @@ def _build_admitted_spec(outlook: JobOutlook, cluster: Cluster) -> Any:
 
 
 def _count_admitted_pods(outlook: JobOutlook) -> int:
-    """Return the number of pods with which Kueue admits a job."""
+    """Return the number of a job's pods that Kueue admits."""
     admissions = (foreseen.admission for foreseen in outlook.admitted)
     return sum(pod_set.count for admission in admissions if admission for pod_set in admission.pod_sets)
 

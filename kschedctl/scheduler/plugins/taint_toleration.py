@@ -11,7 +11,7 @@ import numpy.typing as npt
 from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.kube_version import VERIFIED, ByVersion, KubeVersion
 from kschedctl.api.objects import Node, Pod, Taint, Toleration
-from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated, is_tolerated
+from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated_taint, is_tolerated
 from kschedctl.scheduler.framework import Code, Fragment, Peers, PreScoreResult, Reads, Rejection, require_state
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.events import (
@@ -152,7 +152,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         def find_untolerated_uninitialized_taint(taints: Sequence[Taint]) -> Taint | None:
             """Return the taint of uninitialized nodes among the taints, or None if the pod tolerates it."""
             candidates = [taint for taint in taints if taint.key == UNINITIALIZED]
-            return find_untolerated(candidates, info.spec.tolerations, HARD_EFFECTS, self.comparison_operators)
+            return find_untolerated_taint(candidates, info.spec.tolerations, HARD_EFFECTS, self.comparison_operators)
 
         def find_fact(row: int) -> UntoleratedTaint | None:
             """Return the fact about the node at `row`, or None if no taint rejects the pod there."""
@@ -226,7 +226,10 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
 
     def _tolerates_node(self, node: Node, pod: Pod) -> bool:
         """Return whether the pod tolerates all NoSchedule and NoExecute taints of the node."""
-        return find_untolerated(node.spec.taints, pod.spec.tolerations, HARD_EFFECTS, self.comparison_operators) is None
+        return (
+            find_untolerated_taint(node.spec.taints, pod.spec.tolerations, HARD_EFFECTS, self.comparison_operators)
+            is None
+        )
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""

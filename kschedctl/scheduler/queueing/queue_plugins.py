@@ -18,7 +18,7 @@ from kschedctl.api.arrays import Position
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Node, Pod
-from kschedctl.api.tolerations import find_untolerated
+from kschedctl.api.tolerations import find_untolerated_taint
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.diagnosis import NO_REJECTORS, Rejectors, find_rejectors
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
@@ -223,7 +223,7 @@ def admits_pod(node: Node, info: PodInfo, view: Fork) -> bool:
         return False
     return (
         compile_required_node_affinity(spec).allows(metadata.labels, metadata.name)
-        and find_untolerated(node.spec.taints, spec.tolerations, {"NoSchedule"}) is None
+        and find_untolerated_taint(node.spec.taints, spec.tolerations, {"NoSchedule"}) is None
         and _has_room(node, info, view)
     )
 

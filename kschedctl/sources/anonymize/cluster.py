@@ -58,7 +58,7 @@ class AnonymizedCluster(NamedTuple):
 def anonymize_cluster(cluster: Cluster) -> AnonymizedCluster:
     """Replace the names in a cluster by pseudonyms.
 
-    Raises ConfigurationError for a configuration that kube-scheduler rejects, since its contents are unknown.
+    Raises ConfigurationError if kube-scheduler rejects the configuration, because its contents are then unknown.
     """
     if cluster.configuration is not None:
         parse_document(cluster.configuration)  # only validates it
@@ -85,9 +85,9 @@ def _describe_kept_keys(kept_keys: set[str]) -> Iterator[str]:
 
 
 def _describe_strings_in_expressions(expressions: Expressions) -> Iterator[str]:
-    """Yield descriptions of the strings that were kept because CEL expressions do more with them than compare them.
+    """Yield descriptions of the strings that are kept because CEL expressions do more than compare them.
 
-    These are the literals in such expressions with the values of the attributes in them, and names of device drivers.
+    These are literals in such expressions, values of the attributes that they use, and names of device drivers.
     """
     count = len(expressions.kept_expressions)
     if count:
@@ -103,8 +103,8 @@ def _describe_strings_in_expressions(expressions: Expressions) -> Iterator[str]:
 def _rewrite_cluster(cluster: Cluster, rewriter: Rewriter) -> Cluster:
     """Return the cluster with all objects, the configuration and the gaps rewritten.
 
-    Warnings, the autoscaler's ConfigMaps, the files from which objects came, and the names of the server, the context
-    and the scheduler's instances are dropped.
+    Warnings, the autoscaler's ConfigMaps and the objects' files are dropped, and so are the names of the server, the
+    context and the scheduler's instances.
     """
     # Objects of kinds that need no special treatment
     objects: dict[str, object] = {
@@ -191,10 +191,10 @@ _EXTENDER_VERBS = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "pree
 
 
 def anonymize_configuration(document: Document, rewriter: Rewriter) -> dict[str, object]:
-    """Replace schedulers' names, resources, keys, node affinities and extenders' addresses in a valid document.
+    """Replace the names of schedulers, resources, keys and extenders in a valid configuration document.
 
-    The connection to the cluster and TLS settings are left out, as are the arguments of plugins that are not in-tree,
-    because such arguments may contain anything.
+    The connection to the cluster and TLS settings are left out. So are the arguments of plugins that are not in-tree,
+    because they may contain anything.
     """
     anonymized = {key: value for key, value in drop_nulls(document).items() if key not in _DROPPED}
     if "profiles" in anonymized:
@@ -231,7 +231,7 @@ def _anonymize_plugin_config(config: Document, rewriter: Rewriter) -> dict[str, 
 def _replace_argument_names(value: object, naming: Mapping[str, Naming], rewriter: Rewriter, field: str = "") -> object:
     """Replace the names in a plugin's arguments, or in the value of one field.
 
-    ``naming`` maps each field with names either to the struct to decode its value into, or to the kind of name that it
+    ``naming`` maps each field that contains names to the struct for decoding its value, or to the kind of name that it
     holds, for which the rewriter has a method. Fields that are not in ``naming`` keep their values.
     """
     field_naming = naming.get(field)

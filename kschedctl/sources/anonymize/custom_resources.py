@@ -117,10 +117,9 @@ _KEPT_CONFIGURATION = ("featureGates", "fairSharing", "manageJobsWithoutQueueNam
 
 
 def anonymize_kueue_configuration(config_map: ConfigMap, rewriter: Rewriter) -> ConfigMap:
-    """Return the ConfigMap of Kueue with the settings that affect an admission, and with resources renamed.
+    """Return Kueue's ConfigMap with only the settings that affect an admission, and with resources renamed.
 
-    The selector of the namespaces whose jobs are managed is left out. A Configuration that cannot be read counts as
-    empty.
+    The selector for the namespaces with managed jobs is left out. An unreadable Configuration counts as empty.
     """
     import yaml  # noqa: PLC0415 - few clusters have such a ConfigMap
 

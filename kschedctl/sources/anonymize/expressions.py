@@ -67,7 +67,7 @@ class Expressions:
 
     @classmethod
     def from_cluster(cls, cluster: Cluster) -> Expressions:
-        """Find out which expressions, attributes and drivers of a cluster have to be kept."""
+        """Find the expressions, attributes and drivers in a cluster that have to be kept."""
         expressions = {s.cel.expression for s in _iter_selectors(cluster) if s.cel and s.cel.expression}
         attributes = frozenset(get_local_name(key) for key in _iter_qualified_names(cluster))
         kept_expressions = {expression for expression in expressions if computes_with_texts(expression)}
@@ -95,9 +95,9 @@ class Expressions:
         return f"{self.replace_driver(domain, replace_name)}{slash}{attribute}"
 
     def rewrite_expression(self, text: str, replace_name: Callable[[str], str]) -> str:
-        """Remove the comments of an expression and replace the string literals in it that may be replaced.
+        """Remove an expression's comments, and replace its string literals unless they have to be kept.
 
-        An expression that is longer than the API accepts is replaced as a whole.
+        An expression that is longer than the API accepts is replaced entirely.
         """
         if len(text) > MAX_EXPRESSION_LENGTH:
             return replace_name(text)
@@ -119,8 +119,8 @@ class Expressions:
     def _is_literal_kept(self, match: re.Match[str], value: str, keeps_texts: bool) -> bool:
         """Return whether a string literal in an expression is kept.
 
-        Well-known domains, quantities, versions and names of attributes are kept, and all literals if ``keeps_texts``.
-        A driver is only kept if drivers keep their names.
+        Well-known domains, quantities, versions and attribute names are kept. With ``keeps_texts``, all literals are
+        kept. A driver is kept only if drivers keep their names.
         """
         if value in self.drivers:
             return self.keeps_drivers
@@ -161,7 +161,7 @@ class Expressions:
 
 
 def computes_with_texts(text: str) -> bool:
-    """Return whether an expression does more with strings than compare them.
+    """Return whether an expression does anything with strings other than compare them.
 
     Expressions that cannot be analyzed, because they are too long or have raw or escaped strings, count as well.
 

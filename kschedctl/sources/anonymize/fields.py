@@ -94,9 +94,9 @@ def _rewrite_driver_metadata(rewriter: Rewriter, value: api.ObjectMeta, obj: obj
 
 
 def _replace_ebs_volume_id(rewriter: Rewriter, value: str, obj: object) -> str:
-    """Replace the parts of an EBS volume's ID, so that ``vol-1`` and ``aws://zone/vol-1`` remain the same volume.
+    """Replace the parts of an EBS volume's ID, so that ``vol-1`` and ``aws://zone/vol-1`` stay the same volume.
 
-    An ID of another form is replaced as a whole, except for the prefix ``aws://``.
+    An ID in any other form is replaced entirely, except for the prefix ``aws://``.
     """
     match = _EBS_VOLUME_ID.fullmatch(value)
     if match is None:
@@ -291,9 +291,9 @@ def _replace_quota_names(rewriter: Rewriter, value: JsonObject, obj: object) -> 
 
 
 def _replace_quota_name(rewriter: Rewriter, key: str) -> str:
-    """Replace the resource that a quota limits, or the StorageClass for which it does.
+    """Replace the resource or the StorageClass in the name of a quota.
 
-    Standard resources and numbers of objects, such as ``count/pods``, are kept.
+    Standard resources and object counts, such as ``count/pods``, are kept.
     """
     class_name, infix, resource = key.partition(_CLASS_INFIX)
     if infix:

@@ -29,7 +29,7 @@ class Numbers:
 
     @classmethod
     def from_cluster(cls, cluster: Cluster) -> Numbers:
-        """Rank the integers in the labels and taints of a cluster, by key, if a Gt or Lt requirement names the key."""
+        """Rank the integers in a cluster's labels and taints, for each key that a Gt or Lt requirement names."""
         structs = list(_iter_structs((*_iter_object_lists(cluster), get_added_affinities(cluster.configuration))))
         keys = {s.key for s in structs if getattr(s, "operator", "") in COMPARISONS}
         numbers_by_key: dict[str, set[int]] = {key: set() for key in keys}
@@ -70,7 +70,7 @@ def _is_int64(value: str) -> bool:
 
 
 def get_added_affinities(configuration: Mapping[str, Any] | None) -> list[NodeAffinity]:
-    """Return the ``addedAffinity`` of each profile, which a KubeSchedulerConfiguration adds to the profile's pods."""
+    """Return the ``addedAffinity`` of each profile in a KubeSchedulerConfiguration, which applies to its pods."""
     profiles = (configuration or {}).get("profiles") or ()
     plugin_configs = (config for profile in profiles for config in profile.get("pluginConfig") or ())
     affinities = ((config.get("args") or {}).get("addedAffinity") for config in plugin_configs)
@@ -78,7 +78,7 @@ def get_added_affinities(configuration: Mapping[str, Any] | None) -> list[NodeAf
 
 
 def find_composed_names(cluster: Cluster) -> dict[str, tuple[str, ...]]:
-    """Return the names in a cluster whose parts between dashes have a meaning, each with its parts.
+    """Return the names in a cluster that consist of other names joined by dashes, each with its parts.
 
     The claim of an ephemeral volume is named after its pod and volume, a ReplicaSet after its Deployment and the hash
     of its pod template, and a zone after its region.
@@ -128,7 +128,7 @@ def _iter_object_lists(cluster: Cluster) -> Iterator[object]:
 def _iter_structs(value: Any) -> Iterator[Any]:
     """Yield the value if it is a struct, and all structs nested in it.
 
-    The images of nodes are skipped, since there are many of them and they have no labels.
+    Images of nodes are skipped, because there are many and they have no labels.
     """
     if isinstance(value, Struct):
         yield value
@@ -146,7 +146,7 @@ def _iter_structs(value: Any) -> Iterator[Any]:
 
 
 def _iter_labels_and_taints(structs: Iterable[Any]) -> Iterator[tuple[str, str]]:
-    """Yield the key and the value of each label, taint and toleration, and the key and each value of requirements."""
+    """Yield key and value of each label, taint, toleration and requirement. A requirement may have several values."""
     for struct in structs:
         for field in ("labels", "match_labels", "node_selector"):
             pairs = getattr(struct, field, None)

@@ -60,7 +60,7 @@ def _replace_holder_identity(rewriter: Rewriter, value: str, obj: object) -> str
 def _replace_reporting_instance(rewriter: Rewriter, value: str, obj: api.Event) -> str:
     """Replace the component and the host in an event's reporting instance, ``component-host``.
 
-    A reporting instance of another form is replaced as a whole.
+    A reporting instance in any other form is replaced entirely.
     """
     component = obj.reporting_component
     if component and value.startswith(f"{component}-"):
@@ -106,7 +106,7 @@ def _filter_job_conditions(
 
 
 def _replace_lease_name(rewriter: Rewriter, value: str, obj: object) -> str:
-    """Replace the name of a lease unless it is that of a well-known component."""
+    """Replace the name of a lease unless a well-known component holds it under this name."""
     return value if value in COMPONENTS else rewriter.replace_object_name(value)
 
 
@@ -171,7 +171,7 @@ def filter_annotations(rewriter: Rewriter, value: Mapping[str, str], obj: object
 
 
 def _replace_annotation_value(rewriter: Rewriter, key: str, value: str) -> str:
-    """Replace the names in the value of an annotation, or the whole value unless it is a known setting."""
+    """Replace the names in an annotation's value. Replace the whole value unless it is a known setting."""
     if key == MIGRATED_PLUGINS:
         return ",".join(name for name in value.split(",") if is_known_driver(name))
     if key in (CAPACITY_LABELS, CAPACITY_TAINTS):

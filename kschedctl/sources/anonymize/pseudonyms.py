@@ -76,10 +76,10 @@ class Pseudonyms:
         return self._replace_key_head(f"{text}/")
 
     def assign_pseudonyms(self) -> dict[str, str]:
-        """Choose a pseudonym for every collected string, and return the original of each pseudonym.
+        """Choose a pseudonym for every collected string, and return a map from pseudonyms to their originals.
 
-        Pseudonyms have ascending numbers in the order of their originals. Pseudonyms of domains and keys also get a
-        prefix with which they sort between the same kept keys as their originals.
+        Pseudonyms are numbered in the order of their originals. Pseudonyms of domains and keys also get a prefix, so
+        that they sort between the same kept keys as their originals.
         """
         kept = sorted(self._kept_heads - {""})
         texts = sorted([*((text, False) for text in self._names), *((text, True) for text in self._heads)])

@@ -48,9 +48,9 @@ class Rewriter:
         return self._rewritten[obj]
 
     def rewrite_struct(self, obj: Any) -> Any:
-        """Return a copy of the struct in which handlers rewrote its fields and the fields of nested structs.
+        """Return a copy of the struct with its fields and the fields of nested structs rewritten by handlers.
 
-        The struct itself is returned if nothing changes. Empty fields are left alone.
+        The struct itself is returned if nothing changes. Empty fields are left unchanged.
         """
         handlers = self._fields.get(type(obj), {})
         changed = {}
@@ -99,7 +99,7 @@ class Rewriter:
         return text.replace(stripped, self.replace_name(stripped)) if stripped else text
 
     def replace_resource(self, text: str) -> str:
-        """Replace the name of a resource, but keep a prefix or domain by which the scheduler recognizes it."""
+        """Replace the name of a resource, except for a prefix or domain by which the scheduler recognizes it."""
         for prefix in RESOURCE_PREFIXES:
             if text.startswith(prefix):
                 name = text.removeprefix(prefix)

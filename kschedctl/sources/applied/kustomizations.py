@@ -1,4 +1,4 @@
-"""Kustomizations, read only as far as they determine the objects of a file without a build."""
+"""Kustomizations, read only to determine the objects in files without running a build."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Kustomizations:
     def _record_changed_bases(self, folder: str) -> None:
         """Record the labels and fields that a folder's kustomization sets in its bases.
 
-        Earlier records of the same label or field are kept.
+        If a label or field was recorded before, the earlier record is kept.
         """
         documents = self._documents[folder]
         labels = _get_selector_labels(documents)
@@ -82,9 +82,9 @@ class Kustomizations:
                 yield folder, self._find_all_bases(folder)
 
     def is_patch_object(self, file: str, document: JsonObject) -> bool:
-        """Return whether an object of a file is only a patch, which is not applied by itself.
+        """Return whether an object in a file is only a patch, so that it is not applied as an object.
 
-        An object counts as a patch if a kustomization uses its file as one, if the file has the name of a patch, if it
+        An object is a patch if a kustomization uses its file as a patch, if its file is named like a patch, if it
         contains ``$patch``, or if it is a workload without the selector and other fields that the API requires.
         """
         path = os.path.abspath(file)
@@ -96,9 +96,9 @@ class Kustomizations:
         return _has_directive(document)
 
     def _is_partial_workload(self, path: str, spec: JsonObject) -> bool:
-        """Return whether the spec of a workload without selector also lacks images, containers or labels.
+        """Return whether a workload spec without selector also lacks images, containers or labels.
 
-        Missing containers or labels only count if there are kustomizations, which might add them.
+        Missing containers or labels count only if there are kustomizations, which might add them.
         """
         containers = _get_containers(spec)
         if not all(isinstance(container, dict) and "image" in container for container in containers):
@@ -109,10 +109,10 @@ class Kustomizations:
         return may_be_patch and not _get_field(spec, "template", "metadata", "labels")
 
     def complete_object(self, file: str, document: JsonObject) -> JsonObject:
-        """Return the object with the replicas, spreading, selector and labels that kustomizations give it.
+        """Return the object with the replicas, spreading, selector and labels that kustomizations set.
 
-        Only workloads that require a selector are changed. Settings for the object's own kind take precedence over
-        settings for any kind.
+        Only workloads that require a selector are changed. Settings for the object's kind take precedence over settings
+        for any kind.
         """
         path = os.path.abspath(file)
         kind = str(document.get("kind"))
@@ -127,7 +127,7 @@ class Kustomizations:
     def _add_selector_labels(self, path: str, document: JsonObject) -> JsonObject:
         """Return the object with the labels that kustomizations add to its selector and pods.
 
-        An object that has a selector with labels, or a kind without selector, is returned unchanged.
+        An object whose selector already has labels, or whose kind has no selector, is returned unchanged.
         """
         labels = self._labels.get(path)
         spec = _as_mapping(document.get("spec"))
@@ -142,9 +142,9 @@ class Kustomizations:
         return {**document, "spec": spec | {"selector": selector, "template": template}}
 
     def _find_changed_paths(self, folder: str) -> set[str]:
-        """Return the files and folders that a kustomization changes: all its bases.
+        """Return the files and folders that a kustomization changes, that is, all its bases.
 
-        For a component these include the bases of all kustomizations that use the component.
+        A component also changes the bases of all kustomizations that use the component.
         """
         changed_paths = self._find_all_bases(folder)
         if _is_component(self._documents[folder]):
@@ -154,7 +154,7 @@ class Kustomizations:
         return changed_paths
 
     def _find_all_bases(self, folder: str) -> set[str]:
-        """Return the files and folders that are direct or indirect bases of a folder, in a new set."""
+        """Return a new set of the files and folders that are direct or indirect bases of a folder."""
         bases: set[str] = set()
         unvisited = list(self._bases[folder])
         while unvisited:
@@ -233,9 +233,9 @@ def _is_component(documents: Iterable[JsonObject]) -> bool:
 def _iter_overrides(
     folder: str, documents: Iterable[JsonObject]
 ) -> Iterator[tuple[tuple[str, str], dict[str, object]]]:
-    """Yield the kind and name of each object for which a kustomization sets replicas or spreading, and these fields.
+    """Yield each object for which a kustomization sets replicas or spreading, as kind and name, with these fields.
 
-    The kind is "" if the fields are set for objects of any kind with this name.
+    The kind is "" if the fields apply to objects of any kind with this name.
     """
     for document in documents:
         for entry in get_list(document, "replicas"):
@@ -254,7 +254,7 @@ def _iter_overrides(
 
 
 def _apply_overrides(document: JsonObject, overrides: JsonObject) -> JsonObject:
-    """Return the object with the replicas in ``overrides``, and with the spreading fields that it does not have."""
+    """Return the object with the replicas in ``overrides``, and with the spreading fields that it lacks."""
     spec = _as_mapping(document.get("spec"))
     template = _as_mapping(spec.get("template"))
     spreading = {key: overrides[key] for key in _SPREADING_FIELDS if key in overrides}
@@ -295,7 +295,7 @@ def _iter_patches(folder: str, kustomization: JsonObject) -> Iterator[object]:
 
 
 def _iter_other_files(documents: Iterable[JsonObject]) -> Iterator[str]:
-    """Yield the files, relative to the folder, that a kustomization names for other purposes than resources."""
+    """Yield the files, relative to the folder, that a kustomization uses other than as resources."""
     for document in documents:
         for entry in _iter_other_entries(document):
             if isinstance(entry, str) and "\n" not in entry and "\0" not in entry:  # not an inline document
@@ -347,7 +347,7 @@ def _get_field(value: object, *path: str) -> object:
 
 
 def _has_directive(value: object) -> bool:
-    """Return whether a mapping in the value, at any depth, has the key ``$patch``."""
+    """Return whether the value contains, at any depth, a mapping with the key ``$patch``."""
     unvisited = [value]
     while unvisited:
         inner_value = unvisited.pop()

@@ -55,9 +55,9 @@ class AppliedSets:
         self._add_fleet_bundles()
 
     def declare_clusters(self, lists: Iterable[Collection[str]]) -> None:
-        """Add the sets that the user declares as lists of paths, one for each cluster.
+        """Add the sets that the user declares as lists of paths, one list per cluster.
 
-        Files that are in no set belong to all of these clusters.
+        Files that are in no set belong to all these clusters.
         """
         for number, paths in enumerate(lists):
             declared_paths = [os.path.abspath(path) for path in paths]
@@ -70,10 +70,10 @@ class AppliedSets:
     def get_applied_sets(self, place: Location) -> frozenset[AppliedSet]:
         """Return the sets in which the object at a place is applied.
 
-        Objects of a build are in the set of the build. Other objects are in the sets that the user declared for their
-        file or, without such sets, in the sets that were found for it. If there are none either, each step of a test
-        is a set, each folder of tests or examples is a set, and all other objects are in the set of undeclared files
-        and in all clusters that the user declared.
+        A built object is in the set of its build. Any other object is in the sets that the user declared for its file
+        or, if there are none, in the sets that were found for it. Without either, each step of a test is a set, and so
+        is each folder of tests or examples. All remaining objects are in the set of undeclared files and in all
+        clusters that the user declared.
         """
         if place.build:
             return frozenset({AppliedSet(f"build {place.build}")})
@@ -105,7 +105,7 @@ class AppliedSets:
     def _add_fleet_bundles(self) -> None:
         """Add a set for each overlay of each Fleet bundle, or for the bundle if it has no overlays.
 
-        Files below an inner bundle belong only to the inner bundle.
+        Files below a nested bundle belong only to the nested bundle.
         """
         bundles = set(self._find_folders_with(BUNDLE))
         for bundle in sorted(bundles):
@@ -129,9 +129,9 @@ class AppliedSets:
         return (os.path.dirname(path) for path in self._paths if os.path.basename(path) == name)
 
     def _iter_applied_files(self, applied: AppliedFolders) -> Iterator[str]:
-        """Yield the files in applied folders. Folders of tests and examples in them are skipped.
+        """Yield the files in applied folders. Folders of tests and examples below them are skipped.
 
-        Folders with a kustomization are skipped, because the kustomization decides which files are applied.
+        Folders with a kustomization are also skipped, because the kustomization decides which files are applied.
         """
         for folder in applied.folders:
             if not os.path.isdir(folder) or self._kustomizations.has_kustomization(folder):
@@ -183,7 +183,7 @@ class Applier(NamedTuple):
     value: JsonObject
 
     def iter_applied_folders(self, repository: RepositoryFolders) -> Iterator[AppliedFolders]:
-        """Yield the sets of folders that the object applies, without paths that the repository does not have."""
+        """Yield the sets of folders that the object applies. Paths that are not in the repository are left out."""
         spec = _as_mapping(self.value.get("spec"))
         kind = self.value.get("kind")
         if kind == "Kustomization":
@@ -207,8 +207,8 @@ class Applier(NamedTuple):
     ) -> Iterator[AppliedFolders]:
         """Yield each folder that an ApplicationSet applies, as a separate set.
 
-        A folder is applied if it matches a generator's pattern, or the path in the template if stars take the place of
-        the path's placeholders.
+        A folder is applied if it matches a generator's pattern, or the template's path with its placeholders replaced
+        by stars.
         """
         template = _as_mapping(_as_mapping(spec.get("template")).get("spec"))
         paths = [source.get("path") for source in _list_application_sources(template)]
@@ -266,7 +266,10 @@ def is_applier(value: JsonObject) -> bool:
 
 
 def find_helmfile_charts(file: str) -> AppliedFolders | None:
-    """Return the local chart folders of a helmfile's releases, or None if the file is no helmfile or cannot be read."""
+    """Return the local chart folders of a helmfile's releases.
+
+    Return None if the file is not a helmfile or cannot be read.
+    """
     if not _HELMFILE.fullmatch(file) and not _HELMFILE.fullmatch(os.path.basename(file)):
         return None
     try:
@@ -291,7 +294,7 @@ def _matches_steps(path: list[str], patterns: list[str]) -> bool:
 
 
 def _iter_directory_patterns(generators: object) -> Iterator[str]:
-    """Yield the folder patterns of all git generators, including generators nested in others."""
+    """Yield the folder patterns of all git generators, including nested generators."""
     unvisited = [generators]
     while unvisited:
         value = unvisited.pop()

@@ -42,10 +42,10 @@ class BuiltObject(NamedTuple):
         return relative_path(patched_field.file) if patched_field else self.file
 
     def locate(self, path: Path) -> tuple[int, int]:
-        """Return the line and column, from 1, of the field in the file that ``find_file`` returns.
+        """Return line and column (from 1) of the field in the file that ``find_file`` returns.
 
-        If the file does not have the field, return the position of its nearest ancestor, or of the beginning of the
-        file. In a chart's template, a field is only found if its name occurs once.
+        If the file does not contain the field, return the position of its nearest ancestor or of the beginning of the
+        file. In a chart's template, a field is found only if its name occurs once.
         """
         if self.overlays:
             patched_field = self.overlays.find_patch(path)
@@ -159,10 +159,10 @@ class Overlays(NamedTuple):
     """The object after the build."""
 
     def find_patch(self, path: Path) -> PatchedField | None:
-        """Return the file and line that changed or added a field, or None if no kustomization changed the field.
+        """Return the file and line that changed or added a field, or None if no kustomization changed it.
 
-        The line is the first one that contains the name of the field or, failing that, of its parent. Outer
-        kustomizations and their patches are searched first. If no line is found, it is the first line of the outermost
+        The line is the first one that contains the field's name or, failing that, its parent's name. Outer
+        kustomizations and their patches are searched first. If no line is found, return the first line of the outermost
         kustomization.
         """
         if not self.files or not _is_field_changed(self.written, self.built, path):
@@ -176,9 +176,9 @@ class Overlays(NamedTuple):
         return PatchedField(self.files[-1], 1)
 
     def find_written_path(self, path: Path) -> Path:
-        """Return the path that the field had in the object before the build, where items may have other indices.
+        """Return the field's path in the object before the build, in which items may have other indices.
 
-        An item that did not exist before the build keeps its index.
+        An item that the build added keeps its index.
         """
         written = self.written
         built = self.built
@@ -197,9 +197,9 @@ class Overlays(NamedTuple):
 
 
 def list_kustomizations(annotation: str, folder: str) -> list[str]:
-    """Return the existing kustomizations that Kustomize's annotation names, each once.
+    """Return the existing kustomizations named in Kustomize's annotation, without duplicates.
 
-    The annotation names them relative to the folder that was built.
+    The annotation names them relative to the built folder.
     """
     files: dict[str, None] = {}
     for transformation in _parse_transformations(annotation):
@@ -225,7 +225,7 @@ def _parse_transformations(annotation: str) -> list[object]:
 def _is_field_changed(written: object, built: object, path: Path) -> bool:
     """Return whether the build changed or added the field.
 
-    A mapping or list that existed before counts as unchanged, even if fields in it were changed.
+    A mapping or list that existed before counts as unchanged, even if fields within it were changed.
     """
     for step in path:
         if isinstance(built, list) and isinstance(step, int):
@@ -245,9 +245,9 @@ def _get_field(value: object, step: str | int) -> object:
 
 
 def _find_written_item(item: object, index: int, written_list: object) -> object:
-    """Return the item of a list before the build that became the given item, or None.
+    """Return the list item before the build that became the given item, or None.
 
-    Items with an identifying field are found only by the value of this field, and all others by their index.
+    An item with an identifying field is found only by this field's value, any other item by its index.
     """
     items = written_list if isinstance(written_list, list) else []
     for name in _IDENTIFYING_FIELDS:

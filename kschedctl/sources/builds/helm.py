@@ -42,9 +42,9 @@ class HelmRender:
         return frozenset(map(os.path.abspath, paths))
 
     def build_objects(self) -> Iterator[BuiltObject]:
-        """Render the chart and yield its objects. Raises InputError with Helm's message.
+        """Render the chart and yield its objects.
 
-        The name of the release is made from the name of the folder.
+        The release is named after the folder. Raises InputError with Helm's message if rendering fails.
         """
         folder_name = os.path.basename(self.folder).lower()
         release = re.sub(r"[^a-z0-9-]", "-", folder_name).strip("-")[:40] or "release"
@@ -75,8 +75,8 @@ class HelmRender:
 def find_helm_renders(files: Collection[str], values: Sequence[str] = (), kube_version: str = "") -> list[HelmRender]:
     """Return the renderings of the charts among the files, except subcharts and library charts.
 
-    ``values`` are files with values for the charts. ``kube_version`` is the version of Kubernetes that the charts see,
-    or "" for Helm's default. Raises UsageError if helm is not installed.
+    ``values`` are files with values for the charts. ``kube_version`` is the Kubernetes version that the charts see, or
+    "" for Helm's default. Raises UsageError if helm is not installed.
     """
     command = [*find_program("--helm", ("helm", "template"))]
     for file in values:

@@ -37,7 +37,7 @@ _ALLOWED_SCHEMES = ("http://", "https://", "oci://")
 
 
 def explain_disallowed_call(arguments: Sequence[str], environment: Mapping[str, str], top: str) -> str:
-    """Return the reason why a call of helm is not allowed, or "" if it is.
+    """Return why a call of helm is not allowed, or "" if it is.
 
     The command, options, values and HOME_VARIABLES are checked. ``top`` is the top folder of the repository.
     """
@@ -63,7 +63,7 @@ HOME_REFUSAL = "a repository must not choose helm's configuration and plugin fol
 
 
 def explain_unsafe_value(option: str, value: str, top: str) -> str:
-    """Return the reason why the value of an option is not allowed, or "" if it is. ``top`` is the repository's folder.
+    """Return why an option's value is not allowed, or "" if it is. ``top`` is the repository's top folder.
 
     The option is "" for positional arguments.
     """

@@ -50,10 +50,11 @@ class OriginFinder:
         self._objects: dict[str, list[LocatedObject]] = {}
 
     def find_origin(self, built: JsonObject, file: str) -> LocatedObject | None:
-        """Return the object of the file from which an object was built, or None if it cannot be determined.
+        """Return the object in the file from which an object was built, or None if it cannot be determined.
 
-        It is the object of the same kind with the longest name that is part of the built object's name, to which a
-        build may add a prefix and a suffix. If no name fits, it is the only object of the kind in the file.
+        A build may add a prefix and a suffix to names. Among the objects of the same kind whose name is part of the
+        built object's name, the one with the longest name is chosen. If no name fits, it is the file's only object of
+        the kind.
         """
         built_name = _get_object_name(built)
         same_kind: list[LocatedObject] = []
@@ -112,7 +113,7 @@ class KustomizeBuild:
     def build_objects(self) -> Iterator[BuiltObject]:
         """Build the folder and yield its objects.
 
-        Raises InputError for the first unsafe field, and with Kustomize's message if the build fails.
+        Raises InputError if a field is unsafe, or with Kustomize's message if the build fails.
         """
         top = _find_repository_top(os.path.abspath(self.folder))
         for unsafe_field in find_unsafe_fields(self.folder, top, with_helm=bool(self.helm)):
@@ -134,9 +135,9 @@ class KustomizeBuild:
                 yield self._trace_object(dict(built.value), outer_folder)
 
     def _trace_object(self, value: dict[str, object], outer_folder: str) -> BuiltObject:
-        """Find the origin of a built object and the kustomizations that changed it, from Kustomize's annotations.
+        """Find a built object's origin and the kustomizations that changed it, using Kustomize's annotations.
 
-        The annotations are removed from ``value``. The origin is unknown for objects that were generated or read from
+        The annotations are removed from ``value``. The origin is unknown if the object was generated or read from
         another repository.
         """
         path, transformations = _take_annotations(value)
@@ -153,10 +154,10 @@ class KustomizeBuild:
 
 
 def find_kustomize_builds(files: Collection[str], with_helm: bool = False) -> list[KustomizeBuild]:
-    """Return the builds of the kustomizations among the files that are neither components nor bases of others.
+    """Return the builds of the kustomizations among the files that are neither components nor bases.
 
-    With ``with_helm`` Kustomize may render charts. Raises UsageError if neither kustomize nor kubectl is installed, or
-    if helm is needed and not installed.
+    With ``with_helm``, Kustomize may render charts. Raises UsageError if neither kustomize nor kubectl is installed, or
+    if helm is needed but not installed.
     """
     command = find_program("--kustomize", ("kustomize", "build"), ("kubectl", "kustomize"))
     folders = [folder for folder in list_folders(files) if find_kustomization(folder)]
@@ -170,8 +171,8 @@ def find_kustomize_builds(files: Collection[str], with_helm: bool = False) -> li
 def _write_helm_guard(helm: str, folder: str, top: str) -> list[str]:
     """Write a script into the folder that runs helm only with safe options (see helm_guard).
 
-    Return the options that make kustomize call this script instead of helm. Without helm, nothing is written and the
-    result is [].
+    Return the options that make kustomize call this script instead of helm. If ``helm`` is empty, write nothing and
+    return [].
     """
     if not helm:
         return []

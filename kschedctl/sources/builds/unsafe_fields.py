@@ -72,7 +72,7 @@ def _iter_unsafe_fields(file: str, document: JsonObject, top: str) -> Iterator[U
 
 
 def _explain_unsafe_reference(reference: str) -> str:
-    """Return the reason why a reference to a base, which may be in another repository, is unsafe, or ""."""
+    """Return why a reference to a base, which may be in another repository, is unsafe, or "" if it is safe."""
     query = parse_qs(reference.partition("?")[2])
     for value in (*query.get("ref", ()), *query.get("version", ())):
         if value.startswith("-"):
@@ -94,10 +94,10 @@ def _iter_bases(document: JsonObject) -> Iterator[tuple[str, str]]:
 
 
 def _iter_chart_settings(document: JsonObject) -> Iterator[tuple[str, JsonObject]]:
-    """Yield each mapping with settings of Helm, and the prefix with which messages name its fields.
+    """Yield each mapping with Helm settings, and the prefix with which messages name its fields.
 
-    These are the document itself if it is a chart generator, the Helm globals, each chart, and the settings in plugins
-    that are written inline.
+    These are the document itself if it is a chart generator, the Helm globals, each chart, and the settings of inline
+    plugins.
     """
     fields = _lower_keys(document)
     if document.get("kind") == _GENERATOR:
@@ -132,7 +132,7 @@ def _iter_unsafe_chart_fields(settings: JsonObject, file: str, top: str) -> Iter
 
 
 def _explain_unsafe_chart_field(key: str, text: str, file: str, top: str) -> str:
-    """Return the reason why a value of a chart's field is unsafe, or "". ``key`` is the field's name in lower case."""
+    """Return why a chart field's value is unsafe, or "" if it is safe. ``key`` is the field's name in lower case."""
     if not text:
         return ""
     if key == "charthome":
@@ -158,9 +158,9 @@ def _as_list(value: object) -> Iterable[object]:
 
 
 def _load_documents(file: str) -> list[JsonObject]:
-    """Return the documents of a kustomization or generator file, or [] for other files.
+    """Return the documents in a kustomization or generator file, or [] for other files.
 
-    A file that cannot be read has no documents, since kustomize reports the error.
+    An unreadable file has no documents, because kustomize reports the error.
     """
     try:
         content = load_content(file)

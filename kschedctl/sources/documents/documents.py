@@ -36,8 +36,8 @@ class Content(NamedTuple):
 def read_content(reader: Reader, data: bytes = b"") -> Content:
     """Read the rest of a file as text, and decide whether it is JSON.
 
-    ``data`` are the bytes at its beginning that have been read already. Raises InputError if the file is too large or
-    not UTF-8 text.
+    ``data`` contains the file's first bytes if they have been read already. Raises InputError if the file is too large
+    or not UTF-8 text.
     """
     data = data or reader.read(SMALL).removeprefix(codecs.BOM_UTF8)
     begins_as_json = bool(_JSON.match(data))
@@ -53,20 +53,23 @@ def read_content(reader: Reader, data: bytes = b"") -> Content:
 
 
 def load_content(path: str, stdin: BinaryIO | None = None) -> Content:
-    """Read the text of the file, or of ``stdin`` for ``-``. Raises InputError."""
+    """Read the text of the file, or of ``stdin`` for ``-``. Raises InputError if it cannot be read."""
     with open_file(path, stdin) as reader:
         return read_content(reader)
 
 
 def load_documents(path: str, stdin: BinaryIO | None = None) -> list[ParsedDocument]:
-    """Parse the non-empty documents of a file, or of ``stdin`` for ``-``. Raises InputError."""
+    """Parse the non-empty documents of a file, or of ``stdin`` for ``-``.
+
+    Raises InputError if it cannot be read or parsed.
+    """
     return list(parse_documents(load_content(path, stdin)))
 
 
 def parse_documents(content: Content, first_number: int = 1) -> Iterator[ParsedDocument]:
     """Yield the non-empty documents of a text. JSON documents are numbered from ``first_number``, YAML ones from 1.
 
-    Raises InputError.
+    Raises InputError if the text cannot be parsed.
     """
     if content.is_json:
         yield from parse_json(content.text, content.name, first_number)
@@ -88,7 +91,7 @@ def _validate_text(data: bytes, file: str) -> None:
 
 
 def decode_utf8(data: bytes, file: str) -> str:
-    """Decode UTF-8 text. Raises InputError that names the first invalid byte."""
+    """Decode UTF-8 text. Raises InputError, which names the first invalid byte, if this fails."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:
@@ -102,10 +105,11 @@ _CRD_SCHEMAS = re.compile(r"^( ++)(?:versions|validation):[ \t\r]*+\n(?:(?:\1[ -
 
 
 def parse_without_schemas(content: Content) -> list[ParsedDocument]:
-    """Parse the documents without the schemas of CustomResourceDefinitions, which nothing reads.
+    """Parse the documents without the schemas in CustomResourceDefinitions, because nothing reads them.
 
     Schemas are most of what operators ship, for example 115 of the 121 MB of one repository. Line numbers do not
-    change. Definitions whose schemas cannot be recognized by indentation are parsed as a whole. Raises InputError.
+    change. Definitions whose schemas cannot be recognized by indentation are parsed as a whole. Raises InputError if
+    the text cannot be parsed.
     """
     shortened_text = blank_schemas(content.text)
     if len(shortened_text) < len(content.text):

@@ -96,16 +96,17 @@ def is_dump_folder(folder: str) -> bool:
 
 @contextmanager
 def open_file(path: str, stdin: BinaryIO | None = None) -> Iterator[Reader]:
-    """Open a file, or ``stdin`` for ``-``, and unpack it if it is gzip. Raises InputError."""
+    """Open a file, or ``stdin`` for ``-``, and unpack it if it is gzip. Raises InputError if it cannot be opened."""
     with open_raw(path, stdin) as (raw, first):
         yield Reader(path, raw, first)
 
 
 @contextmanager
 def open_raw(path: str, stdin: BinaryIO | None = None) -> Iterator[tuple[BinaryIO, bytes]]:
-    """Open a file, or ``stdin`` for ``-``, without unpacking it. Raises InputError.
+    """Open a file, or ``stdin`` for ``-``, without unpacking it.
 
-    Yield the open file, and the bytes at its beginning that had to be read already.
+    Yield the open file, and the bytes at its beginning that had to be read already. Raises InputError if it cannot be
+    opened.
     """
     try:
         if path == STDIN:
@@ -125,7 +126,7 @@ def _get_stdin() -> BinaryIO:
 
 
 def _open_nonblocking(path: str) -> BinaryIO:
-    """Open the file for reading. If it is a pipe, do not wait for its writer. Raises OSError."""
+    """Open the file for reading. If it is a pipe, do not wait for its writer. Raises OSError if this fails."""
     try:
         return open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0)))
     except ValueError as error:  # the path contains NUL
@@ -165,7 +166,10 @@ class Reader:
         self._total = 0
 
     def read(self, size: int) -> bytes:
-        """Return the requested number of bytes, or fewer at the end of the file. Raises InputError, OSError."""
+        """Return the requested number of bytes, or fewer at the end of the file.
+
+        Raises InputError if the data is corrupt or too large, and OSError if reading fails.
+        """
         if size <= _CHUNK:
             return self._read_chunk(size)
         chunks = []

@@ -18,9 +18,9 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def parse_json(text: str, file: str, first_number: int = 1) -> Iterator[ParsedDocument]:
-    """Yield the JSON documents of a text, which may contain several, one after the other. Raises InputError.
+    """Yield the JSON documents of a text, which may contain several, one after the other.
 
-    The first document gets the number ``first_number``.
+    The first document gets the number ``first_number``. Raises InputError if a document is malformed.
     """
     counted_until = 0
     line = 1
@@ -35,7 +35,7 @@ def parse_json(text: str, file: str, first_number: int = 1) -> Iterator[ParsedDo
 
 
 def _parse_document(text: str, start: int, where: str) -> tuple[object, int]:
-    """Parse the document at ``start``, and return its value and its end. Raises InputError."""
+    """Parse the document at ``start``, and return its value and its end. Raises InputError if it is malformed."""
     try:
         value, stop = _DECODER.raw_decode(text, start)
         _validate_depth(value)

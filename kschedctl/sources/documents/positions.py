@@ -115,13 +115,16 @@ class LocatedObject(NamedTuple):
 def load_objects(file: str) -> Iterator[LocatedObject]:
     """Yield the objects of a file, or of standard input for ``-``. Lists are replaced by their items.
 
-    Raises InputError.
+    Raises InputError if the file cannot be read or parsed.
     """
     return parse_objects("<stdin>" if file == STDIN else display_path(file), load_content(file))
 
 
 def parse_objects(file: str, content: Content) -> Iterator[LocatedObject]:
-    """Yield the objects of a text. Lists are replaced by their items. Raises InputError."""
+    """Yield the objects of a text. Lists are replaced by their items.
+
+    Raises InputError if the text cannot be parsed.
+    """
     text = Text(file, content)
     for document in parse_documents(content):
         yield from iter_objects(document, text)

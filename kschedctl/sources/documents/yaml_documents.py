@@ -112,7 +112,7 @@ class _DocumentBuilder:
         self.root: Json = None
 
     def build(self, stream: Iterator[Event]) -> Json:
-        """Return the value of the document whose start event was read last. Raises InputError."""
+        """Return the value of the document whose start event was read last. Raises InputError if it is malformed."""
         for event in stream:
             if type(event) is ScalarEvent:
                 self._add_scalar(event)
@@ -127,7 +127,10 @@ class _DocumentBuilder:
         return self.root
 
     def _add_scalar(self, event: ScalarEvent) -> None:
-        """Add the value of a scalar, which depends on its quotes and its tag. Raises InputError."""
+        """Add the value of a scalar, which depends on its quotes and its tag.
+
+        Raises InputError if the tag does not fit the value.
+        """
         # The parser says for a scalar without a tag whether it is plain or quoted
         is_plain, is_quoted = event.implicit
         value: Json
@@ -218,7 +221,7 @@ class _DocumentBuilder:
         return key
 
     def _get_merged_mappings(self, event: Event, value: Json) -> list[JsonObject]:
-        """Return the mappings that ``<<`` merges, in order of precedence. Raises InputError."""
+        """Return the mappings that ``<<`` merges, in order of precedence. Raises InputError for other values."""
         values = value if isinstance(value, list) else [value]
         mappings: list[JsonObject] = [mapping for mapping in values if isinstance(mapping, dict)]
         if len(mappings) < len(values):
@@ -265,7 +268,7 @@ def _to_json_number(value: float) -> int | float:
 
 
 def _parse_integer(sign: str, *, hexadecimal: str, binary: str, octal: str, decimal: str) -> int:
-    """Return the integer with these digits. Exactly one of the four strings of digits is not empty.
+    """Return the integer with these digits. Exactly one of the four texts with digits is not empty.
 
     Return 2**64 if there are more digits than any 64-bit integer has.
     """

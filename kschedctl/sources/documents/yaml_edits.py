@@ -30,7 +30,7 @@ class TextEdit(NamedTuple):
 
 
 class NotEditableError(Exception):
-    """An error for a field that cannot be edited alone: shared by an anchor, merged, on several lines, or absent."""
+    """A field cannot be edited without changing others: it is shared, merged, on several lines, or absent."""
 
 
 class EditableText:
@@ -45,9 +45,9 @@ class EditableText:
         self._shared = _find_shared_nodes(self._documents)
 
     def build_edit(self, document: int, root: Path, change: FieldEdit) -> TextEdit:
-        """Build the edit of the text that makes a change to the object at ``root`` in a document, numbered from 1.
+        """Build the text edit for a change to the object at ``root`` in a document, which is numbered from 1.
 
-        Raises NotEditableError if the field cannot be edited alone.
+        Raises NotEditableError if the field cannot be edited without changing other fields.
         """
         # Find the field and its parent
         *steps, last = (*root, *change.path)
@@ -119,9 +119,9 @@ class EditableText:
         return TextEdit(line, line_break.end() if line_break else rest.end(), "")
 
     def _build_removal_to_next(self, mapping: yaml.MappingNode, index: int) -> TextEdit:
-        """Build the edit that removes a field up to the next one, which takes its place.
+        """Build the edit that removes a field up to the beginning of the next field.
 
-        Raises NotEditableError if there is no next one, or if a comment would be removed as well.
+        Raises NotEditableError if there is no next field, or if a comment would be removed as well.
         """
         if index + 1 == len(mapping.value):
             raise NotEditableError("nothing follows that could take its place")
@@ -130,7 +130,10 @@ class EditableText:
         return self._build_range_removal(start, end)
 
     def _build_flow_removal(self, mapping: yaml.MappingNode, index: int) -> TextEdit:
-        """Build the edit that removes a field, with its comma, from a mapping in braces. Raises NotEditableError."""
+        """Build the edit that removes a field, with its comma, from a mapping in braces.
+
+        Raises NotEditableError if a comment would be removed, too.
+        """
         if index + 1 < len(mapping.value):
             return self._build_removal_to_next(mapping, index)
         _, previous_value = mapping.value[index - 1]
@@ -156,7 +159,7 @@ def apply_edits(text: str, edits: Sequence[TextEdit]) -> str:
 
 
 def _render_scalar(value: str | int, style: str | None) -> str:
-    """Render a value in YAML, with the quotes of the value that it replaces if that is possible.
+    """Render a value in YAML, with the same quotes as the value that it replaces if possible.
 
     ``style`` is the style of the replaced scalar: a quote, or None for a plain scalar.
     """
@@ -171,7 +174,7 @@ def _render_scalar(value: str | int, style: str | None) -> str:
 
 
 def _find_shared_nodes(documents: Sequence[object]) -> set[int]:
-    """Return the ids of the nodes that occur several times, because aliases refer to them."""
+    """Return the ids of the nodes that occur several times because of aliases."""
     seen: set[int] = set()
     shared: set[int] = set()
     unvisited = [node for node in documents if node is not None]
@@ -199,7 +202,7 @@ class Correction(NamedTuple):
 
 
 def correct_text(content: Content, corrections: Sequence[Correction]) -> tuple[str, list[Correction]]:
-    """Make the corrections that are possible in a text. Return the new text, and the corrections that were made.
+    """Make the possible corrections in a text. Return the new text, and the corrections that were made.
 
     The new text is parsed for comparison. If anything but the corrected fields differs, no correction is made.
     """
@@ -234,7 +237,10 @@ def _parse_values(content: Content) -> dict[int, object]:
 
 
 def _apply_corrections(content: Content, corrections: Sequence[Correction]) -> dict[int, object]:
-    """Return the values of the documents after the corrections, by number. Raises InputError, LookupError."""
+    """Return the values of the corrected documents by number.
+
+    Raises InputError if a document cannot be parsed, and LookupError if a field is not found.
+    """
     values = _parse_values(content)
     for correction in corrections:
         apply_edit(values[correction.document], correction.change, correction.root)

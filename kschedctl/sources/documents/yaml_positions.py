@@ -49,7 +49,7 @@ class YamlPositions:
         self._positions: dict[int, FieldPosition] = {}
 
     def locate(self, number: int, path: tuple[Key, ...]) -> tuple[int, int]:
-        """Return line and column, from 1, of a field of a document, or of the field's nearest ancestor that exists."""
+        """Return line and column (from 1) of a field in a document, or of the field's nearest existing ancestor."""
         if number not in self._positions:
             self._positions |= self._parse_document(number) or _parse_positions(self._text, 0)
         position = self._positions[number]
@@ -60,7 +60,7 @@ class YamlPositions:
         return position.line, position.column
 
     def _parse_document(self, number: int) -> dict[int, FieldPosition]:
-        """Return the position of one document by its number, or {} if it cannot be parsed without the text before."""
+        """Parse a document. Return its position by number, or {} if it cannot be parsed without the text before it."""
         if number > len(self._document_ranges):
             return {}
         start, end = self._document_ranges[number - 1]
@@ -117,7 +117,7 @@ class _OpenContainer:
         self.key: Event | None = None
 
     def add_value(self, event: Event, inner_positions: Mapping[Key, FieldPosition]) -> None:
-        """Add the position of a value that begins with the event, with the positions inside of the value.
+        """Add the position of a value that begins with the event, together with the positions inside it.
 
         If a mapping expects a key, the event is stored as this key.
         """
@@ -133,7 +133,7 @@ class _OpenContainer:
             self.key = None
 
     def _merge_fields(self, merged_positions: Mapping[Key, FieldPosition]) -> None:
-        """Add the fields of a merged mapping (``<<``), or of a list of mappings, that this mapping does not have."""
+        """Add the fields of a merged mapping (``<<``), or of a list of mappings, that this mapping lacks."""
         for key, position in merged_positions.items():
             if isinstance(key, int):  # an item of a list, which is a mapping itself
                 self._merge_fields(position.inside)

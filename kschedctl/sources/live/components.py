@@ -148,9 +148,10 @@ class _Version(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def read_version(server: Server) -> ReplayedVersion:
-    """Read the server's version, and choose the nearest supported version to replay. Raises ClusterError.
+    """Read the server's version, and choose the nearest supported version to replay.
 
-    A warning says if the versions differ, or if the server does not report its version.
+    A warning says if the versions differ, or if the server does not report its version. Raises ClusterError if the
+    server cannot be reached or fails.
     """
     server_info = _get_object_if_permitted(server, "/version", _Version) or _Version()
     minor_match = re.match(r"\d{1,4}", server_info.minor)
@@ -180,9 +181,10 @@ def _parse_patch_version(git_version: str, minor: int) -> str:
 
 
 def read_setup(server: Server) -> SchedulerSetup:
-    """Read the setup of kube-scheduler: its version, leader, pods, flags and configuration. Raises ClusterError.
+    """Read kube-scheduler's setup: its version, leader, pods, flags and configuration.
 
-    What the user may not read gets its default. A warning says if the configuration is unknown or unusable.
+    Parts that the user may not read get defaults. A warning says if the configuration is unknown or unusable. Raises
+    ClusterError if the server cannot be reached or fails.
     """
     version, server_version, warnings = read_version(server)
     lease = _get_object_if_permitted(server, LEASE, _Lease)
@@ -215,7 +217,8 @@ def read_setup(server: Server) -> SchedulerSetup:
 def _find_configuration(server: Server, pod_spec: _Spec | None, path: str) -> _FoundConfiguration:
     """Find the scheduler's configuration in the ConfigMaps that its pod mounts above the path of --config.
 
-    If the pod is not visible, the usual ConfigMaps of installers are searched. A pod without --config has none.
+    If the pod is not visible, the usual ConfigMaps of installers are searched. A pod without --config has no
+    configuration.
     """
     if pod_spec is not None and not path:
         return _FoundConfiguration()
@@ -234,7 +237,8 @@ def _find_configuration(server: Server, pod_spec: _Spec | None, path: str) -> _F
 def _read_config_map(server: Server, name: str, *, key: str) -> JsonObject | None:
     """Return the KubeSchedulerConfiguration in a ConfigMap, under the key if it exists or else under any key.
 
-    Return None if there is none or the ConfigMap may not be read. Raises InputError, ClusterError.
+    Return None if there is none or the ConfigMap may not be read. Raises InputError if it is malformed, and
+    ClusterError if the server fails.
     """
     config_map = _get_object_if_permitted(server, f"{SYSTEM}/configmaps/{quote_segment(name)}", _ConfigMap)
     data = (config_map.data or {}) if config_map else {}
@@ -257,7 +261,7 @@ def _iter_mounted_config_maps(pod_spec: _Spec, path: str) -> Iterator[str]:
 
 
 def _find_scheduler_configuration(text: str, where: str) -> JsonObject | None:
-    """Return the KubeSchedulerConfiguration in a ConfigMap's value, or None. Raises InputError."""
+    """Return the KubeSchedulerConfiguration in a ConfigMap's value, or None. Raises InputError if it is malformed."""
     if len(text) > MAX_CONFIGURATION_LENGTH:
         raise InputError(f"more than {MAX_CONFIGURATION_LENGTH:,} characters", where=where)
     for document in parse_yaml(text, where):
@@ -295,7 +299,10 @@ def _iter_feature_gates(text: str) -> Iterator[tuple[str, bool]]:
 def _get_object_if_permitted(
     server: Server, path: str, struct: type[T], query: Mapping[str, str] | None = None
 ) -> T | None:
-    """Return the decoded object at the path, or None if the server denies it (4xx). Raises ClusterError."""
+    """Return the decoded object at the path, or None if the server denies it (4xx).
+
+    Raises ClusterError if the request fails otherwise.
+    """
     try:
         return server.get_decoded(path, query, get_json_decoder(struct).decode)
     except RefusedError as error:
@@ -317,7 +324,7 @@ class _Pods(msgspec.Struct, frozen=True):
 def list_container_owners(server: Server, path: str, selector: str) -> tuple[ContainerOwner, ...]:
     """List the pods that a label selector selects, reduced to their command lines.
 
-    Raises RefusedError, ClusterError.
+    Raises RefusedError if the server denies the request, and ClusterError if the request fails otherwise.
     """
     return server.get_decoded(path, {"labelSelector": selector}, get_json_decoder(_Pods).decode).items or ()
 

@@ -68,9 +68,10 @@ class Connection:
 
 
 def connect(access: Access) -> Connection:
-    """Prepare the connection to the chosen cluster, without sending a request to it. Raises ClusterError, UsageError.
+    """Prepare the connection to the chosen cluster, without sending a request to it.
 
-    Without a kubeconfig, a program in a pod uses the pod's service account.
+    Without a kubeconfig, a program in a pod uses the pod's service account. Raises ClusterError if no usable
+    credentials are found, and UsageError if an option is invalid.
     """
     request_seconds = REQUEST_SECONDS
     list_seconds = LIST_SECONDS
@@ -118,7 +119,7 @@ def parse_timeout(duration: str, option: str = "--request-timeout") -> float:
 
 
 def _find_kubeconfig_files(access: Access) -> list[str]:
-    """Return the existing kubeconfig files in order of precedence: the file of --kubeconfig, or all of KUBECONFIG.
+    """Return the existing kubeconfig files, first the one with precedence: from --kubeconfig, or else KUBECONFIG.
 
     Raises ClusterError if the file of --kubeconfig does not exist.
     """
@@ -151,7 +152,10 @@ class _Account(NamedTuple):
 
 
 def _load_service_account(configuration: Configuration) -> _Account:
-    """Load the server and credentials of the pod's service account into the configuration. Raises ClusterError."""
+    """Load the server and credentials of the pod's service account into the configuration.
+
+    Raises ClusterError if they cannot be read.
+    """
     config = import_module("kubernetes.config")
     try:
         config.load_incluster_config(configuration)
@@ -162,7 +166,10 @@ def _load_service_account(configuration: Configuration) -> _Account:
 
 
 def _load_kubeconfig(configuration: Configuration, access: Access, files: list[str]) -> _Account:
-    """Load the server and credentials of the chosen context into the configuration. Raises ClusterError."""
+    """Load the server and credentials of the chosen context into the configuration.
+
+    Raises ClusterError if they cannot be read.
+    """
     if not files:
         raise _build_no_cluster_error()
     kube_config = import_module("kubernetes.config.kube_config")
@@ -200,7 +207,7 @@ def _build_no_cluster_error() -> ClusterError:
 
 
 def _choose_context(merged: Any, access: Access, where: str) -> str:
-    """Return the name of the context to use: the chosen or current one, or one added for --cluster or --user.
+    """Return the name of the context to use: the chosen or current one, or one created for --cluster or --user.
 
     Raises ClusterError if the context, cluster or user does not exist.
     """
@@ -234,7 +241,7 @@ def _require_entry(entries: list[Any], name: str, *, noun: str) -> None:
 
 
 def _find_current_context(where: str) -> str:
-    """Return the current context of the first of the kubeconfig files that sets one, as kubectl does, or ""."""
+    """Return the current context from the first kubeconfig file that sets one, as kubectl does, or ""."""
     for path in where.split(os.pathsep):
         document = yaml.safe_load(Path(path).read_text())
         if isinstance(document, dict) and document.get("current-context"):
@@ -321,7 +328,7 @@ class Credentials:
     """The time of the last renewal by the monotonic clock."""
 
     def headers(self) -> urllib3.HTTPHeaderDict:
-        """Build the headers of the next request: the credentials, after renewing an expired token, and impersonation.
+        """Build the headers of the next request: credentials, renewed if the token has expired, and impersonation.
 
         Raises ClusterError if there are no credentials or they cannot be sent.
         """
@@ -338,8 +345,8 @@ class Credentials:
     def renew(self, rejected_headers: urllib3.HTTPHeaderDict) -> bool:
         """Load the credentials again, and return whether they differ from the rejected ones.
 
-        They are not loaded if another thread has renewed them meanwhile, or within RENEWAL_SECONDS. Raises ClusterError
-        if the credential plugin fails. Upstream: client-go's exec.go also runs the plugin again after a 401.
+        They are not loaded if another thread has just renewed them, or within RENEWAL_SECONDS. Raises ClusterError if
+        the credential plugin fails. Upstream: client-go's exec.go also runs the plugin again after a 401.
         """
         with self._lock:
             if self.headers().get("authorization") != rejected_headers.get("authorization"):
@@ -376,7 +383,7 @@ class Credentials:
     def _encode_header(self, value: str, subject: str) -> str:
         """Return the value as a header string that carries its UTF-8 bytes.
 
-        Raises ClusterError that names the subject if the value contains a line break or another control character.
+        Raises ClusterError, which names ``subject``, if the value contains a control character such as a line break.
         """
         text = value.encode(errors="surrogateescape").decode("latin-1")
         if not _SENDABLE.fullmatch(text):

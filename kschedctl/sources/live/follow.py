@@ -67,7 +67,8 @@ class Follower:
     def iter_clusters(self) -> Iterator[Cluster]:
         """Yield the cluster as it was read, and again after each burst of changes.
 
-        It is also yielded if nothing changed for ``every`` seconds. Raises ClusterError.
+        After ``every`` seconds without changes, it is yielded as well. Raises ClusterError if the cluster can no longer
+        be read.
         """
         yield self.reading.cluster()
         for kind, listing in self.reading.listings.items():
@@ -80,9 +81,9 @@ class Follower:
             self.stopped.set()
 
     def _collect_burst(self) -> list[Update]:
-        """Collect updates until none arrives for ``settle`` seconds, or for at most MAX_SETTLE_SECONDS.
+        """Collect updates until none arrives for ``settle`` seconds, for at most MAX_SETTLE_SECONDS.
 
-        Return [] if there is none for ``every`` seconds.
+        Return [] if no update arrives for ``every`` seconds.
         """
         updates = list[Update]()
         try:
@@ -108,9 +109,10 @@ class Follower:
                     raise
 
     def _apply_updates(self, updates: list[Update]) -> None:
-        """Apply the updates to the reading. Raises ClusterError if one of the updates is an error.
+        """Apply the updates to the reading.
 
-        A new list replaces the earlier updates of its kind.
+        If a kind was listed again, its earlier updates are dropped. Raises ClusterError if one of the updates is an
+        error.
         """
         listings = dict(self.reading.listings)
         for kind in dict.fromkeys(update.kind for update in updates):
@@ -133,7 +135,7 @@ class Follower:
     def _watch_kind(self, kind: str, listing: Listing) -> None:
         """Watch a kind and queue its updates until ``stopped`` is set or an error ends the watch.
 
-        A watch that broke off is resumed. If its version is too old or it is denied, the kind is listed again.
+        A watch that breaks off is resumed. If its version is too old or it is denied, the kind is listed again.
         """
         failures = 0  # since the last event
         while not self.stopped.is_set():

@@ -110,7 +110,10 @@ class Server:
     """The limits of the responses that are being read."""
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
-        """Send a GET request and return the body. Raises RefusedError, ClusterError."""
+        """Send a GET request and return the body.
+
+        Raises RefusedError if the server denies the request, and ClusterError if the request fails otherwise.
+        """
         return self.get_decoded(path, query, lambda body: body)
 
     def get_decoded(
@@ -118,8 +121,9 @@ class Server:
     ) -> T:
         """Send a GET request and return the decoded body.
 
-        The request ends by ``end`` or within ``seconds``, whichever is earlier. It is retried if ``decode`` raises
-        ValueError or RecursionError. Raises RefusedError, ClusterError.
+        The request ends by ``end`` or within ``seconds``, whichever is earlier, and is retried if ``decode`` raises
+        ValueError or RecursionError. Raises RefusedError if the server denies the request, and ClusterError if the
+        request fails otherwise.
         """
         own_end = Deadline.after(self.seconds)
         end = min(end, own_end) if end else own_end
@@ -164,9 +168,9 @@ class Server:
             limit.abandon()
 
     def _wait_for_retry(self, failure: _TemporaryError, number: int, end: Deadline) -> None:
-        """Wait after the failure of try ``number``, from 0, with exponential backoff.
+        """Wait with exponential backoff before the next try.
 
-        Raises ClusterError if there is no further try.
+        ``number`` is the number of the failed try, from 0. Raises ClusterError if there is no further try.
         """
         seconds = min(max(failure.seconds, 0.2 * 2**number), LONGEST_WAIT)
         is_last = number == TRIES - 1 or monotonic() + seconds >= end.at or self.closed.is_set()
@@ -189,7 +193,8 @@ class Server:
     def _read_body(self, path: str, query: Mapping[str, str] | None, end: Deadline) -> bytes:
         """Send a GET request and return the complete body of its response.
 
-        Raises RefusedError, ClusterError, _TemporaryError.
+        Raises RefusedError if the server denies the request, _TemporaryError if a retry may help, and ClusterError
+        otherwise.
         """
         with self._register_limit(end) as limit:
             response = self._open_response(path, query, limit, end)
@@ -247,7 +252,7 @@ class Server:
     ) -> urllib3.BaseHTTPResponse:
         """Send a GET request and return the response with only its status and headers read.
 
-        Raises ClusterError, _TemporaryError.
+        Raises _TemporaryError if a retry may help, and ClusterError otherwise.
         """
         seconds_left = limit.seconds_left()
         if seconds_left <= 0 or self.closed.is_set():

@@ -46,7 +46,7 @@ _thread_state = threading.local()
 
 @contextmanager
 def apply_limit(limit: Limit) -> Iterator[None]:
-    """Apply the limit to responses of requests that this thread sends within the block.
+    """Apply the limit to the responses to all requests that this thread sends within the block.
 
     The limit holds even if the responses are read later.
     """

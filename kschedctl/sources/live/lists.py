@@ -146,7 +146,7 @@ def read_list(server: Server, kind: str, namespace: str = "", fields: str = "") 
 
 
 def _find_newer_versions(server: Server, kind: str) -> Sequence[str]:
-    """Return the API versions of a kind that the server has and that are newer than all versions known to kschedctl.
+    """Return the API versions of a kind that the server offers and that are newer than all known versions.
 
     The versions nearest to the known ones come first. Return () for the core group, for kinds that are only read as
     history, such as events, and if the server does not list its versions.
@@ -189,9 +189,10 @@ def iter_list_paths(kind: str, namespace: str = "", versions: Sequence[str] | No
 
 
 def read_list_at(server: Server, kind: str, path: str, fields: str = "") -> Listing:
-    """List all objects at a path that match the field selector. Raises RefusedError, ClusterError.
+    """List all objects at a path that match the field selector.
 
-    The list starts over if its continue token expires.
+    The list starts over if its continue token expires. Raises RefusedError if the server denies the request, and
+    ClusterError if the request fails otherwise.
     """
     for restart in range(MAX_RESTARTS + 1):
         try:
@@ -204,7 +205,10 @@ def read_list_at(server: Server, kind: str, path: str, fields: str = "") -> List
 
 
 def _read_all_pages(server: Server, kind: str, path: str, fields: str) -> Listing:
-    """Read all pages of a list and collect their objects. Raises RefusedError, ClusterError."""
+    """Read all pages of a list and collect their objects.
+
+    Raises RefusedError if the server denies a request, and ClusterError if a request fails otherwise.
+    """
     plural = KINDS[kind].plural
     collector = PodCollector() if kind == "Pod" else KindCollector(kind, _parse_api_version(path))
     version = ""
@@ -241,7 +245,10 @@ def _iter_pages(server: Server, kind: str, path: str, fields: str) -> Iterator[P
 
 
 def _fetch_page(server: Server, kind: str, path: str, parameters: Mapping[str, str], end: Deadline) -> Page:
-    """Fetch one page. If the response is too large, fetch a smaller page. Raises RefusedError, ClusterError."""
+    """Fetch one page. If the response is too large, fetch a smaller page.
+
+    Raises RefusedError if the server denies the request, and ClusterError if the request fails otherwise.
+    """
     limit = PAGE_SIZE
     while True:
         query = {"limit": str(limit), **parameters}
@@ -317,7 +324,7 @@ class PodCollector:
         """Add the pods of a page, as rows of the table if possible, and return their number.
 
         Pods with nulls are decoded completely instead. Warnings about unknown fields are recorded. Raises ValueError,
-        OverflowError, RecursionError.
+        OverflowError or RecursionError if a pod cannot be decoded.
         """
         if page.items is not None:
             self._new_fields.check_items(page.items, lambda: decode_json(page.body, _RawItems).items or (), 0)
@@ -407,7 +414,10 @@ def _decode_page(kind: str, body: bytes) -> Page:
 
 
 def _decode_items(page: Page, item: type[Struct]) -> Sequence[Any]:
-    """Return the objects of a page, decoding them if necessary. Raises ValueError, RecursionError."""
+    """Return the objects of a page, decoding them if necessary.
+
+    Raises ValueError or RecursionError if an object cannot be decoded.
+    """
     if page.items is not None:
         return page.items
     return _decode_without_nulls(_build_page_type(item), page.body).items or ()
@@ -490,10 +500,11 @@ class WatchEvent(NamedTuple):
 def watch_changes(
     server: Server, kind: str, listing: Listing, *, seconds: float, idle: float | None = None
 ) -> Iterator[WatchEvent]:
-    """Yield the events after a listing's version, including bookmarks, for ``seconds`` at most.
+    """Yield the events after a listing's version, including bookmarks, for at most ``seconds`` seconds.
 
-    Raises RefusedError (410 if the version is too old and the kind must be listed again), BrokenOffError if the
-    connection is lost or without data for ``idle`` seconds, LeftOutError, ClusterError.
+    Raises RefusedError (410) if the version is too old, so that the kind must be listed again, BrokenOffError if the
+    connection is lost or without data for ``idle`` seconds, LeftOutError if an object has unknown fields, and
+    ClusterError if the request fails otherwise.
     """
     query = {
         "watch": "1",

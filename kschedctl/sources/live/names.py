@@ -124,7 +124,7 @@ def _build_ssl_context(cluster: JsonObject, user: JsonObject) -> ssl.SSLContext:
 
 @contextmanager
 def _open_pipe_path(data: bytes) -> Iterator[str]:
-    """Yield a path from which the data can be read once, so that keys are never written to disk."""
+    """Yield a path from which the data can be read once. It is a pipe, so that keys are never written to disk."""
     reader, writer = os.pipe()
     try:
         with open(writer, "wb") as file:  # a certificate is smaller than a pipe holds
@@ -135,7 +135,7 @@ def _open_pipe_path(data: bytes) -> Iterator[str]:
 
 
 def _read_field(entry: Kubeconfig, name: str) -> bytes:
-    """Return the data of a kubeconfig field from ``name-data`` or the file in ``name``, or b"" if both are missing."""
+    """Return a kubeconfig field's data from ``name-data`` or from the file in ``name``, or b"" without both."""
     if entry.get(f"{name}-data"):
         return base64.b64decode(entry[f"{name}-data"])
     if not entry.get(name):

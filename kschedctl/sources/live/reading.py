@@ -141,9 +141,9 @@ class Reading:
 
 
 def read_live(connection: Connection, options: ReadingOptions = ReadingOptions()) -> Reading:
-    """Read all kinds that the scheduler's plugins need, and save complete lists if the cache is used.
+    """Read all kinds that the scheduler's plugins need. If the cache is used, save complete lists in it.
 
-    Raises ClusterError, ConfigurationError, InputError.
+    Raises ClusterError if the API server fails, and ConfigurationError or InputError if what it returns cannot be used.
     """
     cache = _open_cache(connection, options) if options.cache else None
     cached_lists = cache.load_lists() if cache else {}
@@ -161,9 +161,9 @@ def read_live(connection: Connection, options: ReadingOptions = ReadingOptions()
 
 
 def _open_cache(connection: Connection, options: ReadingOptions) -> ReadingCache | None:
-    """Return the cache of this cluster, or None if the UID that identifies the cluster may not be read.
+    """Return the cache for this cluster, or None if the UID that identifies the cluster may not be read.
 
-    Raises ClusterError, InputError.
+    Raises ClusterError if the API server fails, and InputError if the cache cannot be used.
     """
     server = connection.server
     try:
@@ -183,7 +183,8 @@ def _read_kinds(
     """List all required kinds in parallel, bring the lists to one moment, and record the gaps.
 
     With ``options.pods_alone``, kinds that cannot affect the existing pods are not listed, unless a pod that needs one
-    of them is created meanwhile: then all kinds are read again. Raises ClusterError, ConfigurationError.
+    of them is created meanwhile: then all kinds are read again. Raises ClusterError if the API server fails, and
+    ConfigurationError if the scheduler's configuration cannot be replayed.
     """
     server = connection.server
     namespace = options.namespace or connection.namespace
@@ -266,7 +267,7 @@ def _iter_version_warnings(listings: Mapping[str, Listing]) -> Iterator[str]:
 
 
 def read_served_groups(server: Server) -> frozenset[str] | None:
-    """Return the API groups that the server has in addition to the core group, or None if they cannot be listed.
+    """Return the server's API groups besides the core group, or None if they cannot be listed.
 
     If a group is missing, objects of its kinds cannot exist.
     """
@@ -333,10 +334,10 @@ def _check_configuration(setup: SchedulerSetup, version: str) -> tuple[JsonObjec
 
 
 def _list_kind(server: Server, kind: str, namespace: str, fields: str, cached_list: Listing | None) -> _KindResult:
-    """List a kind, or return its cached list as it is.
+    """List a kind, or return its cached list unchanged.
 
-    Objects in a newer version that cannot be read are a gap. Raises ClusterError if no answer is possible without the
-    kind.
+    Objects in a newer version that cannot be read result in a gap. Raises ClusterError if no answer is possible without
+    the kind.
     """
     if cached_list is not None:
         return _KindResult(cached_list, None)
@@ -363,9 +364,9 @@ def _asks_about_autoscalers(options: ReadingOptions) -> bool:
 
 
 def _list_named_objects(server: Server, kind: str, names: Sequence[str]) -> _KindResult:
-    """List the objects with these names one by one, since the user's rights may be restricted to them.
+    """List the objects with these names one by one, because the user's rights may be restricted to them.
 
-    If several objects could not be read, only the first gap is returned. Raises ClusterError.
+    If several objects could not be read, only the first gap is returned. Raises ClusterError if the API server fails.
     """
     try:
         results = [_list_if_permitted(server, kind, get_home(kind, name), f"metadata.name={name}") for name in names]
@@ -382,7 +383,8 @@ def _list_named_objects(server: Server, kind: str, names: Sequence[str]) -> _Kin
 def _list_if_permitted(server: Server, kind: str, namespace: str, fields: str) -> _KindResult:
     """List a kind in all namespaces, or only in ``namespace`` if that is forbidden.
 
-    If a kind that is not essential is denied or not served, the result is a gap. Raises LeftOutError, ClusterError.
+    If a kind that is not essential is denied or not served, the result is a gap. Raises LeftOutError if an object has
+    unknown fields, and ClusterError if an essential kind cannot be read.
     """
     try:
         return _KindResult(read_list(server, kind, fields=fields), None)
@@ -412,10 +414,10 @@ def _list_if_permitted(server: Server, kind: str, namespace: str, fields: str) -
 def _synchronize_listings(
     server: Server, listings: Mapping[str, Listing], threads: ThreadPoolExecutor, cached_lists: Mapping[str, Listing]
 ) -> _SynchronizedLists:
-    """Bring lists to one moment by applying the changes since each of them, and warn about kinds that allow no watch.
+    """Bring lists to one moment by applying all changes since they were read.
 
-    Lists in ``cached_lists`` come from the cache. They are listed again if the server no longer remembers their
-    version.
+    Kinds that allow no watch get a warning. Lists in ``cached_lists`` come from the cache, and are listed again if the
+    server no longer knows their version.
     """
     if len({listing.resource_version for listing in listings.values()}) <= 1 and not cached_lists:
         return _SynchronizedLists(dict(listings), {})
@@ -450,7 +452,8 @@ def _catch_up_if_possible(server: Server, kind: str, listing: Listing) -> tuple[
 def _refresh_cached_list(server: Server, kind: str, cached_list: Listing) -> tuple[Listing, int]:
     """Bring a cached listing up to date, by applying the changes since then or by listing the kind again.
 
-    The second result, the number of changes while the cluster was read, is always 0. Raises ClusterError.
+    The second result, the number of changes while the cluster was read, is always 0. Raises ClusterError if the API
+    server fails.
     """
     try:
         return catch_up_with_changes(server, kind, cached_list)[0], 0

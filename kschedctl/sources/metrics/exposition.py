@@ -59,7 +59,7 @@ class Exposition:
 
 
 def compute_since_start(exposition: Exposition) -> MetricsReading:
-    """Compute the metrics since the scheduler started from one reading.
+    """Compute the metrics since the scheduler's start from one reading.
 
     The length of the period is None if the time of the start or of the reading is unknown.
     """
@@ -72,10 +72,10 @@ def compute_since_start(exposition: Exposition) -> MetricsReading:
 
 
 def compute_difference(old: Exposition, new: Exposition, seconds: float | None = None) -> MetricsReading:
-    """Compute the metrics between two readings, which are ``seconds`` apart if their times are unknown.
+    """Compute the metrics between two readings.
 
-    If the scheduler restarted in between, its metrics since then are returned, as PromQL treats decreasing counters.
-    Raises InputError if the readings are in the wrong order.
+    If their times are unknown, they are ``seconds`` apart. If the scheduler restarted in between, return its metrics
+    since the restart, as PromQL treats decreasing counters. Raises InputError if the readings are in the wrong order.
     """
     if _has_restarted(old, new):
         return _build_reading(new, new.samples, Period.BETWEEN, None, restarted=True)
@@ -85,7 +85,7 @@ def compute_difference(old: Exposition, new: Exposition, seconds: float | None =
 
 
 def _has_restarted(old: Exposition, new: Exposition) -> bool:
-    """Return whether the scheduler restarted between two readings, by its start time or else by its counters.
+    """Return whether the scheduler restarted between two readings, judging by its start time or its counters.
 
     Raises InputError if the readings are in the wrong order.
     """
@@ -174,9 +174,9 @@ def _sum_by_labels(metric: Metric, series: Series) -> dict[Labels, float]:
 def _build_histograms(
     metric: Metric, name: str, samples: Mapping[str, Series]
 ) -> tuple[dict[Labels, ClassicHistogram], int]:
-    """Build the histograms of a metric by labels, and count the buckets that were left out for an invalid bound.
+    """Build the histograms of a metric by labels, and count the buckets left out because of an invalid bound.
 
-    Buckets are added up over the other labels as PromQL's ``sum by (le, …)`` does. A missing number of observations is
+    Buckets are added up over the other labels as in PromQL's ``sum by (le, …)``. A missing number of observations is
     taken from the bucket for +Inf, and a missing sum is NaN.
     """
     buckets: dict[Labels, list[Bucket]] = defaultdict(list)
@@ -263,7 +263,10 @@ def _iter_catalogue_lines(body: bytes, source: str) -> Iterator[tuple[int, str]]
 
 
 def _parse_sample(line: str, where: str) -> tuple[str, tuple[tuple[str, str], ...], float]:
-    """Parse a line into the sample's name, its labels sorted by name, and its value. Raises InputError."""
+    """Parse a line into the sample's name, its labels sorted by name, and its value.
+
+    Raises InputError if it is malformed.
+    """
     from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - for metrics alone
 
     try:
@@ -280,7 +283,8 @@ def read_metrics(places: Sequence[str], access: MetricsAccess, window: int | Non
     """Read metrics from one place, or from two places of which the first is the older reading.
 
     ``window`` is the number of seconds between two readings, or to wait for a second reading from a URL. Raises
-    InputError, ClusterError, UsageError.
+    InputError if the text is malformed, ClusterError if the URL cannot be read, and UsageError if an option does not
+    fit it.
     """
     if len(places) > 2:
         raise UsageError("more than two readings", where="--metrics", hint="one, or an older and a newer one")
@@ -298,7 +302,11 @@ def read_metrics(places: Sequence[str], access: MetricsAccess, window: int | Non
 
 
 def _read_exposition(place: str, access: MetricsAccess) -> Exposition:
-    """Read the text of /metrics from a file or URL, and parse it. Raises InputError, ClusterError, UsageError."""
+    """Read the text of /metrics from a file or URL, and parse it.
+
+    Raises InputError if the text is malformed, ClusterError if the URL cannot be read, and UsageError if an option does
+    not fit it.
+    """
     if not _is_url(place):
         with open_file(place) as file:
             body = file.read(MAX_BYTES + 1)

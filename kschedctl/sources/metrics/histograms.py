@@ -60,7 +60,7 @@ def estimate_classic_quantile(q: float, buckets: Iterable[Bucket]) -> float:
 
 
 def find_finite_buckets(buckets: Iterable[Bucket]) -> list[Bucket]:
-    """Return the finite buckets by ascending bound, up to the first that contains all observations."""
+    """Return the finite buckets by ascending bound, up to the first one that contains all observations."""
     merged = _make_counts_ascending(_merge_equal_bounds(buckets))
     all_observations = merged[-1].observations if merged else 0.0
     first_full = bisect_left(merged, all_observations, key=lambda bucket: bucket.observations)

@@ -66,7 +66,7 @@ class MetricsAccess:
         return self._get_directly(url, query)
 
     def _find_proxy_connection(self, url: str) -> Connection | None:
-        """Return the connection to the API server if the URL goes through one of its service or pod proxies, else None.
+        """Return the API server's connection if the URL goes through its service or pod proxy, otherwise None.
 
         Raises the errors of ``connect``.
         """
@@ -128,7 +128,10 @@ class MetricsAccess:
         return response.status, body
 
     def _build_headers(self, url: str) -> dict[str, str]:
-        """Build the headers, with the token of the token file or else the credentials of the URL. Raises InputError."""
+        """Build the headers, with the token of the token file or else the credentials of the URL.
+
+        Raises InputError if the token file cannot be read.
+        """
         headers = {"Accept": "text/plain;version=0.0.4, application/json, */*;q=0.1", "Accept-Encoding": "identity"}
         parts = urlsplit(url)
         if parts.username is not None:

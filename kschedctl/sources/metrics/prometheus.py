@@ -67,7 +67,8 @@ def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str 
     """Read kube-scheduler's metrics of the last ``window`` seconds, added up over all schedulers.
 
     ``matchers`` are label matchers such as ``job="kube-scheduler"``. Without them, metrics that all components have are
-    left out. Raises ClusterError, UsageError, and InputError if Prometheus has no metric of kube-scheduler.
+    left out. Raises ClusterError if a query fails, UsageError if the URL or the matchers are invalid, and InputError if
+    Prometheus has no metric of kube-scheduler.
     """
     if matchers and not _MATCHERS.fullmatch(matchers):
         raise UsageError(f"not label matchers: {matchers[:100]}", where="--prometheus-labels", hint='such as job="x"')
@@ -104,8 +105,8 @@ def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str 
 def build_query(metric: Metric, name: str, window: int, matchers: str = "") -> str:
     """Build the PromQL query for a metric.
 
-    Counters and histograms are increases in the last ``window`` seconds. Gauges are the leader's if it is known which
-    instance leads, because other instances' queues only grow.
+    Counters and histograms are queried as increases in the last ``window`` seconds. Gauges are the leader's values if
+    the leader is known, because the queues of other instances only grow.
     """
     labels = ", ".join(metric.labels)
     if metric.kind is MetricKind.GAUGE:
@@ -130,7 +131,11 @@ def _build_increase_query(series: str, labels: str, window: int, matchers: str) 
 
 
 def _run_query(access: MetricsAccess, url: str, query: str) -> list[_Sample]:
-    """Run an instant query and return its samples. Raises ClusterError, InputError, UsageError."""
+    """Run an instant query and return its samples.
+
+    Raises ClusterError if the query fails, InputError if the answer is malformed, and UsageError if an option is
+    invalid.
+    """
     where = strip_url(url)
     status, body = access.get(f"{url.rstrip('/')}/api/v1/query", {"query": query})
     try:

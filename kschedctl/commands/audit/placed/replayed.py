@@ -1,4 +1,4 @@
-"""Replay of running pods on their own nodes, to find those that would be rejected there now.
+"""Replay of running pods on their own nodes, to find pods that would be rejected there now.
 
 Each pod is judged as if it alone were not there. Pods with the same PodInfo are judged together: one hypothesis removes
 one of them from each of their nodes, so that a plugin looks at all nodes once for each distinct PodInfo. Only plugins
@@ -16,7 +16,7 @@ import numpy as np
 from kschedctl.api.arrays import Bools, Counts, Rows
 from kschedctl.api.objects import Taint
 from kschedctl.api.ownership import find_controller
-from kschedctl.api.tolerations import UNSCHEDULABLE_TAINT, find_untolerated
+from kschedctl.api.tolerations import UNSCHEDULABLE_TAINT, find_untolerated_taint
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.replay.unknown import WHEN_SCHEDULABLE, summarize_unknowns
 from kschedctl.reports.unknown import UnknownKind
@@ -237,7 +237,7 @@ def _iter_intolerant_pods(group: _PodInfoGroup, view: Fork, has_comparison_opera
             continue
         lasting_taints = [taint for taint in taints if not _is_condition_taint(taint)]
         for effect in (NO_EXECUTE, NO_SCHEDULE):
-            untolerated = find_untolerated(lasting_taints, tolerations, (effect,), has_comparison_operators)
+            untolerated = find_untolerated_taint(lasting_taints, tolerations, (effect,), has_comparison_operators)
             if untolerated is not None:
                 yield Misplaced(effect, f"taint {untolerated}", group.positions[has_taints])
 
@@ -250,7 +250,7 @@ def _is_condition_taint(taint: Taint) -> bool:
 
 
 def _merge_misplaced(misplaced_groups: Sequence[Misplaced]) -> tuple[Misplaced, ...]:
-    """Merge entries with the same plugin and reason, most pods first."""
+    """Merge entries with the same plugin and reason into one, and sort them by their number of pods, largest first."""
     groups: dict[tuple[str, str], list[Rows]] = {}
     for misplaced in misplaced_groups:
         groups.setdefault((misplaced.rejected_by, misplaced.reason), []).append(misplaced.positions)

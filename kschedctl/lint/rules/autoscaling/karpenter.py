@@ -83,8 +83,8 @@ def _convert_to_strict_operator(requirement: SelectorRequirement) -> SelectorReq
 def find_unmet_min_values(context: LintContext) -> Iterator[Problem]:
     """Find NodePool requirements whose minValues is larger than the number of possible values.
 
-    The values are the listed ones or, if every list is long enough and instance types are given, those that the allowed
-    instance types have.
+    The values in each list are counted first. If every list is long enough and instance types are given, the values
+    that the allowed instance types have are counted, too.
     """
     for subject, pool in context.list_linted(WrittenNodePool):
         has_short_list = False
@@ -98,7 +98,7 @@ def find_unmet_min_values(context: LintContext) -> Iterator[Problem]:
                 message = f"{requirement.key} has minValues {requirement.min_values}, but only {listed} {verb} listed"
                 yield subject.build_problem((*REQUIREMENTS, i, "minValues"), message)
         if context.pool_types and not has_short_list:
-            for unmet in context.pool_types.find_types(subject.name, pool).iter_unmet_min_values():
+            for unmet in context.pool_types.find_pool_types(subject.name, pool).iter_unmet_min_values():
                 found = counted(unmet.value_count, "value")
                 message = f"{unmet.key} has minValues {unmet.min_values}, but the allowed instance types have {found}"
                 yield subject.build_problem(REQUIREMENTS, message)
@@ -161,7 +161,7 @@ def find_alternative_affinity_terms(context: LintContext) -> Iterator[Problem]:
 
     Finds nothing if there are no NodePools.
     """
-    if not _has_pools(context):
+    if not _has_node_pools(context):
         return
     for workload in context.workloads:
         term_count = len(list_node_condition_alternatives(workload.spec))
@@ -186,7 +186,7 @@ KP_SEVERAL_TERMS = Rule(
 )
 
 
-def _has_pools(context: LintContext) -> bool:
+def _has_node_pools(context: LintContext) -> bool:
     """Return whether there are NodePools among the linted objects or in the cluster."""
     in_cluster = context.cluster is not None and bool(context.cluster.karpenter_node_pools)
     return in_cluster or bool(context.list_linted(WrittenNodePool))
@@ -203,7 +203,7 @@ def find_pools_without_instance_types(context: LintContext) -> Iterator[Problem]
         yield from _find_excluded_type_names(pools)
         return
     for subject, pool in pools:
-        types = pool_types.find_types(subject.name, pool)
+        types = pool_types.find_pool_types(subject.name, pool)
         if types.matching_count:
             continue
         message = f"none of {counted(types.total_count, 'instance type')} meets all requirements of the pool"
@@ -276,7 +276,7 @@ def find_limits_below_one_node(context: LintContext) -> Iterator[Problem]:
             sizes = conditions.by_key.get(label, AllowedValues())
             smallest = max(parse(SMALLEST_NODE[name]), parse(str(unit * _find_smallest_allowed_value(sizes))))
             if context.pool_types:
-                types = context.pool_types.find_types(subject.name, pool)
+                types = context.pool_types.find_pool_types(subject.name, pool)
                 smallest = max(smallest, types.get_smallest_capacity(name))
             if amount < smallest:
                 message = f"the {name} limit of {limit} is below the {smallest} of the smallest node"
@@ -398,7 +398,7 @@ def find_preferences_that_add_nodes(context: LintContext) -> Iterator[Problem]:
 
     Finds nothing if there are no NodePools.
     """
-    if not _has_pools(context):
+    if not _has_node_pools(context):
         return
     for workload in context.workloads:
         if workload.highest_replicas > 1:

@@ -21,7 +21,7 @@ def find_zero_disruption_budgets(context: LintContext) -> Iterator[Problem]:
 
     A minAvailable that is a number is judged only if the budget selects exactly one workload.
     """
-    for subject, budget, workloads in context.iter_budgets():
+    for subject, budget, workloads in context.iter_disruption_budgets():
         spec = budget.spec
         if spec.max_unavailable in (0, "0%"):
             message = f"maxUnavailable {spec.max_unavailable} allows no eviction"
@@ -52,7 +52,7 @@ def find_budgets_over_autoscaler_minimum(context: LintContext) -> Iterator[Probl
 
     Their minAvailable is at least the autoscaler's minimum number of replicas, but below the maximum.
     """
-    for subject, budget, workloads in context.iter_budgets():
+    for subject, budget, workloads in context.iter_disruption_budgets():
         min_available = budget.spec.min_available
         lowest_replicas = sum(workload.lowest_replicas for workload in workloads)
         highest_replicas = sum(workload.highest_replicas for workload in workloads)
@@ -80,7 +80,7 @@ PDB_OVER_HPA_MIN = Rule(
 
 def find_percentages_rounded_to_all(context: LintContext) -> Iterator[Problem]:
     """Find PodDisruptionBudgets with a minAvailable percentage that rounds up to all replicas."""
-    for subject, budget, workloads in context.iter_budgets():
+    for subject, budget, workloads in context.iter_disruption_budgets():
         percentage = budget.spec.min_available
         if not isinstance(percentage, str) or percentage == "100%":
             continue
@@ -106,7 +106,7 @@ PDB_PERCENT_ROUNDING = Rule(
 
 def find_budgets_that_protect_nothing(context: LintContext) -> Iterator[Problem]:
     """Find PodDisruptionBudgets that allow all pods to be evicted at once."""
-    for subject, budget, workloads in context.iter_budgets():
+    for subject, budget, workloads in context.iter_disruption_budgets():
         min_available, max_unavailable = budget.spec.min_available, budget.spec.max_unavailable
         if min_available in (0, "0%"):
             message = f"minAvailable {min_available} allows all pods to be evicted at once"
@@ -142,7 +142,7 @@ def _allows_all_replicas(max_unavailable: object, workloads: Sequence[Workload])
 
 def find_budgets_blocked_by_unhealthy_pods(context: LintContext) -> Iterator[Problem]:
     """Find budgets whose unhealthyPodEvictionPolicy is unset or is not AlwaysAllow."""
-    for subject, budget, _ in context.iter_budgets():
+    for subject, budget, _ in context.iter_disruption_budgets():
         if budget.spec.unhealthy_pod_eviction_policy != "AlwaysAllow":
             yield subject.build_problem(("spec",), "pods that are not ready may block a drain forever")
 
@@ -163,7 +163,7 @@ PDB_UNHEALTHY_POLICY = Rule(
 
 def find_unusable_budgets_of_bare_pods(context: LintContext) -> Iterator[Problem]:
     """Find PodDisruptionBudgets that use maxUnavailable or a percentage for pods without a controller."""
-    for subject, budget, workloads in context.iter_budgets():
+    for subject, budget, workloads in context.iter_disruption_budgets():
         spec = budget.spec
         bare_pods_only = workloads and all(workload.kind == "Pod" for workload in workloads)
         if not bare_pods_only or isinstance(spec.min_available, int):
@@ -187,7 +187,7 @@ PDB_ARBITRARY_CONTROLLER = Rule(
 
 def find_budgets_without_one_limit(context: LintContext) -> Iterator[Problem]:
     """Find PodDisruptionBudgets that set neither minAvailable nor maxUnavailable, or both of them."""
-    for subject, budget, _ in context.iter_budgets():
+    for subject, budget, _ in context.iter_disruption_budgets():
         spec = budget.spec
         if spec.min_available is None and spec.max_unavailable is None:
             message = "neither minAvailable nor maxUnavailable is set, so no eviction is ever allowed"
@@ -241,7 +241,7 @@ def find_budgets_without_pods(context: LintContext) -> Iterator[Problem]:
     Budgets that may select pods that were not read are left out. Without a cluster, the manifests have to contain other
     workloads in the budget's namespace, or workloads in another namespace that the selector matches.
     """
-    for subject, budget, workloads in context.iter_budgets():
+    for subject, budget, workloads in context.iter_disruption_budgets():
         namespace = subject.namespace or "default"
         selector = compile_selector(budget.spec.selector)
         if workloads or selector is None or context.select_workloads(namespace, selector):
@@ -300,7 +300,7 @@ def _find_matches_in_other_namespaces(context: LintContext, subject: Subject, se
 
 def find_namespace_wide_budgets(context: LintContext) -> Iterator[Problem]:
     """Find PodDisruptionBudgets with an empty selector that cover several workloads of their namespace."""
-    for subject, budget, workloads in context.iter_budgets():
+    for subject, budget, workloads in context.iter_disruption_budgets():
         has_empty_selector = budget.spec.selector is not None and compile_selector(budget.spec.selector) == EVERYTHING
         if has_empty_selector and len(workloads) > 1:
             message = (

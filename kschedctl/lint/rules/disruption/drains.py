@@ -56,7 +56,7 @@ def _fits_only_on_present_node(context: LintContext, workload: Workload, row: Ro
     pod_keys = {pod.key for pod in context.facts.pods_by_owner[workload.owner]}
     position = next(p for p in view.pods_on(row) if view.pods.objects[p].key in pod_keys)
     view.forget(position)
-    cycle = context.facts.replay(workload, view)
+    cycle = context.facts.replay_cycle(workload, view)
     if cycle is None or cycle.error is not None:
         return False
     feasible_rows = cycle.feasible.tolist()
@@ -66,7 +66,7 @@ def _fits_only_on_present_node(context: LintContext, workload: Workload, row: Ro
 
 
 def find_drain_deadlocks(context: LintContext) -> Iterator[Problem]:
-    """Find PodDisruptionBudgets that allow no disruptions and share nodes, so that no drain of them can finish.
+    """Find PodDisruptionBudgets that allow no disruptions and share nodes, which no drain can then empty.
 
     Each group of budgets with pods on the same nodes is reported once, at its first budget.
     """

@@ -44,7 +44,7 @@ def find_flavors_without_nodes(context: LintContext) -> Iterator[Problem]:
         return
     external_flavors = _list_external_flavors(context)
     for subject, flavor in flavors:
-        if subject.name not in external_flavors and not _select_nodes(flavor, nodes):
+        if subject.name not in external_flavors and not _select_flavor_nodes(flavor, nodes):
             yield _build_unmatched_labels_problem(subject, flavor.spec.node_labels, nodes)
 
 
@@ -135,22 +135,22 @@ def find_nodes_without_quota(context: LintContext) -> Iterator[Problem]:
     """
     assert context.cluster is not None
     flavors = context.list_linted(ResourceFlavor)
-    queues = context.list_all(ClusterQueue)
+    queues = context.list_all_objects(ClusterQueue)
     if not flavors or not queues or not context.are_all_read("ClusterQueue", "Cohort"):
         return
     groups = [group for queue in queues for group in queue.spec.resource_groups]
-    groups += [group for cohort in context.list_all(Cohort) for group in cohort.spec.resource_groups]
+    groups += [group for cohort in context.list_all_objects(Cohort) for group in cohort.spec.resource_groups]
     flavors_with_quota = {flavor.name for group in groups for flavor in group.flavors}
     nodes_with_quota = {
         node.metadata.name
-        for flavor in context.list_all(ResourceFlavor)
+        for flavor in context.list_all_objects(ResourceFlavor)
         if flavor.metadata.name in flavors_with_quota
-        for node in _select_nodes(flavor, context.cluster.nodes)
+        for node in _select_flavor_nodes(flavor, context.cluster.nodes)
     }
     for subject, flavor in flavors:
         if subject.name in flavors_with_quota:
             continue
-        node_names = [node.metadata.name for node in _select_nodes(flavor, context.cluster.nodes)]
+        node_names = [node.metadata.name for node in _select_flavor_nodes(flavor, context.cluster.nodes)]
         idle_names = [name for name in node_names if name not in nodes_with_quota]
         if idle_names:
             message = (
@@ -183,7 +183,7 @@ def _list_external_flavors(context: LintContext) -> set[str]:
     """Return the names of flavors whose admission check provides nodes or runs the pods in another cluster."""
     provider_checks = {
         check.metadata.name
-        for check in context.list_all(AdmissionCheck)
+        for check in context.list_all_objects(AdmissionCheck)
         if check.spec.controller_name in _NODE_PROVIDERS
     }
     if not provider_checks:
@@ -197,7 +197,7 @@ def _list_external_flavors(context: LintContext) -> set[str]:
     }
 
 
-def _select_nodes(flavor: ResourceFlavor, nodes: Iterable[Node]) -> list[Node]:
+def _select_flavor_nodes(flavor: ResourceFlavor, nodes: Iterable[Node]) -> list[Node]:
     """Return the nodes that have all labels of a flavor."""
     labels = flavor.spec.node_labels.items()
     return [node for node in nodes if labels <= node.metadata.labels.items()]
@@ -219,11 +219,11 @@ def _measure_flavor_capacity(context: LintContext, flavor_names: set[str]) -> _F
     nodes = context.cluster.nodes
     allocatable_by_node = {node.metadata.name: _parse_allocatable(node) for node in nodes}
     capacity = _FlavorCapacity({}, {})
-    for flavor in context.list_all(ResourceFlavor):
+    for flavor in context.list_all_objects(ResourceFlavor):
         flavor_name = flavor.metadata.name
         if flavor_name not in flavor_names:
             continue
-        flavor_nodes = _select_nodes(flavor, nodes)
+        flavor_nodes = _select_flavor_nodes(flavor, nodes)
         capacity.node_counts[flavor_name] = len(flavor_nodes)
         for node in flavor_nodes:
             for resource, amount in allocatable_by_node[node.metadata.name].items():

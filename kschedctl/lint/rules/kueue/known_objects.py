@@ -74,14 +74,14 @@ def are_all_objects_known(context: LintContext, kind: str, namespace: str = "") 
 
 
 def list_cluster_queues(context: LintContext) -> list[ClusterQueue]:
-    """Return the linted ClusterQueues and those of the cluster, one of each name, without malformed ones."""
-    queues = {queue.metadata.name: queue for queue in context.list_all(ClusterQueue)}
+    """Return the known ClusterQueues: linted ones, and other ones of the cluster. Malformed ones are left out."""
+    queues = {queue.metadata.name: queue for queue in context.list_all_objects(ClusterQueue)}
     return [queue for queue in queues.values() if _is_queue_readable(queue)]
 
 
 def list_cohorts(context: LintContext) -> list[Cohort]:
-    """Return the linted Cohorts and those of the cluster, one of each name, without malformed ones."""
-    cohorts = {cohort.metadata.name: cohort for cohort in context.list_all(Cohort)}
+    """Return the known Cohorts: linted ones, and other ones of the cluster. Malformed ones are left out."""
+    cohorts = {cohort.metadata.name: cohort for cohort in context.list_all_objects(Cohort)}
     return [cohort for cohort in cohorts.values() if _is_cohort_readable(cohort)]
 
 

@@ -78,7 +78,7 @@ KQ_NO_CLUSTER_QUEUE = Rule(
 
 def find_cohort_circles(context: LintContext) -> Iterator[Problem]:
     """Find Cohorts whose chain of parents forms a cycle or leads to one."""
-    parents = {c.metadata.name: c.spec.parent_name for c in context.list_all(Cohort) if c.spec.parent_name}
+    parents = {c.metadata.name: c.spec.parent_name for c in context.list_all_objects(Cohort) if c.spec.parent_name}
     for subject, cohort in context.list_linted(Cohort):
         if cohort.spec.parent_name and is_cohort_in_circle(subject.name, parents):
             circle = _find_cohort_circle(subject.name, parents)

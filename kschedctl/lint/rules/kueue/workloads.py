@@ -145,7 +145,9 @@ def find_inadmissible_workloads(context: LintContext) -> Iterator[Problem]:
     if not queued_pod_sets:
         return
     cache = build_queue_cache(context)
-    local_queues = {(q.metadata.namespace or "default", q.metadata.name): q for q in context.list_all(LocalQueue)}
+    local_queues = {
+        (q.metadata.namespace or "default", q.metadata.name): q for q in context.list_all_objects(LocalQueue)
+    }
     for subject, path, queue_name, pod_sets in queued_pod_sets:
         local_queue = local_queues.get((subject.namespace or "default", queue_name))
         queue = cache.queues.get(local_queue.spec.cluster_queue) if local_queue else None
@@ -271,9 +273,9 @@ def _describe_excess(queue: CachedQueue, pod_sets: list[_PodSetRequests]) -> str
 
 
 def _describe_total_excess(queue: CachedQueue, pod_sets: list[_PodSetRequests]) -> str:
-    """Describe the first requested resource that exceeds the capacity of all flavors together.
+    """Describe the first requested resource that has no quota or exceeds all flavors together.
 
-    Returns "" if every resource could be given.
+    Returns "" if the flavors together have enough of every resource.
     """
     total = sum_requests(pod_set.requests for pod_set in pod_sets)
     for resource, amount in total.items():

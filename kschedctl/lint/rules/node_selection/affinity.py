@@ -158,7 +158,9 @@ def find_pods_pinned_to_node(context: LintContext) -> Iterator[Problem]:
     They set nodeName, or they have a hostname in nodeSelector and are neither Pods, Jobs nor CronJobs.
     """
     waiting_classes = {
-        c.metadata.name for c in context.list_all(StorageClass) if c.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+        c.metadata.name
+        for c in context.list_all_objects(StorageClass)
+        if c.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
     }
     for workload in context.workloads:
         spec = workload.spec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated
+from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated_taint
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.analysis.node_requirements import (
     AllowedValues,
@@ -77,14 +77,14 @@ def _list_declared_keys(pool: WrittenNodePool) -> set[str]:
 def _can_pool_create_node_for(pool: WrittenNodePool, workload: Workload) -> bool:
     """Return whether the NodePool can create a node whose taints and labels suit the workload."""
     taints = pool.spec.template.spec.taints
-    if find_untolerated(taints, workload.spec.tolerations, HARD_EFFECTS) is not None:
+    if find_untolerated_taint(taints, workload.spec.tolerations, HARD_EFFECTS) is not None:
         return False
     declared_keys = _list_declared_keys(pool)
     pool_conditions = Conditions().restrict(to_requirements(pool.labels)).restrict(pool.requirements)
     return any(
         all(
             _can_pool_offer_label_value(
-                values, pool_conditions.by_key.get(key), is_declared=key in declared_keys or _is_known(key)
+                values, pool_conditions.by_key.get(key), is_declared=key in declared_keys or _may_nodes_have_label(key)
             )
             for key, values in alternative.conditions.by_key.items()
         )
@@ -92,7 +92,7 @@ def _can_pool_create_node_for(pool: WrittenNodePool, workload: Workload) -> bool
     )
 
 
-def _is_known(key: str) -> bool:
+def _may_nodes_have_label(key: str) -> bool:
     """Return whether nodes of a pool may have a label that the pool does not declare."""
     return any(domain in key for domain in WELL_KNOWN_DOMAINS)
 

@@ -22,7 +22,7 @@ SYSTEM_NAMESPACE_PREFIXES = ("openshift-", "kube-")
 
 def _are_classes_known(context: LintContext) -> bool:
     """Return whether all PriorityClasses are known. Every cluster has some, so if there are none, none were read."""
-    return bool(context.list_all(PriorityClass)) and context.are_all_read("PriorityClass")
+    return bool(context.list_all_objects(PriorityClass)) and context.are_all_read("PriorityClass")
 
 
 def find_missing_priority_classes(context: LintContext) -> Iterator[Problem]:
@@ -58,7 +58,7 @@ def find_workloads_without_priority_class(context: LintContext) -> Iterator[Prob
 
     Finds nothing if there is a global default, or if not all classes are known.
     """
-    classes = [c for c in context.list_all(PriorityClass) if not c.metadata.name.startswith(RESERVED_PREFIX)]
+    classes = [c for c in context.list_all_objects(PriorityClass) if not c.metadata.name.startswith(RESERVED_PREFIX)]
     if not _are_classes_known(context) or any(c.global_default for c in classes):
         return
     serving_workloads = [workload for workload in context.workloads if workload.kind in SERVING_KINDS]
@@ -215,7 +215,7 @@ def find_highest_classes_without_quota(context: LintContext) -> Iterator[Problem
         for expression in quota.spec.scope_selector.match_expressions:
             if expression.scope_name == "PriorityClass":
                 limited_classes |= set(expression.values or context.priority_classes)
-    classes = [c for c in context.list_all(PriorityClass) if not c.metadata.name.startswith(RESERVED_PREFIX)]
+    classes = [c for c in context.list_all_objects(PriorityClass) if not c.metadata.name.startswith(RESERVED_PREFIX)]
     highest_value = max((c.value for c in classes), default=0)
     for subject, priority_class in context.list_linted(PriorityClass):
         is_highest = priority_class.value == highest_value > 0

@@ -121,7 +121,7 @@ def find_budgets_of_first_victims(context: LintContext) -> Iterator[Problem]:
     """Find PodDisruptionBudgets for pods of the lowest priority, which preemption evicts first."""
     highest = _find_highest_preempting_priority(context)
     lowest = min((info.priority for info in context.facts.view.pods.infos), default=0)
-    for subject, _, workloads in context.iter_budgets():
+    for subject, _, workloads in context.iter_disruption_budgets():
         if not workloads:
             continue
         priority = min(map(context.get_priority, workloads))

@@ -158,8 +158,12 @@ def _describe_workload_excess(workloads: list[Workload], name: str, hard: Quanti
     pod_usages = {workload: _get_pod_usage(workload, name) for workload in workloads}
     usage_per_pod = {workload: usage for workload, usage in pod_usages.items() if usage is not None}
     long_running = [workload for workload in usage_per_pod if workload.kind in SERVING_KINDS or workload.kind == "Pod"]
-    lowest_usage = {workload: _multiply(usage, workload.lowest_replicas) for workload, usage in usage_per_pod.items()}
-    highest_usage = {workload: _multiply(usage, workload.highest_replicas) for workload, usage in usage_per_pod.items()}
+    lowest_usage = {
+        workload: _multiply_quantity(usage, workload.lowest_replicas) for workload, usage in usage_per_pod.items()
+    }
+    highest_usage = {
+        workload: _multiply_quantity(usage, workload.highest_replicas) for workload, usage in usage_per_pod.items()
+    }
 
     lowest_total = _sum_quantities(lowest_usage[workload] for workload in long_running)
     if hard < lowest_total:
@@ -180,7 +184,7 @@ def _describe_workload_excess(workloads: list[Workload], name: str, hard: Quanti
     return ""
 
 
-def _multiply(amount: Quantity, count: int) -> Quantity:
+def _multiply_quantity(amount: Quantity, count: int) -> Quantity:
     """Return the quantity times a number."""
     return replace(amount, mantissa=amount.mantissa * count, written="")
 
@@ -222,7 +226,7 @@ def _change_containers(pod: Pod, change: Callable[[Container], Container]) -> Po
 
 
 def _default_requests_to_limits(container: Container) -> Container:
-    """Return the container with its limits as requests if it has no requests of its own."""
+    """Return the container with each missing request set to the limit of the resource."""
     resources = container.resources
     with_defaults = ResourceRequirements({**resources.limits, **resources.requests}, resources.limits)
     return msgspec.structs.replace(container, resources=with_defaults)

@@ -69,7 +69,7 @@ VL_IMMEDIATE_MULTIZONE = Rule(
 
 def find_shared_single_node_volumes(context: LintContext) -> Iterator[Problem]:
     """Find workloads whose several replicas share a volume that only one pod, node or zone can use."""
-    volumes = {volume.metadata.name: volume for volume in context.list_all(PersistentVolume)}
+    volumes = {volume.metadata.name: volume for volume in context.list_all_objects(PersistentVolume)}
     for workload in context.workloads:
         if not workload.is_serving_replicas:
             continue

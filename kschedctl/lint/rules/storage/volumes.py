@@ -28,8 +28,8 @@ def find_missing_claims_and_storage_classes(context: LintContext) -> Iterator[Pr
     yield from _find_missing_claims(context)
     if not context.are_all_read("StorageClass", "PersistentVolume"):
         return
-    class_names = {storage_class.metadata.name for storage_class in context.list_all(StorageClass)}
-    class_names |= {volume.spec.storage_class_name for volume in context.list_all(PersistentVolume)}
+    class_names = {storage_class.metadata.name for storage_class in context.list_all_objects(StorageClass)}
+    class_names |= {volume.spec.storage_class_name for volume in context.list_all_objects(PersistentVolume)}
     claims = context.list_linted(PersistentVolumeClaim)
     for subject, path, name in iter_storage_class_names(claims, context.workloads):
         if name and name not in class_names:
@@ -55,7 +55,7 @@ def _find_missing_claims(context: LintContext) -> Iterator[Problem]:
     """
     if not context.are_all_read("PersistentVolumeClaim"):
         return
-    all_claims = context.list_all(PersistentVolumeClaim)
+    all_claims = context.list_all_objects(PersistentVolumeClaim)
     existing_claims = {(c.metadata.namespace or "default", c.metadata.name) for c in all_claims}
     for workload in context.workloads:
         for i, volume in enumerate(workload.spec.volumes):

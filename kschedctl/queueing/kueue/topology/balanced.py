@@ -22,7 +22,7 @@ class _Greedy(NamedTuple):
     last_with_leader: int | None
     """The last domain that was taken for a leader."""
     last: int | None
-    """The last domain that was taken for workers alone."""
+    """The last domain that was taken only for workers."""
 
 
 class _Candidate(NamedTuple):
@@ -39,7 +39,7 @@ def place_balanced(
 ) -> tuple[DomainCapacities, int, list[int]] | None:
     """Distribute the slices evenly over as few domains as necessary, or return None if that is impossible.
 
-    Return a copy of the counts with the distribution, and the level and the indexes of the domains that get slices.
+    Return a copy of the counts with the distribution, the level, and the indexes of the domains that get slices.
     """
     best = _find_best_siblings(counts, request, gates)
     if best is None:
@@ -59,7 +59,7 @@ def place_balanced(
 
 
 def _find_best_siblings(counts: DomainCapacities, request: PlacementRequest, gates: FeatureGates) -> _Candidate | None:
-    """Return the best group of sibling domains of the requested level, or None if no group holds all pods.
+    """Return the best group of sibling domains at the requested level, or None if no group holds all pods.
 
     The best group has the highest threshold and, among equal thresholds, needs the fewest domains.
     """
@@ -82,10 +82,10 @@ def _find_best_siblings(counts: DomainCapacities, request: PlacementRequest, gat
 def _evaluate_siblings(
     counts: DomainCapacities, siblings: list[int], request: PlacementRequest, gates: FeatureGates, best_threshold: int
 ) -> _Candidate | None:
-    """Return the siblings with the largest number of slices that each used domain can get, the threshold.
+    """Return the siblings with their threshold: the most slices that every used domain can get.
 
-    Domains with room for fewer slices than the threshold are emptied in the candidate's copy of the counts. Return None
-    if the siblings do not hold all pods, or only with a threshold lower than ``best_threshold``.
+    Domains with room for fewer slices are emptied in the candidate's copy of the counts. Return None if the siblings do
+    not hold all pods, or only with a threshold below ``best_threshold``.
     """
     # The domains that are needed without a threshold, at the level below if slices share a domain of a lower level
     search = DomainSearch(counts.copy(), request, gates)
@@ -126,9 +126,9 @@ def _evaluate_siblings(
 
 
 def _take_domains_greedily(search: DomainSearch, level: int, domains: Sequence[int]) -> _Greedy | None:
-    """Take the domains with the most room, first for the leaders and then for the workers, until all slices fit.
+    """Take the domains with the most room, first for the leaders, then for the workers, until all slices fit.
 
-    Return None if they do not fit into all domains together.
+    Return None if all domains together are too small.
     """
     counts, request = search.counts, search.request
     slices, slices_with_leader = counts.slices[level], counts.slices_with_leader[level]
@@ -161,7 +161,7 @@ def _take_domains_greedily(search: DomainSearch, level: int, domains: Sequence[i
 def _prune_domains(
     counts: DomainCapacities, level: int, domains: Sequence[int], threshold: int, request: PlacementRequest
 ) -> None:
-    """Set the counts of domains that hold fewer slices than the threshold to 0, at the level and just below it."""
+    """Set the counts of domains that hold fewer than ``threshold`` slices to 0, at a level and the next lower one."""
     needs_leader = request.leaders > 0
     if level + 1 < len(counts.tree.levels):
         _prune_level(counts, level + 1, counts.list_children(level, domains), threshold, needs_leader=needs_leader)
@@ -174,9 +174,9 @@ def _prune_domains(
 def _prune_level(
     counts: DomainCapacities, level: int, domains: Sequence[int], threshold: int, *, needs_leader: bool
 ) -> None:
-    """Set the counts of domains of one level that hold fewer slices than the threshold to 0.
+    """Set the counts of domains at one level that hold fewer than ``threshold`` slices to 0.
 
-    A domain that reaches the threshold only without a leader loses its counts with a leader.
+    A domain that reaches the threshold only without a leader loses only its counts with a leader.
     """
     for domain in domains:
         may_lead = needs_leader and counts.leaders[level][domain] > 0
@@ -187,7 +187,7 @@ def _prune_level(
 
 
 def _clear_domain(counts: DomainCapacities, level: int, domain: int, *, only_leader: bool) -> None:
-    """Set the counts of a domain and of all domains below it to 0, or only the counts that concern a leader."""
+    """Set the counts of a domain and all domains below it to 0, or only their counts with a leader."""
     arrays = [counts.pods_with_leader, counts.slices_with_leader, counts.leaders]
     if not only_leader:
         arrays += [counts.pods, counts.slices]
@@ -203,10 +203,10 @@ def _clear_domain(counts: DomainCapacities, level: int, domain: int, *, only_lea
 
 
 def _choose_domains(search: DomainSearch, level: int, domains: Sequence[int], *, by_entropy: bool) -> list[int] | None:
-    """Return the fewest domains that hold all slices with the least room to spare, or None if they do not fit.
+    """Return the fewest domains that hold all slices with the least spare room, or None if they do not fit.
 
-    With ``by_entropy`` domains with more leaders, more slices and a more even split are preferred; otherwise domains
-    with a lower index are. Upstream: selectOptimalDomainSetToFit.
+    With ``by_entropy``, domains with more leaders, more slices and a more even split are preferred, otherwise domains
+    with a lower index. Upstream: selectOptimalDomainSetToFit.
     """
     greedy = _take_domains_greedily(search, level, domains)
     if greedy is None:
@@ -262,9 +262,9 @@ def _compare_capacity(counts: DomainCapacities, level: int, a: int, b: int) -> i
 
 
 def _compute_entropy(counts: DomainCapacities, level: int, domain: int) -> float:
-    """Return the entropy of the distribution of the fitting pods among a domain's children, 0 without children.
+    """Return the entropy of the fitting pods' distribution among a domain's children, or 0 without children.
 
-    The more even the distribution, the higher is the entropy.
+    A more even distribution has a higher entropy.
     """
     if level + 1 >= len(counts.tree.levels):
         return 0.0
@@ -276,9 +276,10 @@ def _compute_entropy(counts: DomainCapacities, level: int, domain: int) -> float
 
 
 def _spread_slices(search: DomainSearch, level: int, domains: Sequence[int], threshold: int) -> list[int] | None:
-    """Give ``threshold`` slices to each of the fewest domains, and the remaining slices to the first of them.
+    """Give ``threshold`` slices to each of the fewest domains, and the remaining slices to the first ones.
 
-    The counts of the domains are overwritten with what they get. Return these domains, or None if that is impossible.
+    The counts of the domains are overwritten with what they get. Return these domains, or None if the slices do not
+    fit.
     """
     counts, request = search.counts, search.request
     chosen = _choose_domains(search, level, domains, by_entropy=False)

@@ -26,7 +26,7 @@ class DomainCapacities:
         self.pods = [np.zeros(size, dtype=np.int64) for size in sizes]
         self.slices = [np.zeros(size, dtype=np.int64) for size in sizes]
         self.pods_with_leader = [np.zeros(size, dtype=np.int64) for size in sizes]
-        """The pods that fit beside a leader."""
+        """The pods that fit together with a leader."""
         self.slices_with_leader = [np.zeros(size, dtype=np.int64) for size in sizes]
         self.leaders = [np.zeros(size, dtype=np.int64) for size in sizes]
         """1 if a leader fits, else 0."""
@@ -34,7 +34,7 @@ class DomainCapacities:
         """The score of preferred node affinity."""
 
     def copy(self) -> DomainCapacities:
-        """Return a copy whose counts can be changed without changing these. The tree is shared."""
+        """Return an independent copy of the counts. The tree is shared."""
         copy = DomainCapacities.__new__(DomainCapacities)
         copy.tree = self.tree
         for name in ("pods", "slices", "pods_with_leader", "slices_with_leader", "leaders", "affinity"):
@@ -59,9 +59,10 @@ class DomainCapacities:
         needs_leader: bool,
         top_level: int = 0,
     ) -> None:
-        """Compute the counts of the levels from the lowest up to ``top_level`` from the pods of the lowest level.
+        """Compute the counts of each level from the level below, starting with the lowest one, up to ``top_level``.
 
-        Slices are counted at ``slice_level`` and above. ``inner_sizes`` has the sizes of slices within slices by level.
+        Slices are counted at ``slice_level`` and above. ``inner_sizes`` maps a level to the size of its slices within
+        slices.
         """
         lowest = len(self.tree.levels) - 1
         for level in range(lowest, top_level - 1, -1):
@@ -72,10 +73,10 @@ class DomainCapacities:
                 self.slices_with_leader[level] = self.pods_with_leader[level] // slice_size
 
     def _sum_children(self, level: int, inner_size: int | None, *, needs_leader: bool) -> None:
-        """Compute the counts of a level by summing up the counts of the level below.
+        """Compute the counts of a level as sums of the counts of the level below.
 
-        With ``inner_size`` only whole slices of this size count in the level below. If a leader is needed, it is placed
-        in a child that has room for it and in which it costs the fewest pods or slices.
+        With ``inner_size``, only whole slices of this size count in the level below. If a leader is needed, it is
+        placed in a child with room for it in which it costs the fewest pods or slices.
         """
         below = level + 1
         starts = self.tree.levels[level].child_starts
@@ -105,10 +106,10 @@ class DomainCapacities:
 
 
 def count_fitting_pods(requests: Mapping[str, int], capacity: Mapping[str, Counts], size: int) -> Counts:
-    """Return how many pods with these requests fit into each of ``size`` domains. Shape: domains.
+    """Return how many pods with these requests fit into each of ``size`` domains, as an array (domains,).
 
-    ``capacity`` has the free amounts by resource. No pod fits if it is missing a requested resource, or if the pods
-    request nothing at all.
+    ``capacity`` has the free amounts by resource. No pod fits if a requested resource is missing, or if the pods
+    request nothing.
     """
     if not requests:
         return np.zeros(size, dtype=np.int64)

@@ -79,7 +79,7 @@ class DomainSearch:
         return indexes[np.lexsort(keys)]
 
     def sort_domains_for_leader(self, level: int, domains: Sequence[int]) -> list[int]:
-        """Sort domains with room for a leader first, each group like ``sort_domains`` by what fits beside a leader."""
+        """Sort domains with room for a leader first, then like ``sort_domains``, by what fits with a leader."""
         order: list[int] = self._sort_indexes_for_leader(level, np.array(domains, dtype=np.int64)).tolist()
         return order
 
@@ -94,11 +94,11 @@ class DomainSearch:
         return indexes[np.lexsort(keys)]
 
     def find_level_and_domains(self, level: int) -> tuple[int, list[int]]:
-        """Return the level and the domains in it that hold all slices, starting the search at ``level``.
+        """Return a level and the domains at this level that hold all slices, starting the search at ``level``.
 
-        A single domain is taken if one at this or a higher level is large enough. Otherwise several domains are taken,
-        of the highest level or, if the request is unconstrained, of ``level``. Raises PlacementError if they are too
-        small, or if the level is required and has no single domain. Upstream: findLevelWithFitDomains.
+        A single domain is chosen if one at this or a higher level is large enough. Otherwise, several domains are
+        chosen at the highest level or, if the request is unconstrained, at ``level``. Raises PlacementError if they are
+        too small, or if the level is required and no single domain is large enough. Upstream: findLevelWithFitDomains.
         """
         counts, request = self.counts, self.request
         domain_count = len(counts.tree.levels[level].values)
@@ -188,8 +188,8 @@ class DomainSearch:
     ) -> int:
         """Return the domain with the least room that holds ``needed`` and ``leaders``, or the first if none does.
 
-        Only the leading domains with the same affinity score are considered. ``needed`` is a number of slices or,
-        without ``by_slices``, of pods.
+        Only the leading domains with the same affinity score are considered. ``needed`` is a number of slices if
+        ``by_slices``, otherwise of pods.
         """
         counts = self.counts
         if by_slices:
@@ -213,10 +213,10 @@ class DomainSearch:
     def _move_cheapest_leader_first(
         self, level: int, domains: list[int], count: int, leaders: int, slice_size: int, *, by_slices: bool
     ) -> list[int]:
-        """Move the first domain that can take the leader to the front if the workers still fit beside the leader.
+        """Move the first domain that can take the leader to the front if the workers still fit with it.
 
-        ``count`` is the number of worker pods, which must fit into all domains together. The order stays as it is if
-        no leader is placed or if a leader takes room that the workers need in every domain.
+        ``count`` is the number of worker pods, which must fit into all domains together. The order stays unchanged if
+        no leader is placed, or if the leader would take room that the workers need in every domain.
         """
         if leaders == 0 or len(domains) < 2:
             return domains
@@ -237,7 +237,7 @@ class DomainSearch:
         """Distribute pods among as few of the sorted domains as possible, and return the domains that get pods.
 
         Return [] if the domains have too little room. The counts of pods, slices and leaders of a chosen domain are
-        overwritten with what the domain gets. With ``by_slices`` whole slices are distributed, else single pods.
+        overwritten with what it gets. With ``by_slices``, whole slices are distributed, otherwise single pods.
         Upstream: updateCountsToMinimumGeneric.
         """
         counts = self.counts
@@ -274,7 +274,7 @@ class DomainSearch:
         return []
 
     def _build_placement_error(self, level: int, fitting: int) -> PlacementError:
-        """Build the error that says how many slices fit, or, for slices within slices, how many of each size."""
+        """Build the error that says how many slices fit or, for nested slices, how many of each size."""
         request = self.request
         if request.constraints:
             return PlacementError(self._describe_nested_slices(level))
@@ -286,7 +286,7 @@ class DomainSearch:
         return PlacementError(message + self._exclusions)
 
     def _describe_nested_slices(self, level: int) -> str:
-        """Describe, for each size of slices, how many fit into the domain of the level with the most room."""
+        """Describe how many slices of each size fit into the level's largest domain."""
         counts, request = self.counts, self.request
         parts = [f'topology "{request.topology}" doesn\'t allow to fit']
         best = int(np.argmax(counts.slices[level]))

@@ -21,8 +21,8 @@ def place_pods(
 ) -> tuple[dict[int, int], dict[int, int]]:
     """Distribute the pods of a request among domains of the lowest level.
 
-    Return the number of workers and the number of leaders by the index of the domain. Raises PlacementError if they do
-    not fit; ``exclusions`` is appended to its message. The counts are changed in place.
+    Return the numbers of workers and of leaders, each by domain index. The counts are changed in place. Raises
+    PlacementError if the pods do not fit. ``exclusions`` is appended to its message.
     """
     # Choose the level and its domains, which balanced placement may have filled already
     balanced = None
@@ -56,7 +56,7 @@ def place_pods(
 
 
 def _distribute_to_children(search: DomainSearch, level: int, domains: Sequence[int]) -> list[int]:
-    """Distribute the pods of each domain among its children, in slices that must not be split there.
+    """Distribute each domain's pods among its children, in slices that must not be split at this level.
 
     Return the children that get pods.
     """

@@ -22,7 +22,7 @@ class PodsOutside:
     """The pods on nodes to which Kueue assigned no topology domain, as columns."""
 
     def __init__(self, pods: PodTable) -> None:
-        """Compute the requests of each template of pods on nodes. Raises QuantityError."""
+        """Compute the requests of each template of pods on nodes. Raises QuantityError if a request is malformed."""
         self._pods = pods
         has_node = np.array([bool(node) for node in pods.node.values], np.bool_)
         bound_templates = set(pods.template[has_node[pods.node.codes]].tolist()) if len(pods) else set()
@@ -35,7 +35,7 @@ class PodsOutside:
         """What a pod of each template requests, or None if such pods take no room."""
 
     def compute_free_capacity(self, tree: TopologyTree) -> Counts:
-        """Return the capacity of a topology less the requests of these pods. Shape: resources x leaves."""
+        """Return a topology's capacity minus the requests of these pods, as an array (resources, leaves)."""
         pods = self._pods
         if not len(pods):
             return tree.capacity

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kschedctl.api.objects import Node, PodSpec, Toleration
 from kschedctl.api.queueing import KueuePodSet, SliceConstraint, TopologyRequest
-from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated
+from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated_taint
 from kschedctl.queueing.kueue.amounts import Requests, saturate, sum_requests
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
 from kschedctl.queueing.kueue.node_affinity import matches_required_affinity, score_preferred_affinity
@@ -120,10 +120,10 @@ class TopologySnapshot:
         """The matches of pods that were looked at, by the constraints of the pod."""
 
     def change_usage(self, domains: Sequence[DomainRequests], sign: int) -> None:
-        """Add the requests of pods to the usage of their domains, or subtract them if ``sign`` is -1.
+        """Add pods' requests to the usage of their domains, or subtract them if ``sign`` is -1.
 
-        Domains that are not in the topology are ignored. The list must not change afterwards, because its sums are
-        cached by the identity of the list.
+        Domains that are not in the topology are ignored. ``domains`` must not change afterwards, because its sums are
+        cached by its identity.
         """
         columns = self._columns.get(id(domains))
         if columns is None:
@@ -140,9 +140,9 @@ class TopologySnapshot:
                 self._add_requests(self._usage, leaf, requests, sign * domain.count)
 
     def _build_columns(self, domains: Sequence[DomainRequests]) -> _DomainColumns:
-        """Sum up the requests of pods by domain, as columns.
+        """Add up the requests of pods by domain, as columns.
 
-        If an amount may exceed the limits of int64, ``_has_huge_amounts`` is set and empty columns are returned.
+        If an amount may exceed int64, ``_has_huge_amounts`` is set and empty columns are returned.
         """
         by_leaf: dict[int, list[int]] = {}
         for domain in domains:
@@ -192,9 +192,9 @@ class TopologySnapshot:
         return all(self.tree.find_level(key) is not None for key in [self.find_level_key(request), *slice_keys])
 
     def find_level_key(self, request: TopologyRequest | None) -> str | None:
-        """Return the node label of the level whose domain all pods should share, or None if nothing is requested.
+        """Return the node label of the level at which all pods should share a domain, or None if nothing is requested.
 
-        A request that only names slices means the highest level, and an unconstrained request the lowest.
+        If only slices are requested, it is the highest level. For an unconstrained request, it is the lowest one.
         """
         if request is None:
             return None
@@ -209,11 +209,11 @@ class TopologySnapshot:
     def place_pod_sets(
         self, requests: Sequence[PodSetPlacementRequest], assumed: AssumedUsage, *, assume_empty: bool
     ) -> dict[str, TopologyResult]:
-        """Find a placement for each pod set, and return the results by the name of the pod set.
+        """Find a placement for each pod set, and return the results by pod set name.
 
-        Pod sets of the same group are placed together. The search stops at the first group without a placement.
-        ``assumed`` is the usage of the Workload's pod sets that were placed before; new placements are added to it.
-        With ``assume_empty`` the usage of other Workloads is ignored.
+        Pod sets in the same group are placed together. The search stops at the first group without a placement.
+        ``assumed`` is the usage of the Workload's pod sets that were placed before, and new placements are added to it.
+        With ``assume_empty``, the usage of other Workloads is ignored.
         """
         # A pod set without a group is a group of one, whose key is its index
         groups: dict[str, list[PodSetPlacementRequest]] = {}
@@ -245,9 +245,9 @@ class TopologySnapshot:
         *,
         assume_empty: bool,
     ) -> dict[str, TopologyPlacement]:
-        """Find a placement for the workers and, if there is a leader, for the leader, by the name of the pod set.
+        """Find placements for the workers and for the leader, if any, and return them by pod set name.
 
-        Raises PlacementError if there is none.
+        Raises PlacementError if there is no placement.
         """
         request = self._build_placement_request(workers, leader is not None)
         exclusions = Exclusions()
@@ -262,9 +262,9 @@ class TopologySnapshot:
         return placements
 
     def _build_placement(self, domains: Mapping[int, int]) -> TopologyPlacement:
-        """Build the placement from the number of pods by the index of the domain in the lowest level.
+        """Build the placement from the number of pods per domain index in the lowest level.
 
-        If the domains are nodes, their hostname alone identifies them.
+        If the domains are nodes, the hostname is enough to identify them.
         """
         skipped = len(self.tree.keys) - 1 if self.tree.is_lowest_node else 0
         values = self.tree.levels[-1].values
@@ -276,7 +276,7 @@ class TopologySnapshot:
     def _build_placement_request(self, workers: PodSetPlacementRequest, has_leader: bool) -> PlacementRequest:
         """Build the request to place a pod set from the levels and slices that it names.
 
-        Raises PlacementError if a level or the size of the slices is missing or does not exist.
+        Raises PlacementError if a level or the slice size is missing, or if a level does not exist.
         """
         request = workers.pod_set.topology_request
         constraints = list_slice_constraints(request)
@@ -354,9 +354,9 @@ class TopologySnapshot:
         *,
         assume_empty: bool,
     ) -> DomainCapacities:
-        """Count how many workers fit into each domain of the lowest level, without and with a leader beside them.
+        """Count how many workers fit into each domain of the lowest level, without and with a leader there.
 
-        The counts of the other levels stay 0. ``exclusions`` is filled with the reasons why nodes cannot be used.
+        The counts of the other levels stay 0. The reasons why nodes cannot be used are added to ``exclusions``.
         """
         # The pod's constraints on nodes. They are cached, so that the exclusions have to be copied
         matches = self._match_nodes(workers.pod_set.template.spec)
@@ -398,9 +398,10 @@ class TopologySnapshot:
     def _count_resource_exclusions(
         self, requests: Requests, capacity: Mapping[str, Counts], is_full: NDArray[np.bool_], exclusions: Exclusions
     ) -> None:
-        """Add the full leaves (``is_full``) to the exclusions, by the resource that is short there.
+        """Add the full leaves to the exclusions, by the resource that they lack.
 
-        A leaf that is short of several resources counts for the first of them in alphabetical order.
+        ``is_full`` is a mask of the leaves. A leaf that lacks several resources counts for the first of them in
+        alphabetical order.
         """
         uncounted = is_full
         for resource in sorted(requests):
@@ -413,7 +414,7 @@ class TopologySnapshot:
             uncounted = uncounted & ~is_short
 
     def _match_nodes(self, spec: PodSpec) -> _NodeMatches:
-        """Return which leaves a pod may use, from a cache of pods with the same constraints."""
+        """Return which leaves a pod may use. Pods with the same constraints share a cached result."""
         key = _build_match_key(spec)
         if key not in self._matches:
             self._matches[key] = self._compute_matches(spec)
@@ -456,8 +457,8 @@ def _build_match_key(spec: PodSpec) -> bytes:
 
 
 def _find_exclusion_reason(node: Node, spec: PodSpec, tolerations: Sequence[Toleration]) -> str | None:
-    """Return the reason why a pod may not use a node: a taint, the node selector or the affinity; None if it may."""
-    taint = find_untolerated(node.spec.taints, tolerations, HARD_EFFECTS, comparison_operators=True)
+    """Return why a pod may not use a node (a taint, the node selector or the affinity), or None if it may."""
+    taint = find_untolerated_taint(node.spec.taints, tolerations, HARD_EFFECTS, comparison_operators=True)
     if taint is not None:
         return f'taint "{taint}"'
     labels = node.metadata.labels
@@ -482,9 +483,9 @@ def _split_leader_and_workers(
 
 
 def list_slice_constraints(request: TopologyRequest | None) -> tuple[SliceConstraint, ...]:
-    """Return the levels at which each slice must share a domain, with the size of the slices, the widest level first.
+    """Return the levels at which each slice must share a domain, with the slice sizes, the widest level first.
 
-    A request without slices has none. A missing size counts as 0, which no placement accepts.
+    Without slices, there are none. A missing size counts as 0, which no placement accepts.
     """
     if request is None:
         return ()

@@ -67,9 +67,10 @@ class TopologyTree(NamedTuple):
 def build_topology_tree(
     flavor: ResourceFlavor, topology: Topology, nodes: Iterable[Node], more_resources: Iterable[str]
 ) -> TopologyTree:
-    """Build the topology tree of a flavor from its nodes that are ready and schedulable. Raises QuantityError.
+    """Build the topology tree of a flavor from its nodes that are ready and schedulable.
 
-    ``more_resources`` are resources that pods may request although no node has them.
+    ``more_resources`` are resources that pods may request although no node has them. Raises QuantityError if a quantity
+    is malformed.
     """
     keys = tuple(level.node_label for level in topology.spec.levels)
     is_lowest_node = bool(keys) and keys[-1] == HOSTNAME
@@ -105,9 +106,9 @@ def build_topology_tree(
 
 
 def _group_nodes_by_leaf(nodes: Iterable[Node], keys: Sequence[str]) -> dict[tuple[str, ...], list[Node]]:
-    """Return the nodes by the values of their labels ``keys``, which identify a domain of the lowest level.
+    """Group the nodes by their values of the labels ``keys``, which identify a domain of the lowest level.
 
-    If the lowest level is the hostname, nodes with the same hostname are all put into the domain of the first node.
+    If the lowest level is the hostname, all nodes with the same hostname are put into the domain of the first of them.
     """
     members: dict[tuple[str, ...], list[Node]] = {}
     leaf_of_hostname: dict[str, tuple[str, ...]] = {}
