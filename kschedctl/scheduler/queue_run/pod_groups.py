@@ -188,7 +188,7 @@ class _GroupAttempt:
         self.run.record.group = root_record
 
         # Apply the results.
-        self._preempt_victims(root_record.result)
+        self._record_victims(root_record.result)
         for record in records:
             self._apply_group_record(record)
 
@@ -240,18 +240,19 @@ class _GroupAttempt:
         if permit.code is Code.WAIT:
             self.run.queue.activate(map(Position, find_group_state(view, self.key).unscheduled.tolist()))
 
-    def _preempt_victims(self, result: GroupResult) -> None:
+    def _record_victims(self, result: GroupResult) -> None:
         """Record the victims of each member and of the group as a whole, and gate the preemptors.
 
         Pods that are already being deleted are left out. Members may share victims.
         """
+        # A member's preemption also clears nominations for its node.
         for member in result.members:
             if victims := self._exclude_terminating(member.victims):
                 self.run.preempt(member.position, victims, member.row)
                 self._gate_preemptor(member.position)
         if victims := self._exclude_terminating(result.victims):
             self.run.record.victims += victims
-            self._gate_preemptor(self.order[0])
+            self._gate_preemptor(self.order[0])  # any member stands for the group
 
     def _exclude_terminating(self, victims: Sequence[Position]) -> tuple[Position, ...]:
         """Return the victims that are not already being deleted."""

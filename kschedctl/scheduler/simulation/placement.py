@@ -236,6 +236,7 @@ class Placements(IncomingPods):
         `number` is the number of the PodInfo. Pods that have never had a node have scores of their own.
         """
         requests = int(self.view.pods.distinct.demand[number])
+        # The incoming PodInfo is the stored one unless the pod had a node, which is taken out of its copy.
         never_had_node = self.get_incoming_info(number) is self.view.pods.infos[number]
         key = (framework, requests, never_had_node)
         local = self._local_scores_cache.get(key)

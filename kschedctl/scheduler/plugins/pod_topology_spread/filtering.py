@@ -278,9 +278,10 @@ class SpreadVerdicts:
             if not constraint.too_few_domains:
                 existing_counts = counts if constraint.exists is None else counts[constraint.exists]
                 minimum = int(existing_counts.min())
+            # Code -1, of nodes without the label, takes the last count. These nodes are rejected in any case.
             rejected |= counts.take(codes) - minimum > constraint.max_above_minimum
             if not constraint.column.complete:
-                rejected |= codes < 0  # nodes without the label
+                rejected |= codes < 0
         return rejected
 
 
