@@ -251,8 +251,11 @@ def add_plugin(copy: Path, plugin: str) -> None:
 
 def test_a_plugin_with_a_fact_a_remedy_and_a_wake(copy: Path) -> None:
     add_plugin(copy, PLUGIN)
-    (ways,) = re.findall(r"file of `(kschedctl/[\w/]+/)`", recipe("A fix"))
+    ((ways, table),) = re.findall(
+        r"file of `(kschedctl/[\w/]+/)`.*`MODULES` in `([\w/]+\.py)`", recipe("A fix"), re.DOTALL
+    )
     add(copy, f"{ways}legends.py", REMEDY)
+    add(copy, table, '    "NodeLegend": "legends",', after="MODULES: Mapping[str, str] = {")
     (copy / "cluster.yaml").write_text(LEGENDARY)
     pod = "shop/web -f cluster.yaml --assume-complete"
     lines = (f"explain {pod} -o json", f"explain {pod} -o wide", f"remedies {pod}", f"wakes {pod}")

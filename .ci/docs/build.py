@@ -126,7 +126,7 @@ def build_nav(site: Site) -> Nav:
                 ("Install", "start/install.md"),
                 ("First answer: the demo", "start/demo.md"),
                 ("First answer: your cluster", "start/cluster.md"),
-                ("Four questions", "start/questions.md"),
+                ("Questions and answers", "start/questions.md"),
             ],
         ),
         ("Questions", commands),

@@ -70,8 +70,10 @@ SHOWN_COMMANDS = {
 """Command -> the command lines whose output its page shows, () for a command that needs more than the demo cluster."""
 FILES_OF_USERS = {"metrics.txt", "demo.ksnap"}
 """Files in these command lines that do not exist in the repository: a saved /metrics text and a snapshot."""
-PICTURES = {"explain": "report.png", "browse": "browse.svg"}
-"""Command -> its picture in kschedctl/cli/topics/pictures. The others get a picture of the terminal."""
+PICTURES = {"explain": ("report.png", "As an HTML report, with `-o html`:"), "browse": ("browse.svg", "The screen:")}
+"""Command -> its picture in kschedctl/cli/topics/pictures, and the caption. Others get a picture of the terminal."""
+SHARED_OPTIONS = ("Cluster and scheduler", "Output", "Replay", "Extenders")
+"""Groups of options that most commands have. They are folded, and come after the command's own options."""
 HEADING = re.compile(r"^# (.+)", re.MULTILINE)
 
 
@@ -93,14 +95,11 @@ def build_command_page(name: str, topics: Mapping[str, Path]) -> str:
     command: Any = load_command(name)
     examples = import_module(f"kschedctl.commands.{entry.module}.command").EXAMPLES
     parts = [f"# {name}: {entry.summary.removesuffix('.')}"]  # the search looks at titles first
-    picture = PICTURES.get(name) or (name_terminal_picture(name) if SHOWN_COMMANDS[name] else None)
-    if picture is not None:
-        parts.append(f"![What {name} prints](../pictures/{picture})")
     subcommands = getattr(command, "commands", None)
     if subcommands is None:
         description = _format_description(command).removeprefix(escape_cell(entry.summary)).lstrip()
         parts += [description, _format_examples(examples)]
-    parts += _format_output(name)
+    parts += [*_format_output(name), *_format_picture(name)]
     if subcommands is None:
         parts.append(_format_options(command, name, "## "))
     else:
@@ -112,9 +111,28 @@ def build_command_page(name: str, topics: Mapping[str, Path]) -> str:
     if entry.schemas:
         links = (f"[{schema}](../reference/json/{schema}.md)" for schema in sorted(entry.schemas))
         parts += ["## JSON", f"`-o json` prints {', '.join(links)}."]
-    if mentions := list(_find_mentions(name, topics)):
-        parts += ["## Read on", "\n".join(f"- {mention}" for mention in mentions)]
+    parts += ["## Read on", "\n".join(f"- {link}" for link in (*_link_neighbours(name), *_find_mentions(name, topics)))]
     return "\n\n".join(part for part in parts if part)
+
+
+def _format_picture(name: str) -> list[str]:
+    """Return the picture of the command with a caption, or nothing if it has none."""
+    if name in PICTURES:
+        picture, caption = PICTURES[name]
+    elif SHOWN_COMMANDS[name]:
+        picture, caption = name_terminal_picture(name), "In a terminal:"
+    else:
+        return []
+    return [caption, f"![{name} on the demo cluster](../pictures/{picture})"]
+
+
+def _link_neighbours(name: str) -> list[str]:
+    """Return links to the other commands below the same heading, as a list item."""
+    heading = COMMANDS[name].heading
+    links = [
+        f"[{other}]({other}.md)" for other, entry in COMMANDS.items() if entry.heading == heading and other != name
+    ]
+    return [f"Related questions: {', '.join(links)}"] if links else []
 
 
 def name_terminal_picture(name: str) -> str:
@@ -201,8 +219,12 @@ def _format_options(command: Any, name: str, marks: str) -> str:
     for group, spelling, meaning in iter_parameters(command, name):
         groups.setdefault(group, []).append(f"| {format_spelling(spelling)} | {escape_cell(meaning)} |")
     tables = []
-    for group, rows in groups.items():
-        tables.append(f"{marks}{group}\n\n| Option | Meaning |\n| --- | --- |\n" + "\n".join(rows))
+    for group in sorted(groups, key=lambda group: group in SHARED_OPTIONS):
+        lines = ["| Option | Meaning |", "| --- | --- |", *groups[group]]
+        if group in SHARED_OPTIONS:
+            tables.append("\n".join((f'??? info "{group}"\n', *(f"    {line}" for line in lines))))
+        else:
+            tables.append("\n".join((f"{marks}{group}\n", *lines)))
     return "\n\n".join(tables)
 
 

@@ -7,8 +7,9 @@ if (location.protocol === "file:") {
       this.frame = document.createElement("iframe");
       this.frame.hidden = true;
       document.body.append(this.frame);
+      // A worker gets copies: the search changes the query that it receives
       this.frame.receive = (data) => {
-        const event = new MessageEvent("message", { data });
+        const event = new MessageEvent("message", { data: structuredClone(data) });
         this.dispatchEvent(event);
         this.onmessage?.(event);
       };
@@ -32,7 +33,8 @@ if (location.protocol === "file:") {
     }
 
     postMessage(data) {
-      this.ready.then(() => this.frame.contentWindow.dispatchEvent(new MessageEvent("message", { data })));
+      const copy = structuredClone(data);
+      this.ready.then(() => this.frame.contentWindow.dispatchEvent(new MessageEvent("message", { data: copy })));
     }
 
     terminate() {

@@ -20,20 +20,18 @@ from kschedctl.admission import (
     defaults,
     limit_ranger,
     node_selector,
-    pod_security,
     resource_quota,
     service_account,
     tolerations,
 )
 from kschedctl.admission.request import BAD, CODES, INVALID, NOT_FOUND, AdmissionRequest, NotAdmittedError, Writable
-from kschedctl.admission.unscheduled_fields import validate_unscheduled_fields
 from kschedctl.api.component_flags import OPTIONAL_PLUGINS
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject, drop_nulls, object_at
 from kschedctl.api.objects import LimitRange, ResourceQuota
 from kschedctl.api.quantity import QuantityError
-from kschedctl.api.validation import around_pods, manifests, unknown_fields
+from kschedctl.api.validation import unknown_fields
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.reports.not_created import Admission, OtherOutcome
@@ -240,6 +238,8 @@ class _AdmissionRun:
 
         Raises NotAdmittedError if a pod violates the enforced level. Violations of the warn level are warnings.
         """
+        from kschedctl.admission import pod_security  # noqa: PLC0415 - only if the plugin is asked
+
         request = self.request
         labels = request.namespace_object.metadata.labels if request.namespace_object else {}
         pod = pod_security.extract_pod(request.kind, request.obj)
@@ -256,6 +256,9 @@ class _AdmissionRun:
 
 def _validate_object(request: AdmissionRequest) -> Sequence[object]:
     """Return the validation errors of the object. Objects of other kinds than the known ones have none."""
+    from kschedctl.admission.unscheduled_fields import validate_unscheduled_fields  # noqa: PLC0415 - only if validated
+    from kschedctl.api.validation import around_pods, manifests  # noqa: PLC0415 - only if validated
+
     kind, obj = request.kind, request.obj
     object_copy = {**obj, "metadata": {**obj["metadata"]}}
     if kind in manifests.KINDS:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -34,13 +34,15 @@ from kschedctl.cli.references import assume_scheduler_name
 from kschedctl.cli.source import NOTHING_MORE, LiveKinds, load_cluster, log_reading
 from kschedctl.cluster import LIMITS, QUEUE_KINDS, Cluster, fill_namespace
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.creation_failures import CreationFailures
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.collector import Manifest
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.read import ReadResult, read
+
+if TYPE_CHECKING:
+    from kschedctl.replay.controllers.creation_failures import CreationFailures
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +78,8 @@ class Inquiry:
     @cached_property
     def creation_failures(self) -> CreationFailures | None:
         """The pod creation failures of the cluster's workloads, or None if they do not matter."""
+        from kschedctl.replay.controllers.creation_failures import CreationFailures  # noqa: PLC0415 - not for a pod
+
         return CreationFailures(self.cluster, self.now) if self.now else None
 
     @cached_property

@@ -11,7 +11,6 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 import typer
 
-from kschedctl.admission.not_replayed import NAME_LABEL, is_missing_namespace
 from kschedctl.api.component_flags import DEFAULT_API_SERVER
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import Json, JsonObject, text_at
@@ -23,8 +22,6 @@ from kschedctl.api.operator_resources import CustomResource, OperatorResource
 from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_table import Key, PodTable
 from kschedctl.api.queueing import QUEUE_LABEL
-from kschedctl.api.validation import around_pods
-from kschedctl.api.validation.manifests import KINDS as MANIFEST_STRUCTS
 from kschedctl.api.workloads import (
     KINDS,
     POD_TEMPLATE_PATHS,
@@ -49,10 +46,8 @@ from kschedctl.cli.source import (
 from kschedctl.cluster import CLUSTER_SCOPED, Cluster, describe
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.manifests import SKIPPED_HOOKS_NOTE
-from kschedctl.replay.denials import find_denials, find_validation_errors, raise_errors
 from kschedctl.sources.collector import Manifest
 from kschedctl.sources.decoding import decode_document, iter_pod_resources, validate_quantities
-from kschedctl.sources.documents.positions import locate_field
 from kschedctl.sources.read import ReadResult, load_configuration_file, read
 from kschedctl.text.counts import agreeing, first_few
 
@@ -111,7 +106,10 @@ def load_surroundings(
 
     Raises KschedctlError if the cluster cannot be read.
     """
-    validate_other_objects(reading.around)
+    if reading.around:
+        from kschedctl.cli.manifest_validation import validate_other_objects  # noqa: PLC0415 - only for new objects
+
+        validate_other_objects(reading.around)
     if (reading.objects.get("Node") or source.assume_complete) and not (source.demo or source.snapshot):
         return Surroundings(None, namespace)
     around = replace(source, filename=[])
@@ -152,7 +150,11 @@ def _build_application(source: Source, reading: ReadResult, namespace: str | Non
 
     new = [with_namespace(workload, namespace) for workload in workloads if not is_existing_pod(workload)]
     cluster = add_missing_namespaces(cluster, map(get_identity, new), source)
-    validate_manifests([entry.manifest for entry in decoded if not is_existing_pod(entry.workload)], cluster, namespace)
+    new_manifests = [entry.manifest for entry in decoded if not is_existing_pod(entry.workload)]
+    if new_manifests:
+        from kschedctl.cli.manifest_validation import validate_manifests  # noqa: PLC0415 - only for new objects
+
+        validate_manifests(new_manifests, cluster, namespace)
 
     places = {}
     documents = {}
@@ -206,6 +208,10 @@ def add_missing_namespaces(cluster: Cluster, workloads: Iterable[Owner], source:
     if source.assume_namespaces is Truth.FALSE:
         return cluster
     names = dict.fromkeys(workload.namespace for workload in workloads)
+    if not names:
+        return cluster
+    from kschedctl.admission.not_replayed import NAME_LABEL, is_missing_namespace  # noqa: PLC0415 - only for new objects
+
     missing = [name for name in names if is_missing_namespace(cluster, name)]
     if not missing:
         return cluster
@@ -329,29 +335,3 @@ def with_namespace(obj: Any, namespace: str | None) -> Any:
     if obj.metadata.namespace or not namespace:
         return obj
     return msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, namespace=namespace))
-
-
-def validate_manifests(manifests: Iterable[Manifest], cluster: Cluster, namespace: str | None = None) -> None:
-    """Raise InputError if the API server would reject any of these pods and workloads.
-
-    The error lists all problems of all manifests. `namespace` applies to manifests that name none. Do not pass objects
-    that have a UID, because they exist already.
-    """
-    errors = []
-    for document, place in manifests:
-        decoded = decode_document(document, MANIFEST_STRUCTS[str(document["kind"])], place)
-        for refusal in find_denials(document, decoded, cluster, namespace or "", admission=False):
-            errors.append(locate_field(place, refusal.path).error(refusal.message, hint=refusal.hint))
-    raise_errors(errors)
-
-
-def validate_other_objects(manifests: Iterable[Manifest]) -> None:
-    """Raise InputError if the API server would reject one of these PDBs, classes, claims or autoscalers."""
-    errors = []
-    for document, place in manifests:
-        decoded = decode_document(document, around_pods.KINDS[str(document["kind"])], place)
-        errors += [
-            locate_field(place, denial.path).error(denial.message)
-            for denial in find_validation_errors(document, decoded)
-        ]
-    raise_errors(errors)

@@ -17,7 +17,6 @@ from kschedctl.errors import UsageError
 from kschedctl.render import plots
 from kschedctl.render.page import NO_COMMANDS, UNFOLDED, Commands, Style
 from kschedctl.reports.document import Document
-from kschedctl.reports.findings import WithFindings
 
 TEMPLATES = ("jsonpath", "custom-columns")
 """Formats that contain what to print, such as `jsonpath={.pod}`."""
@@ -127,10 +126,13 @@ class Output:
 
     def _to_findings(self, document: Document, places: Places) -> Document:
         """Convert the problems of the document to findings if the format is for CI."""
-        if self.output.name not in FINDING_FORMATS or isinstance(document, WithFindings):
+        if self.output.name not in FINDING_FORMATS:
             return document
         from kschedctl.cli.gates import build_gate_findings  # noqa: PLC0415 - most answers are for people
+        from kschedctl.reports.findings import WithFindings  # noqa: PLC0415 - most answers are for people
 
+        if isinstance(document, WithFindings):
+            return document
         return build_gate_findings(document, document.kind.lower(), places) or document  # type: ignore[attr-defined]
 
     def _shorten(self, document: Document, style: Style) -> Document:

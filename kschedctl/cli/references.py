@@ -13,8 +13,8 @@ from kschedctl.api.operator_resources import OperatorResource
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.workload_pods import describe_scope, find_pending_pods, is_pending
 from kschedctl.replay.edits import add_pods
+from kschedctl.replay.pending_pods import describe_scope, find_pending_pods, is_pending
 
 SHORT_NAMES = {
     "Pod": "po",

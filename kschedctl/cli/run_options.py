@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, UNDECIDED, Answer
 from kschedctl.cli.output_options import NO_PLACES, Output, Places
-from kschedctl.cli.progress import show_progress
 from kschedctl.errors import UsageError
-from kschedctl.replay.parallel import Progress, Report, Workers, ask_each_cluster
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
+
+if TYPE_CHECKING:
+    from kschedctl.replay.parallel import Progress, Report, Workers
 
 INTERRUPTED = 130
 Subject = TypeVar("Subject")
@@ -66,6 +67,8 @@ class WorkOptions:
     @property
     def workers(self) -> Workers:
         """The processes or Dask cluster to use. Raises UsageError if the number of processes is negative."""
+        from kschedctl.replay.parallel import Workers  # noqa: PLC0415 - not for one pod
+
         if self.jobs < 0:
             raise UsageError(f"--jobs {self.jobs}: must be 0 or more")
         return Workers(self.jobs, self.dask)
@@ -119,6 +122,9 @@ def ask_and_answer(
     `ask` builds the report about one subject, `is_good` returns whether a report counts as success, and
     `suggest_commands` returns commands to try next. `places` maps objects to their manifests in files, for findings.
     """
+    from kschedctl.cli.progress import show_progress  # noqa: PLC0415 - not for one pod
+    from kschedctl.replay.parallel import ask_each_cluster  # noqa: PLC0415 - not for one pod
+
     with show_progress() as progress:
         if len(subjects) == 1:
             (subject,) = subjects.values()

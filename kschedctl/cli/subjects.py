@@ -16,18 +16,13 @@ from kschedctl.api.objects import Pod, PodMeta
 from kschedctl.api.ownership import Owner
 from kschedctl.cli import references
 from kschedctl.cli.inquiry import Inquiry
-from kschedctl.cli.manifests import validate_manifests
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source
 from kschedctl.cli.references import Reference, parse_references
 from kschedctl.cli.source import find_lone_pod, with_context_namespace
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError, UsageError
-from kschedctl.replay.controllers.creation_failures import find_unread_kinds
 from kschedctl.replay.controllers.manifests import locate_errors
-from kschedctl.replay.controllers.missing_pods import explain_fewer_pods, find_fixes_for_report, replay_missing_pods
-from kschedctl.replay.controllers.target_creation import create_targets
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.replay.controllers.workload_pods import find_pods, find_targets, find_template, iter_workloads
 from kschedctl.replay.waiting_elsewhere import find_blockers
 from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
 
@@ -77,6 +72,8 @@ def find_workloads_without_pods(inquiry: Inquiry, scope: Scope) -> list[Owner]:
     """Find the workloads in files with nodes that have no pod in the cluster."""
     if scope.selector:  # which only selects pods
         return []
+    from kschedctl.replay.controllers.workload_pods import find_pods  # noqa: PLC0415 - not for a pod
+
     namespace = references.get_scope_namespace(scope)
     workloads = [key for key in inquiry.manifests if namespace in (None, key.namespace)]
     return [key for key in workloads if not find_pods(inquiry.cluster, key)]
@@ -89,18 +86,8 @@ def build_targets(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[TargetP
     """
     with locate_errors(inquiry.places):
         manifests = [key for key in subjects if isinstance(key, Owner) and key in inquiry.manifests]
-        validate_manifests([inquiry.written[key] for key in manifests], inquiry.cluster, inquiry.namespace)
+        target_by_manifest = _build_manifest_targets(inquiry, manifests) if manifests else {}
         scheduler = inquiry.scheduler
-        documents = {key: inquiry.written[key].document for key in manifests}
-        workloads_to_create = [inquiry.manifests[key] for key in manifests]
-        targets = create_targets(scheduler, workloads_to_create, documents) if manifests else []
-        target_by_manifest = dict(zip(manifests, targets, strict=True))
-        if has_queues(inquiry.cluster):
-            from kschedctl.replay.waiting_elsewhere.kueue_jobs import foresee_manifests  # noqa: PLC0415 - few clusters
-
-            for outlook in foresee_manifests(inquiry.cluster, workloads_to_create, inquiry.now):
-                target = target_by_manifest[outlook.owner]
-                target_by_manifest[outlook.owner] = _add_queue_outlook(target, outlook, inquiry.cluster)
         chosen = []
         for subject in subjects:
             if isinstance(subject, Pod):
@@ -110,6 +97,25 @@ def build_targets(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[TargetP
             else:
                 chosen += _build_workload_targets(inquiry, subject)
     return [_with_scheduler_name(target, inquiry.scheduler_name) for target in chosen]
+
+
+def _build_manifest_targets(inquiry: Inquiry, manifests: Sequence[Owner]) -> dict[Owner, TargetPod]:
+    """Build the target pod of each manifest, as if all of them were created. Raises KschedctlError."""
+    from kschedctl.cli.manifest_validation import validate_manifests  # noqa: PLC0415 - only for manifests
+    from kschedctl.replay.controllers.target_creation import create_targets  # noqa: PLC0415 - only for manifests
+
+    validate_manifests([inquiry.written[key] for key in manifests], inquiry.cluster, inquiry.namespace)
+    documents = {key: inquiry.written[key].document for key in manifests}
+    workloads_to_create = [inquiry.manifests[key] for key in manifests]
+    targets = create_targets(inquiry.scheduler, workloads_to_create, documents)
+    target_by_manifest = dict(zip(manifests, targets, strict=True))
+    if has_queues(inquiry.cluster):
+        from kschedctl.replay.waiting_elsewhere.kueue_jobs import foresee_manifests  # noqa: PLC0415 - few clusters
+
+        for outlook in foresee_manifests(inquiry.cluster, workloads_to_create, inquiry.now):
+            target = target_by_manifest[outlook.owner]
+            target_by_manifest[outlook.owner] = _add_queue_outlook(target, outlook, inquiry.cluster)
+    return target_by_manifest
 
 
 def _add_queue_outlook(target: TargetPod, outlook: JobOutlook, cluster: Cluster) -> TargetPod:
@@ -136,6 +142,14 @@ def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
     The first target has the workload's pod creation failures. If there are failures, but nothing is known about the
     pods, the only target is a placeholder. Raises KschedctlError if a manifest is invalid.
     """
+    from kschedctl.replay.controllers.creation_failures import find_unread_kinds  # noqa: PLC0415 - not for a pod
+    from kschedctl.replay.controllers.missing_pods import (  # noqa: PLC0415 - not for a pod
+        explain_fewer_pods,
+        find_fixes_for_report,
+        replay_missing_pods,
+    )
+    from kschedctl.replay.controllers.workload_pods import find_targets, find_template  # noqa: PLC0415 - not for a pod
+
     scheduler = inquiry.scheduler
     creations = inquiry.creation_failures
     manifest = inquiry.find_stored_workload(owner)
@@ -224,6 +238,8 @@ def _resolve_reference(inquiry: Inquiry, reference: Reference, scope: Scope, hom
 
     if not everywhere:
         return Owner(kind, namespace, name)
+    from kschedctl.replay.controllers.workload_pods import iter_workloads  # noqa: PLC0415 - only if all namespaces are searched
+
     all_workloads = (*inquiry.stored, *iter_workloads(inquiry.cluster))
     workloads = dict.fromkeys(key for key in all_workloads if (key.kind, key.name) == (kind, name))
     if len(workloads) > 1:

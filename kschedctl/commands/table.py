@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from kschedctl.reports.command import FAILURES, CommandEntry, HelpHeading
 
-FINDINGS = f"Exit codes: 0 nothing found from --fail-on up, 1 findings, {FAILURES}."
-FINDINGS_OR_UNDECIDED = f"Exit codes: 0 nothing found from --fail-on up, 1 findings, {FAILURES}, 5 undecided."
+FINDINGS = f"Exit codes: 0 no findings at or above --fail-on, 1 findings, {FAILURES}."
+FINDINGS_OR_UNDECIDED = f"Exit codes: 0 no findings at or above --fail-on, 1 findings, {FAILURES}, 5 undecided."
 DONE = f"Exit codes: 0 done, {FAILURES}."
 DONE_WITHOUT_CLUSTER = "Exit codes: 0 done, 2 usage, 4 a bug."
 
@@ -44,6 +44,7 @@ TABLE = (
         "Where would the pods of these nodes go, and what blocks the drain?",
         HelpHeading.WHAT_IF,
         3,
+        exit_codes=f"Exit codes: 0 safe to drain, 1 not safe, {FAILURES}, 5 undecided.",
         schemas={"drain": "commands.drain.report:Drain"},
         pages={"Drain": "commands.drain.page:build_page"},
     ),
@@ -52,6 +53,7 @@ TABLE = (
         "Which nodes could be removed, and what keeps the others?",
         HelpHeading.AUTOSCALERS,
         4,
+        exit_codes=f"Exit codes: 0 done, {FAILURES}, 5 undecided.",
         schemas={"consolidation": "commands.consolidate.report:NodeConsolidation"},
         pages={"Consolidation": "commands.consolidate.page:build_page"},
     ),
@@ -130,6 +132,7 @@ TABLE = (
         "What would no longer fit if a node, a zone or a pool were lost?",
         HelpHeading.WHAT_IF,
         4,
+        exit_codes=f"Exit codes: 0 the cluster survives each failure, 1 it does not, {FAILURES}, 5 undecided.",
         schemas={"failures": "commands.failures.report:Failures"},
         pages={"Failures": "commands.failures.page:build_page"},
     ),
@@ -159,6 +162,7 @@ TABLE = (
         "Which pods have to move so that these fit?",
         HelpHeading.WHAT_IF,
         5,
+        exit_codes=f"Exit codes: 0 the pods fit, 1 they do not, {FAILURES}, 5 undecided.",
         schemas={"make-room": "commands.make_room.report:MakeRoom"},
         pages={"MakeRoom": "commands.make_room.page:build_page"},
     ),
@@ -185,6 +189,7 @@ TABLE = (
         "Which nodes would Karpenter launch for pending pods?",
         HelpHeading.AUTOSCALERS,
         3,
+        exit_codes=f"Exit codes: 0 every pending pod gets a node, 1 some do not, {FAILURES}, 5 undecided.",
         schemas={"provisioning": "reports.karpenter:Provisioning", "disruption": "reports.karpenter:Disruption"},
         pages={
             "Provisioning": "commands.provision.page:build_provisioning_page",
@@ -265,6 +270,7 @@ TABLE = (
         "What would the Cluster Autoscaler do next, and why not more?",
         HelpHeading.AUTOSCALERS,
         2,
+        exit_codes=f"Exit codes: 0 done, 1 some pending pods get no node (up), {FAILURES}, 5 undecided.",
         schemas={
             "scale-up": "reports.cluster_autoscaler:ScaleUp",
             "scale-down": "reports.cluster_autoscaler:ScaleDown",
@@ -279,7 +285,7 @@ TABLE = (
         "What in manifests, or in a cluster, breaks scheduling?",
         HelpHeading.CHECK,
         1,
-        exit_codes=FINDINGS,
+        exit_codes=FINDINGS_OR_UNDECIDED,
         schemas={
             "findings": "reports.findings:Findings",
             "lint-fixes": "commands.lint.fixes:LintFixes",
@@ -307,6 +313,7 @@ TABLE = (
         "Which node pools are there, and what is free on their nodes?",
         HelpHeading.AUTOSCALERS,
         1,
+        exit_codes=f"Exit codes: 0 done, {FAILURES}, 5 undecided.",
         schemas={"node-pools": "commands.pools.report:NodePools"},
         pages={"NodePools": "commands.pools.page:build_pools_page"},
     ),

@@ -6,7 +6,7 @@ People change the pod template of a workload rather than its pods, so a change o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -16,19 +16,19 @@ from kschedctl.api.objects import Pod, PodSpec, PodTemplateSpec, Struct
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.workloads import CronJob, get_identity
 from kschedctl.fixes.ranking import QueueResult, RankedFix, get_trial_price
-from kschedctl.fixes.rollouts import RolloutResult
 from kschedctl.fixes.trial.changes import EditedObject, Fix, is_valid_update
 from kschedctl.fixes.trial.fix_kinds import Price
 from kschedctl.fixes.trial.trials import RemedyTrial, is_resized
 from kschedctl.lint.objects.stored_pods import remove_node_pin, to_written_spec
 from kschedctl.replay import kubectl
-from kschedctl.replay.controllers.creation import is_made_up
-from kschedctl.replay.controllers.plan_change import ExistingPods
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.replay.kubectl import build_json_patch, build_strategic_patch, to_document, wrap_in_template
 from kschedctl.reports.remedy import Remedy
 from kschedctl.reports.summary import CostKind, FixCost, build_restart_costs, list_clauses
 from kschedctl.text.counts import agreeing, counted, first_few
+
+if TYPE_CHECKING:
+    from kschedctl.fixes.rollout_replay import RolloutResult
 
 
 def build_remedy(
@@ -165,6 +165,9 @@ def _describe_nodes_taken_first(fixes: Sequence[Fix], result: QueueResult | None
 
 def _build_job_deletion_cost(trial: RemedyTrial, owner: Owner) -> FixCost:
     """Build the cost of deleting and recreating a Job with its pods, which is needed as its template is immutable."""
+    from kschedctl.replay.controllers.creation import is_made_up  # noqa: PLC0415 - only for Jobs
+    from kschedctl.replay.controllers.plan_change import ExistingPods  # noqa: PLC0415 - only for Jobs
+
     pods = [pod for pod in ExistingPods(trial.scheduler.cluster).find_pods_of(*owner) if not is_made_up(pod)]
     running = sum(bool(pod.spec.node_name) for pod in pods)
     text = f"{owner} is deleted and recreated"

@@ -11,7 +11,6 @@ from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.guesses import is_plausible_machine_size
 from kschedctl.fixes.trial.trials import RemedyTrial, find_runtime_class
 from kschedctl.fixes.trial.tried_node import find_missing_host_with_data
-from kschedctl.fixes.ways.node_affinity import find_missing_required_host
 from kschedctl.scheduler.plugins.node_resources.fit import Insufficient
 from kschedctl.snapshot.nodes import HOSTNAME
 
@@ -37,6 +36,8 @@ def explain_impossible_fixes(search: RemedySearch) -> tuple[str, ...]:
 
 def _explain_missing_host(base: RemedyTrial) -> Iterator[str]:
     """Yield a line that names the missing host if the pod has hostPath files there and so cannot use another host."""
+    from kschedctl.fixes.ways.node_affinity import find_missing_required_host  # noqa: PLC0415 - only this line needs it
+
     selected_hosts = [base.pod.spec.node_selector[HOSTNAME]] if HOSTNAME in base.pod.spec.node_selector else []
     host = find_missing_host_with_data(base, HOSTNAME, selected_hosts) or find_missing_required_host(base)
     if host:

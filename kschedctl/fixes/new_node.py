@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Node, Pod
-from kschedctl.autoscaling.growth import Autoscaler, NewNodes, mark_unschedulable
 from kschedctl.autoscaling.node_groups.discovery import NodeGroups, UserGroups, find_node_groups, has_node_groups
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
@@ -25,6 +24,7 @@ from kschedctl.snapshot.nodes import ZONE
 from kschedctl.text.counts import counted
 
 if TYPE_CHECKING:
+    from kschedctl.autoscaling.growth import Autoscaler, NewNodes
     from kschedctl.replay.settling import SettledCluster
 
 NO_USER_GROUPS = UserGroups()
@@ -199,6 +199,8 @@ def add_queue_share(
     other pods take all nodes that may come, `without_limits` builds an autoscaler that shows how many would be enough.
     The answer stays as it is if no other pod waits, if more than `MOST_WAITING` pods wait, or if no nodes are added.
     """
+    from kschedctl.autoscaling.growth import mark_unschedulable  # noqa: PLC0415 - only with an autoscaler
+
     waiting_count = sum(other.key != pod.key and not other.terminated for other in cluster.unbound_pods())
     if not 0 < waiting_count <= MOST_WAITING:
         return new_node

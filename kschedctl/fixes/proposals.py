@@ -6,9 +6,9 @@ Nodes that are rejected for the same reasons form a group, of which only the nod
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from itertools import islice, zip_longest
-from pkgutil import iter_modules
 
 import numpy as np
 
@@ -19,20 +19,39 @@ from kschedctl.fixes.trial.trials import RemedyTrial
 from kschedctl.fixes.trial.tried_node import NO_REMEDIES, NodeRejection, PluginRemedies, TriedNode, collect_label_keys
 from kschedctl.fixes.ways import new_nodes, scheduling
 from kschedctl.scheduler.engine.cycle import Cycle
+from kschedctl.scheduler.framework.declaration import PluginClass
 from kschedctl.scheduler.plugins.node_resources.fit import Insufficient
 
-_MODULES = (import_module(f"{ways.__name__}.{module.name}") for module in iter_modules(ways.__path__))
-REMEDIES: Mapping[str, PluginRemedies] = {
-    plugin.name: remedies for module in _MODULES for plugin, remedies in getattr(module, "REMEDIES", {}).items()
+MODULES: Mapping[str, str] = {
+    "NodeUnschedulable": "taints",
+    "TaintToleration": "taints",
+    "NodeAffinity": "node_affinity",
+    "NodePorts": "ports",
+    "NodeResourcesFit": "requests",
+    "VolumeRestrictions": "held_volumes",
+    "NodeVolumeLimits": "held_volumes",
+    "EBSLimits": "held_volumes",
+    "GCEPDLimits": "held_volumes",
+    "AzureDiskLimits": "held_volumes",
+    "CinderLimits": "held_volumes",
+    "VolumeBinding": "volumes",
+    "VolumeZone": "volumes",
+    "PodTopologySpread": "spread",
+    "InterPodAffinity": "pod_affinity",
+    "DynamicResources": "devices",
+    "CapacityScheduling": "elastic_quotas",
 }
-"""Plugin name -> its remedies, collected from the `REMEDIES` of all modules in `ways`, where plugin classes are
-keys.
-"""
+"""Plugin name -> the module of `ways` with its remedies, which is imported when the plugin first rejects a node."""
 
 
+@cache
 def get_plugin_remedies(plugin: str) -> PluginRemedies:
-    """Return the plugin's remedies, or `NO_REMEDIES` if there are none."""
-    return REMEDIES.get(plugin, NO_REMEDIES)
+    """Return the plugin's remedies, from `REMEDIES` of its module, or `NO_REMEDIES` if there are none."""
+    if plugin not in MODULES:
+        return NO_REMEDIES
+    module = import_module(f"{ways.__name__}.{MODULES[plugin]}")
+    by_class: Mapping[PluginClass, PluginRemedies] = module.REMEDIES
+    return next(remedies for plugin_class, remedies in by_class.items() if plugin_class.name == plugin)
 
 
 def iter_fixes_at_node(tried: TriedNode) -> Iterator[Fix]:

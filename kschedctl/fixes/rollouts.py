@@ -1,77 +1,19 @@
-"""Replay the rollout that a changed pod template causes, with the evictions that follow.
-
-A fix may work for one pod alone, but its siblings get the same template, and they move, restart and preempt with it.
-The pods that they evict are recreated and may take the room again. Upstream:
-pkg/controller/{deployment,replicaset,statefulset,daemon,job} (v1.36). If no manifest gives the strategy, the API
-server's default is replayed.
-"""
+"""Which fixes do no harm once the changed pod template is rolled out: the rollout of each fix, replayed on demand."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
-from kschedctl.api.arrays import Position
-from kschedctl.api.events import shorten_api_message
-from kschedctl.api.objects import OwnerReference, Pod, PodSpec, PodStatus, Struct
-from kschedctl.api.ownership import REVISION, TEMPLATE_HASH, Owner, find_owner
-from kschedctl.api.workloads import (
-    NEW_TEMPLATE_HASH,
-    DaemonSet,
-    Deployment,
-    DeploymentSpec,
-    RollingUpdate,
-    StatefulSet,
-    UpdateStrategy,
-    pin_to_node,
-)
-from kschedctl.cluster import Cluster
-from kschedctl.errors import InputError
+from kschedctl.api.objects import Struct
 from kschedctl.fixes.ranking import RankedFix
-from kschedctl.fixes.trial.trials import RemedyTrial, apply_edits_to_cluster
-from kschedctl.lint.objects.stored_pods import to_written_spec
-from kschedctl.replay.controllers.admissions import Admissions
-from kschedctl.replay.controllers.creation import create_objects
-from kschedctl.replay.controllers.plan_change import ExistingPods, is_controlled_by, rank_for_removal
-from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
-from kschedctl.replay.controllers.rollout import Rollout, RolloutCreation, rename_replaced_pods, roll_out
-from kschedctl.replay.controllers.workload_change import WorkloadChange, get_slot, set_rollout_limits
-from kschedctl.replay.controllers.workload_pods import ORDINAL_LABELS
-from kschedctl.replay.edits import ObjectKey, add_pods, change_pods
-from kschedctl.replay.placements import report_evictions, summarize_evictions
-from kschedctl.replay.settling import recreate_evicted
-from kschedctl.reports.placements import EvictionChain
-from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.snapshot.fork import Fork
-from kschedctl.text.counts import agreeing, first_few
+from kschedctl.fixes.trial.trials import RemedyTrial
 
-KEEPS_OTHERS = frozenset({"ReplicaSet", "ReplicationController"})
-"""Kinds whose pods keep their template until they are deleted."""
+if TYPE_CHECKING:
+    from kschedctl.fixes.rollout_replay import RolloutResult
 
-DESIRED_REPLICAS = "deployment.kubernetes.io/desired-replicas"
-MAX_REPLICAS = "deployment.kubernetes.io/max-replicas"
-REVISION_NUMBER = "deployment.kubernetes.io/revision"
 MOST_HARMFUL = 3
 """The most harmful changes that are reported."""
-
-
-class RolloutResult(NamedTuple):
-    """The result of rolling out a changed pod template."""
-
-    owner: Owner
-    restarted: int = 0
-    """The number of running pods of the owner that were restarted."""
-    waiting: int | None = None
-    """The number of the workload's pods without a node after the rollout, or None if there was only a preemption."""
-    victims: tuple[str, ...] = ()
-    """Evicted pods of other owners."""
-    harm: str = ""
-    """Why the rollout would do harm; empty if more pods of the workload get a node."""
-    chain: EvictionChain | None = None
-    """What becomes of the victims, or None if there are none."""
 
 
 class Rollouts:
@@ -87,8 +29,12 @@ class Rollouts:
 
         The result is None if no other pod has the changed template and no pod is evicted.
         """
+        if not trial.changes_workload and not trial.victims:
+            return None
         if id(trial) not in self._results:
-            self._results[id(trial)] = trial, _replay_rollout(trial, self._manifest)
+            from kschedctl.fixes.rollout_replay import replay_rollout  # noqa: PLC0415 - not for a pod without a workload
+
+            self._results[id(trial)] = trial, replay_rollout(trial, self._manifest)
         _, result = self._results[id(trial)]
         return result
 
@@ -103,7 +49,7 @@ class Rollouts:
         for trial, harm in harms[:MOST_HARMFUL]:
             yield f"{' and '.join(fix.text for fix in trial.changes)}: {harm}"
 
-    def iter_harmless(self, best: Iterable[RankedFix]) -> Iterator[RankedFix]:
+    def iter_harmless_fixes(self, best: Iterable[RankedFix]) -> Iterator[RankedFix]:
         """Yield each ranked fix with its harmless variants only, and leave out a fix if all its variants do harm.
 
         The rollouts of a fix are replayed only when the fix is requested from the iterator.
@@ -113,271 +59,3 @@ class Rollouts:
             if harmless_trials:
                 first, *others = harmless_trials
                 yield RankedFix(first, tuple(others))
-
-
-def changes_template(trial: RemedyTrial) -> bool:
-    """Return whether the trial changes the pod's spec, and therefore the template of its workload."""
-    edit = trial.edits.get(ObjectKey.of(trial.own))
-    return edit is not None and isinstance(edit.before, Pod) and edit.before.spec != trial.own.spec
-
-
-def _replay_rollout(trial: RemedyTrial, manifest: Struct | None) -> RolloutResult | None:
-    """Roll out the trial's changes, and return the result, which names a harm if the new pods cannot be created.
-
-    If no other pod has the changed template, only the target pod's preemption is replayed. The result is None if there
-    is no preemption either.
-    """
-    owner = find_owner(trial.own)
-    pod_key = ObjectKey.of(trial.own)
-    concerns_pod_alone = owner.kind in ("Pod", "Node") or not changes_template(trial)
-    if concerns_pod_alone and not trial.victims:
-        return None
-    edits = {key: edit for key, edit in trial.edits.items() if key != pod_key}
-    cluster = apply_edits_to_cluster(trial.scheduler.cluster, edits, with_pods_and_nodes=True)
-    old_pods = [] if concerns_pod_alone else ExistingPods(cluster).find_pods_of(*owner)
-    if not any(pod.key != trial.own.key for pod in old_pods):
-        return _replay_single_preemption(owner, trial, cluster) if trial.victims else None
-    try:
-        change, cluster = _plan_rollout(owner, trial, old_pods, cluster, manifest)
-    except InputError as error:
-        return RolloutResult(owner, harm=f"its pods cannot be created: {error.what}")
-    controlled_keys = {pod.key for pod in (*change.kept, *change.removed)}
-    deleted = [pod for pod in old_pods if pod.key not in controlled_keys]
-    return _run_rollout(owner, change, Scheduler(cluster, trial.scheduler.call_extender), deleted)
-
-
-def _replay_single_preemption(owner: Owner, trial: RemedyTrial, cluster: Cluster) -> RolloutResult:
-    """Let the trial's pod preempt in the changed cluster, and return the fate of the evicted pods.
-
-    The result names a harm if the pod has no node in the end.
-    """
-    pod = trial.pod
-    if cluster.pod(pod.metadata.namespace, pod.metadata.name) is None:
-        cluster = add_pods(cluster, [pod])
-    else:
-        cluster = change_pods(cluster, {(pod.metadata.namespace, pod.metadata.name): pod})
-    simulation = recreate_evicted(Simulation(Scheduler(cluster, trial.scheduler.call_extender)))
-    position = _get_position(simulation.view, pod)
-    simulation.schedule([position])
-    rolled_out = _add_evictions(RolloutResult(owner), simulation, [position])
-    if simulation.view.node[position] >= 0:
-        return rolled_out
-    return rolled_out._replace(harm=_explain_vain_eviction(rolled_out))
-
-
-def _add_evictions(
-    rolled_out: RolloutResult, simulation: Simulation, own_positions: Sequence[Position]
-) -> RolloutResult:
-    """Return the result with the simulation's evicted pods and a summary of where their replacements end up.
-
-    The rollout's own pods, at `own_positions`, are not listed as victims.
-    """
-    evicted = report_evictions(simulation)
-    keys = {simulation.view.pods.objects[position].key for position in own_positions}
-    victims = tuple(dict.fromkeys(pod.pod for pod in evicted if pod.pod not in keys))
-    return rolled_out._replace(victims=victims, chain=summarize_evictions(simulation, evicted))
-
-
-def _explain_vain_eviction(rolled_out: RolloutResult) -> str:
-    """Explain that a pod still has no node after it evicted pods, and whether their replacements took the room."""
-    victims, chain = rolled_out.victims, rolled_out.chain
-    evicts = f"it evicts {first_few(victims)}" if victims else "it evicts no pods"
-    if chain is not None and chain.outrun:
-        return f"{evicts}, whose replacements take the node again before the pod gets there"
-    return f"{evicts} but has no node in the end"
-
-
-def _plan_rollout(
-    owner: Owner, trial: RemedyTrial, old_pods: Sequence[Pod], cluster: Cluster, manifest: Struct | None
-) -> tuple[WorkloadChange, Cluster]:
-    """Plan the rollout of the trial's pod template, and return it with the cluster that has the old and new pods.
-
-    `old_pods` are the owner's current pods. Raises InputError if the new pods cannot be created.
-    """
-    target_pod = trial.own
-    before = trial.edits[ObjectKey.of(trial.own)].before
-    assert isinstance(before, Pod)
-    siblings = [pod for pod in old_pods if pod.key != target_pod.key]
-    change = WorkloadChange(str(owner))
-    workload = _find_workload(owner, cluster, manifest)
-
-    # Decide which old pods stay or are removed, and create the new ones.
-    if owner.kind in KEEPS_OTHERS:
-        change.kept = siblings
-        new_count = 1
-    else:
-        change.removed = rank_for_removal(siblings if owner.kind == "StatefulSet" else old_pods)
-        new_count = _get_replicas(workload) or 1 + len(siblings)
-    replaced_pods = (before, *siblings)[:new_count]
-    new_pods = [_build_new_pod(target_pod, pod, number) for number, pod in enumerate(replaced_pods)]
-    creation = create_objects(cluster, new_pods)
-    create_allowed_claims(cluster, creation, creation.pods)
-    change.new = [_fill_in_priority(pod, target_pod) for pods in creation.pods.values() for pod in pods]
-    _set_rollout_pace(change, workload)
-
-    deletions = {(pod.metadata.namespace, pod.metadata.name): None for pod in old_pods if pod not in change.kept}
-    cluster = change_pods(creation.apply_to(cluster), deletions)
-    return change, add_pods(cluster, (*rename_replaced_pods(change), *change.new))
-
-
-def _find_workload(owner: Owner, cluster: Cluster, manifest: Struct | None) -> Struct | None:
-    """Return the workload whose rollout strategy and replicas apply: its manifest, if that is known.
-
-    Without a manifest, a Deployment is reconstructed from the annotations of its ReplicaSets, and a StatefulSet or
-    DaemonSet has default values. The result is None for kinds whose controllers do not roll out changes.
-    """
-    if isinstance(manifest, Deployment | StatefulSet | DaemonSet):
-        return manifest
-    if owner.kind in (*KEEPS_OTHERS, "Job"):
-        return None
-    if owner.kind == "StatefulSet":
-        return StatefulSet()
-    if owner.kind == "DaemonSet":
-        return DaemonSet()
-    return _reconstruct_deployment(owner, cluster)
-
-
-def _reconstruct_deployment(owner: Owner, cluster: Cluster) -> Deployment:
-    """Return a Deployment with the replicas and maxSurge that the Deployment controller noted on its ReplicaSets.
-
-    The annotations of the newest revision count. The Deployment has default values if there are no annotations.
-    """
-    annotation_sets = [
-        replica_set.metadata.annotations for replica_set in cluster.replica_sets if is_controlled_by(owner, replica_set)
-    ]
-    usable_sets = [annotations for annotations in annotation_sets if annotations.get(DESIRED_REPLICAS, "").isdigit()]
-    newest_annotations = max(usable_sets, key=_parse_revision, default=None)
-    if newest_annotations is None:
-        return Deployment()
-
-    desired = int(newest_annotations[DESIRED_REPLICAS])
-    max_replicas = newest_annotations.get(MAX_REPLICAS, "")
-    max_surge = max(int(max_replicas) - desired, 0) if max_replicas.isdigit() else None
-    update = RollingUpdate(max_surge=max_surge)
-    return Deployment(spec=DeploymentSpec(desired, strategy=UpdateStrategy(rolling_update=update)))
-
-
-def _get_replicas(workload: Struct | None) -> int | None:
-    """Return spec.replicas of a Deployment or StatefulSet, or None for any other workload or if it is not set."""
-    return workload.spec.replicas if isinstance(workload, Deployment | StatefulSet) else None
-
-
-def _parse_revision(annotations: Mapping[str, str]) -> int:
-    """Return the Deployment's revision number in a ReplicaSet's annotations, or 0 if they have no valid number."""
-    text = annotations.get(REVISION_NUMBER, "")
-    return int(text) if text.isdigit() else 0
-
-
-def _set_rollout_pace(change: WorkloadChange, workload: Struct | None) -> None:
-    """Set in `change` how many pods the rollout replaces at the same time, and whether it proceeds in order.
-
-    Only a StatefulSet is rolled out in order, unless its pods are managed in parallel or a waiting pod is removed. The
-    user has to delete such a waiting pod, because the controller would wait for it forever. Nothing is set without a
-    workload.
-    """
-    if workload is None:
-        return
-    set_rollout_limits(change, workload)
-    if isinstance(workload, StatefulSet):
-        removes_waiting_pod = any(not pod.spec.node_name for pod in change.removed)
-        change.ordered = workload.spec.pod_management_policy != "Parallel" and not removes_waiting_pod
-
-
-def _build_new_pod(template: Pod, old: Pod, number: int) -> Pod:
-    """Build the pod that the controller creates from the new template to replace an old pod.
-
-    `template` is a pod with the new template. `number` makes the new name unique, except that a pod of a StatefulSet
-    keeps the old pod's name and ordinal.
-    """
-    owner = find_owner(template)
-    meta = old.metadata
-    labels = dict(template.metadata.labels)
-    if owner.kind not in KEEPS_OTHERS:
-        labels |= {label: NEW_TEMPLATE_HASH for label in (TEMPLATE_HASH, REVISION) if label in labels}
-    labels |= {label: meta.labels[label] for label in ORDINAL_LABELS if label in meta.labels}
-    name = meta.name if owner.kind == "StatefulSet" else f"{owner.name}-{NEW_TEMPLATE_HASH}-{number}"
-    references = tuple(_rename_to_new_replica_set(reference, owner) for reference in template.metadata.owner_references)
-    spec = _build_new_spec(to_written_spec(template), owner, template, old)
-    metadata = replace(
-        template.metadata, name=name, uid="", labels=labels, owner_references=references, creation_timestamp=None
-    )
-    return Pod(metadata, spec, PodStatus("Pending"))
-
-
-def _rename_to_new_replica_set(reference: OwnerReference, owner: Owner) -> OwnerReference:
-    """Return the reference to the new ReplicaSet if the owner is a Deployment, or the reference as it is."""
-    return replace(reference, name=f"{owner.name}-{NEW_TEMPLATE_HASH}") if owner.kind == "Deployment" else reference
-
-
-def _build_new_spec(spec: PodSpec, owner: Owner, template: Pod, old: Pod) -> PodSpec:
-    """Build the spec of the pod that replaces `old`, without a node and without the priority from admission.
-
-    `spec` is the template pod's spec as written. A pod of a DaemonSet is pinned to the old pod's node, and a pod of a
-    StatefulSet gets the old pod's claims instead of the template pod's.
-    """
-    spec = replace(spec, node_name="", priority=None, preemption_policy=None)
-    if owner.kind == "DaemonSet":
-        return replace(spec, affinity=pin_to_node(spec.affinity, get_slot(old)))
-    if owner.kind != "StatefulSet":
-        return spec
-    volumes = list(spec.volumes)
-    for place, volume in enumerate(volumes):
-        source = volume.persistent_volume_claim
-        if source is not None and source.claim_name == f"{volume.name}-{template.metadata.name}":
-            own_claim = replace(source, claim_name=f"{volume.name}-{old.metadata.name}")
-            volumes[place] = replace(volume, persistent_volume_claim=own_claim)
-    return replace(spec, volumes=tuple(volumes))
-
-
-def _fill_in_priority(pod: Pod, target_pod: Pod) -> Pod:
-    """Return the pod with the target's priority and preemption policy if admission could not set them.
-
-    Admission cannot set them if the pod's PriorityClass is unknown.
-    """
-    if pod.spec.priority is not None:
-        return pod
-    spec = replace(pod.spec, priority=target_pod.spec.priority, preemption_policy=target_pod.spec.preemption_policy)
-    return replace(pod, spec=spec)
-
-
-def _run_rollout(owner: Owner, change: WorkloadChange, scheduler: Scheduler, deleted: Sequence[Pod]) -> RolloutResult:
-    """Run the rollout and return its result, which names the first harm, if any.
-
-    `deleted` are pods that the user deletes before the rollout. The rollout is harmless if it completes without
-    evicting its own pods, and if afterwards all of the workload's pods, or more than before, have a node.
-    """
-    simulation = Simulation(scheduler)
-    view = simulation.view
-    own_positions = [_get_position(view, pod) for pod in (*change.kept, *rename_replaced_pods(change), *change.new)]
-    placed_before = int((view.node[own_positions] >= 0).sum())
-    creation = RolloutCreation(Admissions(scheduler.cluster, {}), owner, None, change)
-    creation.release(deleted)
-    rollout = Rollout(change, simulation, lambda pod: _get_position(view, pod), creation)
-    recreate_evicted(simulation, frozenset(rollout.old))
-    roll_out([rollout], simulation)
-
-    placed_after = int((view.node[own_positions] >= 0).sum())
-    restarted = sum(bool(pod.spec.node_name) for pod in change.removed)
-    waiting = max(change.desired - placed_after, 0)
-    rolled_out = _add_evictions(RolloutResult(owner, restarted, waiting), simulation, own_positions)
-    if any(eviction.victim in own_positions for eviction in simulation.evictions):
-        return rolled_out._replace(harm="its rollout would evict its own pods")
-    if rollout.denied is not None:
-        return rolled_out._replace(harm=f"its pods cannot be created: {shorten_api_message(creation.denials[0])}")
-    is_stuck = bool(rollout.old or rollout.coming)
-    if is_stuck:
-        return rolled_out._replace(harm=f"its rollout gets {rollout.status}")
-
-    if placed_after >= min(placed_before + 1, change.desired):
-        return rolled_out
-    if rolled_out.chain and rolled_out.chain.outrun:
-        return rolled_out._replace(harm=_explain_vain_eviction(rolled_out))
-    pods = agreeing(placed_before, "pod has", "pods have")
-    return rolled_out._replace(harm=f"{placed_before} of its {pods} a node now, {placed_after} afterwards")
-
-
-def _get_position(view: Fork, pod: Pod) -> Position:
-    """Return the position of a pod, which the view must have."""
-    position = view.pods.find_position(pod.key)
-    assert position is not None
-    return position

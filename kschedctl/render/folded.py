@@ -29,7 +29,6 @@ from kschedctl.render.page import (
     Verbatim,
     list_lines,
 )
-from kschedctl.render.plots.characters import draw_plot
 from kschedctl.render.plots.plot import Plot
 from kschedctl.reports.columns import Tone
 from kschedctl.text.printable import printable
@@ -101,6 +100,8 @@ def _iter_rich_renderables(block: Block, room: int, ascii_only: bool) -> Iterato
             if block.note:
                 yield _build_text(Marked(block.note, Tone.FAINT), room)
         case Plot():
+            from kschedctl.render.plots.characters import draw_plot  # noqa: PLC0415 - few pages have plots
+
             yield from draw_plot(block, room, ascii_only)
 
 

@@ -15,7 +15,6 @@ from kschedctl.errors import UsageError
 from kschedctl.render.page import UNFOLDED, Page, Style, find_plots
 from kschedctl.reports.command import load_command_table
 from kschedctl.reports.document import Document
-from kschedctl.reports.findings import WithFindings
 from kschedctl.reports.unknown import describe_verdict_doubts
 
 PAGES = {"Answers": "render.answers_page:build_answers_page"}
@@ -124,6 +123,8 @@ def _make_findings_renderer(format: str) -> Callable[[Document, Style], str]:
 
     def render(document: Document, style: Style) -> str:
         """Render the findings of the document. Raises UsageError for a document without findings."""
+        from kschedctl.reports.findings import WithFindings  # noqa: PLC0415 - few formats need it
+
         if not isinstance(document, WithFindings):
             raise UsageError(
                 f"-o {format} shows findings, and these are {kind_of(document)}", hint="-o json has everything"

@@ -125,7 +125,7 @@ class NodeDrain:
         """Return the pods in the given order or, if the drain is random, in a random order."""
         if self.random is None:
             return list(positions)
-        return shuffle_for_return(self.simulation, positions, self.random)
+        return shuffle_returning_pods(self.simulation, positions, self.random)
 
     def report_blocked_pods(self) -> list[BlockedPod]:
         """Return the pods whose eviction is denied, each with the reason."""
@@ -217,7 +217,7 @@ class NodeDrain:
             self.outcomes[victim] = Outcome(victim, UNSCHEDULABLE)
 
 
-def shuffle_for_return(simulation: Simulation, positions: Iterable[Position], random: Random) -> list[Position]:
+def shuffle_returning_pods(simulation: Simulation, positions: Iterable[Position], random: Random) -> list[Position]:
     """Return the pods in a random order in which controllers may recreate them.
 
     Pods of Jobs come last, because a Job waits for some time before it recreates a pod.

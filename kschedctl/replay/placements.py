@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypedDict
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -25,13 +25,13 @@ from kschedctl.reports.placements import (
 from kschedctl.scheduler.engine.diagnosis import NO_REJECTORS
 from kschedctl.scheduler.engine.permit import WAITS_AT_PLUGIN, run_permit
 from kschedctl.scheduler.framework import Code, PermitPlugin, offers
-from kschedctl.scheduler.queueing.scheduling_queue import BACKOFF
-from kschedctl.scheduler.queueing.scheduling_queue import UNSCHEDULABLE as UNSCHEDULABLE_PODS
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.scheduler.simulation.outcome import ERROR, GATED, UNSCHEDULABLE, Eviction, Outcome
-from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import HOSTNAME, ZONE
+
+if TYPE_CHECKING:
+    from kschedctl.scheduler.simulation.outcome import Eviction, Outcome
+    from kschedctl.scheduler.simulation.simulation import Simulation
 
 
 class QueuePlace(NamedTuple):
@@ -185,19 +185,23 @@ def _find_queue_place(simulation: Simulation, outcome: Outcome) -> QueuePlace:
     rejected. Members of other projects' gangs are unschedulable, rejected by the plugin that makes them wait for each
     other.
     """
+    from kschedctl.scheduler.queueing import scheduling_queue  # noqa: PLC0415 - after simulations
+    from kschedctl.scheduler.simulation.outcome import ERROR, GATED, UNSCHEDULABLE  # noqa: PLC0415 - after simulations
+
     if outcome.verdict == GATED:
-        return QueuePlace(UNSCHEDULABLE_PODS)
+        return QueuePlace(scheduling_queue.UNSCHEDULABLE)
     if outcome.verdict == ERROR:
-        return QueuePlace(BACKOFF)
+        return QueuePlace(scheduling_queue.BACKOFF)
     if outcome.verdict != UNSCHEDULABLE:
         return NO_QUEUE
     if failure := simulation.failures.permit_failures.get(outcome.position):
         plugins = tuple(sorted((failure.rejectors or NO_REJECTORS).all))
-        return QueuePlace(UNSCHEDULABLE_PODS, plugins) if plugins else QueuePlace(BACKOFF)
+        return QueuePlace(scheduling_queue.UNSCHEDULABLE, plugins) if plugins else QueuePlace(scheduling_queue.BACKOFF)
     if simulation.gangs.group_pods_for_queue([outcome.position]):
-        return QueuePlace(BACKOFF)
+        return QueuePlace(scheduling_queue.BACKOFF)
     rejectors = simulation.find_rejectors(outcome.position).all
-    return QueuePlace(UNSCHEDULABLE_PODS if rejectors else BACKOFF, tuple(sorted(rejectors)))
+    queue = scheduling_queue.UNSCHEDULABLE if rejectors else scheduling_queue.BACKOFF
+    return QueuePlace(queue, tuple(sorted(rejectors)))
 
 
 def report_evictions(simulation: Simulation) -> tuple[EvictedPod, ...]:

@@ -14,7 +14,6 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
-from kschedctl.replay.controllers.eviction import would_fail_job
 from kschedctl.replay.edits import change_pods, is_recreated
 from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.reports.unknown import UnknownKind
@@ -159,6 +158,8 @@ def recreate_gone_pods(simulation: Simulation, positions: Iterable[Position]) ->
 
 def _is_recreated(simulation: Simulation, position: Position) -> bool:
     """Return whether a controller recreates the pod. A Job does not if one more failed pod makes it fail."""
+    from kschedctl.replay.controllers.eviction import would_fail_job  # noqa: PLC0415 - only after evictions
+
     pod = simulation.view.pods.objects[position]
     return is_recreated(pod) and not would_fail_job(pod, simulation.view.objects)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from kschedctl.cluster import Cluster, Gap
 from kschedctl.reports.unknown import UnknownKind, Unread, is_undecided
@@ -11,9 +12,10 @@ from kschedctl.scheduler.engine import unsure_nominations
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.framework.dependencies import ALWAYS_NEEDED, Dependency, Effect, Unknown
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
-from kschedctl.scheduler.plugins.dynamic_resources.step_limit import MAX_STEPS, UNDECIDED
-from kschedctl.scheduler.queueing.pods_on_nodes import PodsOnNodes
 from kschedctl.scheduler.scheduler import Framework
+
+if TYPE_CHECKING:
+    from kschedctl.scheduler.queueing.pods_on_nodes import PodsOnNodes
 
 VERDICT, MESSAGE, SCORES, VICTIMS, REPLACEMENT = "verdict", "message", "scores", "victims", "replacement"
 REMEDIES, CREATION = "remedies", "creation"
@@ -117,6 +119,11 @@ def find_cycle_uncertainties(cycle: Cycle, framework: Framework) -> Iterator[Unk
     verdict = cycle.filter.verdicts.get(DynamicResources.name)
     if verdict is None:
         return
+    from kschedctl.scheduler.plugins.dynamic_resources.step_limit import (  # noqa: PLC0415 - only with devices
+        MAX_STEPS,
+        UNDECIDED,
+    )
+
     for rejection in verdict.rejections:
         if rejection.reason.endswith(UNDECIDED):
             node = cycle.view.nodes.names[int(rejection.mask.argmax())]

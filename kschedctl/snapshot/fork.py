@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
-from typing import Any, NamedTuple, NoReturn, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
@@ -15,13 +15,15 @@ from kschedctl.api.objects import Node, Pod
 from kschedctl.cluster import Cluster
 from kschedctl.snapshot.changed_nodes import ClosedNodes, NodeSubset
 from kschedctl.snapshot.delta import Delta
-from kschedctl.snapshot.gang_history import GangHistory
 from kschedctl.snapshot.indexes import ClusterObjects
 from kschedctl.snapshot.nodes import Domains
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import Settings, Snapshot
 from kschedctl.snapshot.tallies import Tally
 from kschedctl.snapshot.trail import Arrivals, PodsByNode, Trail
+
+if TYPE_CHECKING:
+    from kschedctl.snapshot.gang_history import GangHistory
 
 MAX_TALLIES, MAX_MEMOS = 1024, 4096
 MAX_MEMOS_OF_PODS = 65_536

@@ -23,8 +23,8 @@ from kschedctl.api.kinds import (
 )
 from kschedctl.api.operator_resources import build_custom_resource, may_create_pods
 from kschedctl.api.pod_table import PodRows, PodTableBuilder
-from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
 from kschedctl.api.validation.unknown_fields import KARPENTER_KINDS, POD_HOLDERS, find_unknown_fields
+from kschedctl.api.validation.written import AROUND_PODS
 from kschedctl.api.versions_read import describe_accepted, is_newer_version, is_version_readable
 from kschedctl.cluster import (
     CLUSTER_SCOPED,

@@ -58,6 +58,16 @@ def test_that_nothing_is_pending_is_said_without_rich_or_what_explains_a_pod() -
     assert not set(out.splitlines()[-1].split()) & {"rich.console", "rich.table", "kschedctl.commands.explain.one_pod"}
 
 
+def test_a_pod_is_explained_with_fewer_than_300_of_our_modules(write: Write) -> None:
+    file = write(node("n1", cpu="2"), pod("big", cpu="4", uid="a-uid"))
+    command = ["explain", "big", "-f", file]
+    program = f"import sys; from kschedctl.cli.main import main; main({command}); print(*sys.modules)"
+    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert "Best fix: Add a node like n1, but with 4 CPUs\n" in out
+    modules = [name for name in out.splitlines()[-1].split() if name.partition(".")[0] == "kschedctl"]
+    assert 100 < len(modules) < 300
+
+
 def test_program_is_named_as_it_was_called(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["/usr/local/bin/kubectl-ksched", "explain"])
     assert get_program_name() == "kubectl ksched"

@@ -61,7 +61,7 @@ def test_scenarios_take_the_same_names_of_nodes(run: Run, write: Write, tmp_path
 def test_help_shows_the_exit_codes_of_the_command(run: Run, name: str) -> None:
     text = " ".join(run(name, "--help").out.split())
     findings = name in ("lint", "config", "audit", "latency", "priorities", "packing", "topology")
-    assert ("0 nothing found from --fail-on up, 1 findings" in text) == findings
+    assert ("0 no findings at or above --fail-on, 1 findings" in text) == findings
     assert ("1 does not schedule" in text) == (COMMANDS[name].exit_codes == EXIT_CODES)
 
 

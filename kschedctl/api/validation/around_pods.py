@@ -137,13 +137,7 @@ def _validate_cluster_scoped_meta(meta: api.ObjectMeta) -> ValidationErrors:
     yield from validate_object_meta(replace(meta, namespace=""), ("metadata",), names.validate_dns_subdomain)
 
 
-KINDS: dict[str, type[Struct]] = {
-    "PodDisruptionBudget": api.PodDisruptionBudget,
-    "PriorityClass": api.PriorityClass,
-    "PersistentVolumeClaim": api.PersistentVolumeClaim,
-    "StorageClass": written.StorageClass,
-    "HorizontalPodAutoscaler": written.Autoscaler,
-}
+KINDS = written.AROUND_PODS
 """The struct that ``validate_object`` takes for each kind."""
 
 _RULES: dict[str, Callable[[Any], ValidationErrors]] = {

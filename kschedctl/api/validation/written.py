@@ -149,3 +149,13 @@ class Autoscaler(Struct, frozen=True):
 
     metadata: api.ObjectMeta = api.ObjectMeta()
     spec: AutoscalerSpec = AutoscalerSpec()
+
+
+AROUND_PODS: dict[str, type[Struct]] = {
+    "PodDisruptionBudget": api.PodDisruptionBudget,
+    "PriorityClass": api.PriorityClass,
+    "PersistentVolumeClaim": api.PersistentVolumeClaim,
+    "StorageClass": StorageClass,
+    "HorizontalPodAutoscaler": Autoscaler,
+}
+"""The struct of each validated kind that neither is a pod nor creates pods."""

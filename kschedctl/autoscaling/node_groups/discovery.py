@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kschedctl.api.component_flags import AutoscalerInstance
 from kschedctl.api.json_values import JsonObject
@@ -21,15 +21,11 @@ from kschedctl.api.node_pools import POOL_ANNOTATION, POOL_LABELS, PoolLabel, fi
 from kschedctl.api.objects import Node
 from kschedctl.autoscaling.node_groups.flags import RELEASE, Flags, parse_autoscaler_flags, parse_minor_version
 from kschedctl.autoscaling.node_groups.machines import find_machine_groups
-from kschedctl.autoscaling.node_groups.status import (
-    BACKOFF,
-    IN_PROGRESS,
-    UNHEALTHY,
-    AutoscalerStatus,
-    read_autoscaler_status,
-)
 from kschedctl.cluster import Cluster
 from kschedctl.text.counts import counted, first_few
+
+if TYPE_CHECKING:
+    from kschedctl.autoscaling.node_groups.status import AutoscalerStatus
 
 NO_LIMIT = 1_000_000
 UNKNOWN = "templateUnknown"
@@ -162,6 +158,8 @@ class _GroupMerger:
 
         The sources are the status ConfigMaps, Cluster API, the flags and the node labels, in this order.
         """
+        from kschedctl.autoscaling.node_groups.status import read_autoscaler_status  # noqa: PLC0415 - only if it is asked
+
         machines = find_machine_groups(self._cluster)
         self.faults += machines.faults
         machine_group_by_id = {str(group["id"]): group for group in machines.groups}
@@ -192,6 +190,8 @@ class _GroupMerger:
 
         Active scale-ups are recorded in ``active``.
         """
+        from kschedctl.autoscaling.node_groups.status import BACKOFF, IN_PROGRESS, UNHEALTHY  # noqa: PLC0415 - only with a status
+
         documents = []
         for group in status.groups:
             if group.scale_up == IN_PROGRESS and group.target > group.registered:

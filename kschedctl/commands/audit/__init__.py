@@ -184,7 +184,7 @@ def _summarize_sound_sections(sections: Sequence[AnySection]) -> str:
 
 
 def _get_gravity_sort_key(section: AnySection) -> tuple[int, ...]:
-    """Return a sort key that puts sections with more errors first, then those with more warnings."""
+    """Return a sort key that puts sections with more errors first, then sections with more warnings."""
     return tuple(-_count_findings(section, severity) for severity in SEVERITIES_BY_GRAVITY)
 
 

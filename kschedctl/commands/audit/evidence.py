@@ -63,7 +63,7 @@ def _format_renewal(lease: SchedulerLease) -> Marked:
 
 
 def _format_instances(name: ServedName) -> str:
-    """Return the instances that serve a scheduler name, with the number of pods each one placed."""
+    """Return the instances that serve a scheduler name, with the number of pods that each instance placed."""
     return names([f"{instance.instance} ({instance.placed:,} placed)" for instance in name.instances])
 
 

@@ -221,7 +221,7 @@ def _build_findings_table(findings: Sequence[Finding], style: Style, limit: int)
 
 
 def _build_finding_row(finding: Finding, findings_above: Sequence[Finding], style: Style) -> tuple[Cell | Stack, ...]:
-    """Return the cells for a finding. `findings_above` are those of the row above, whose fix is not repeated."""
+    """Return the cells for a finding. If a finding of the row above, in `findings_above`, has the same fix, omit it."""
     object_ = Marked(finding.object, Tone.STRONG)
     fix_lines = iter_fix_lines(finding, findings_above, style)
     return (format_severity(finding), Stack((object_, finding.message, *fix_lines)))

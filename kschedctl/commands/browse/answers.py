@@ -141,13 +141,16 @@ def build_tab_pages(answered: AnsweredQuestion, style: Style, in_full: bool) -> 
     scores: list[Block] = []
     if answered.before is not None:
         why += build_changes_section(compare_explanations(answered.before, report))
-    verdict_blocks = tuple(build_answer(report, style))  # shown above the tabs
+
+    # Distribute the sections of the page of `explain`, without the verdict, which is shown above the tabs.
+    verdict_blocks = tuple(build_answer(report, style))
     remaining_page = tuple(block for block in build_explanation_page(report, style) if block not in verdict_blocks)
     for title, blocks in iter_sections(remaining_page):
         tab = scores if title.startswith(SCORES_HEADING_PREFIX) else why
         if title:
             tab.append(Heading(title))
         tab += blocks
+
     if in_full:
         why += section("In full", paragraph(describe_answer(report)))
     if not scores:
@@ -231,21 +234,31 @@ def list_remedies(remedies: Remedies, width: int) -> list[ListLine]:
     """List the fixes with their drawbacks and benefits, then the reasons why other fixes are impossible."""
     lines: list[ListLine] = []
     for number, remedy in enumerate(remedies.remedies, 1):
-        subject = Openable(REMEDY, str(number))
-        summary_lines = wrap_text(f"{number:>2} {remedy.summary}", width, "   ")
-        effect_lines = wrap_text(_describe_fix_effect(remedy), width - 3, max_lines=2)
-        lines += [ListLine(text, "", subject) for text in summary_lines]
-        for drawback in remedy.drawbacks:
-            lines += [ListLine(f"   {text}", WARNING, subject) for text in wrap_text(f"but {drawback}", width - 3)]
-        if remedy.gain:
-            lines += [ListLine(f"   {text}", "dim", subject) for text in wrap_text(remedy.gain, width - 3)]
-        lines += [ListLine(f"   {text}", "dim", subject) for text in effect_lines]
+        lines += _list_remedy(number, remedy, width)
     if remedies.impossible:
         lines.append(ListLine("What cannot help" if remedies.remedies else "No fix was found", "bold"))
         lines += [ListLine(text) for why in remedies.impossible for text in wrap_text(f"- {why}", width, "  ")]
     for text in _describe_search_limits(remedies):
         lines += [ListLine(line, WARNING) for line in wrap_text(text, width, "  ")]
     return lines or [ListLine("Nothing to fix", "dim")]
+
+
+def _list_remedy(number: int, remedy: Remedy, width: int) -> list[ListLine]:
+    """List a fix: its number and summary, its drawbacks and benefit, and its effect."""
+    subject = Openable(REMEDY, str(number))
+
+    def list_detail(text: str, style: str, max_lines: int = 0) -> list[ListLine]:
+        """List an indented text about the fix."""
+        return [ListLine(f"   {line}", style, subject) for line in wrap_text(text, width - 3, max_lines=max_lines)]
+
+    summary_lines = wrap_text(f"{number:>2} {remedy.summary}", width, "   ")
+    lines = [ListLine(line, "", subject) for line in summary_lines]
+    for drawback in remedy.drawbacks:
+        lines += list_detail(f"but {drawback}", WARNING)
+    if remedy.gain:
+        lines += list_detail(remedy.gain, "dim")
+    lines += list_detail(_describe_fix_effect(remedy), "dim", max_lines=2)
+    return lines
 
 
 def _describe_fix_effect(remedy: Remedy) -> str:
@@ -256,12 +269,16 @@ def _describe_fix_effect(remedy: Remedy) -> str:
 
 def _describe_search_limits(remedies: Remedies) -> list[str]:
     """Describe what limits the search for fixes, such as kinds of objects that were not read."""
-    left_out = (*build_left_out_lines(remedies.not_replayed, remedies.ignored), *build_extender_line(remedies.extended))
-    lines = (line for line in (*left_out, *build_unread_lines(remedies.unknown)) if isinstance(line, Paragraph))
-    doubts = [" ".join(with_tone(part).text for part in line.parts) for line in lines]
+    blocks = (
+        *build_left_out_lines(remedies.not_replayed, remedies.ignored),
+        *build_extender_line(remedies.extended),
+        *build_unread_lines(remedies.unknown),
+    )
+    paragraphs = [block for block in blocks if isinstance(block, Paragraph)]
+    limits = [" ".join(with_tone(part).text for part in block.parts) for block in paragraphs]
     if remedies.searched is not None and not remedies.searched.complete:
-        doubts.append(f"not complete: the search ended after {counted(remedies.searched.replays, 'replay')}")
-    return doubts
+        limits.append(f"not complete: the search ended after {counted(remedies.searched.replays, 'replay')}")
+    return limits
 
 
 def describe_remedy(remedy: Remedy) -> Sequence[str]:

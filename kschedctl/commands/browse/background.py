@@ -40,7 +40,7 @@ class QuestionQueue:
         self._waiting: dict[Urgency, Question] = {}
         self._working: list[Urgency] = []
         self._changed = Condition()
-        Thread(target=self._run, daemon=True, name="browse-desk").start()
+        Thread(target=self._answer_questions_forever, daemon=True, name="browse-desk").start()
 
     def ask(self, kind: Urgency, question: Question) -> None:
         """Queue a question. It replaces a waiting question of the same kind.
@@ -70,15 +70,15 @@ class QuestionQueue:
             if Urgency.ANSWER in self._waiting and current >= Urgency.ANSWER:
                 raise OutdatedError
         while (task := self._take_most_urgent_question(before=current)) is not None:
-            self._answer(*task)
+            self._answer_question(*task)
 
-    def _run(self) -> None:
+    def _answer_questions_forever(self) -> None:
         """Answer questions as they arrive, forever."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting)
             if (task := self._take_most_urgent_question()) is not None:
-                self._answer(*task)
+                self._answer_question(*task)
 
     def _take_most_urgent_question(self, before: Urgency | None = None) -> tuple[Urgency, Question] | None:
         """Remove and return the most urgent question with its urgency, or return None if there is none.
@@ -94,7 +94,7 @@ class QuestionQueue:
             self._working.append(urgency)
             return urgency, self._waiting.pop(urgency)
 
-    def _answer(self, kind: Urgency, question: Question) -> None:
+    def _answer_question(self, kind: Urgency, question: Question) -> None:
         """Run a question taken from the queue.
 
         Pass unexpected exceptions to the callback `failed`. A question that finds itself outdated just ends.
@@ -138,9 +138,9 @@ class SessionFollower:
 
     def start(self, sessions: Callable[[], Iterator[BrowseSession]]) -> None:
         """Start the thread. It is a daemon because it may wait hours for changes."""
-        Thread(target=self._follow, args=(sessions,), daemon=True, name="browse-following").start()
+        Thread(target=self._deliver_sessions, args=(sessions,), daemon=True, name="browse-following").start()
 
-    def _follow(self, sessions: Callable[[], Iterator[BrowseSession]]) -> None:
+    def _deliver_sessions(self, sessions: Callable[[], Iterator[BrowseSession]]) -> None:
         """Prepare and deliver each session, and pause after it, until an error ends this.
 
         A lost connection is reported to `on_lost`, an unexpected exception to `on_bug`.

@@ -37,7 +37,7 @@ def lay_out_node(session: BrowseSession, contents: NodeContents) -> Layout:
         """Lay out the sections of the node's screen."""
         return [
             *_list_node_facts(contents, width),
-            *_list_resources(contents, width),
+            *_list_free_resources(contents, width),
             *_list_fitting_pods(contents, width),
             *_list_pods_of_node(contents, owners, width),
             *_list_labels(contents, width),
@@ -79,7 +79,7 @@ def _build_table_lines(
     return [table[row]._replace(text=f" {table[row].text}") for row in range(len(table))]
 
 
-def _list_resources(contents: NodeContents, width: int) -> list[ListLine]:
+def _list_free_resources(contents: NodeContents, width: int) -> list[ListLine]:
     """List how much of each resource is free and allocatable. Return nothing if the node has no resources."""
     if not contents.resources:
         return []
@@ -144,7 +144,7 @@ def lay_out_workload(workload_pods: WorkloadPods) -> Layout:
         head = [ListLine(line, HEADING) for line in wrap_text(title, width, "  ")]
         return [
             *head,
-            *_list_zones(workload_pods, width),
+            *_list_pods_by_zone(workload_pods, width),
             *_list_pending_pods(pending, width),
             *_list_placed_pods(placed, width),
         ]
@@ -152,7 +152,7 @@ def lay_out_workload(workload_pods: WorkloadPods) -> Layout:
     return lines
 
 
-def _list_zones(workload_pods: WorkloadPods, width: int) -> list[ListLine]:
+def _list_pods_by_zone(workload_pods: WorkloadPods, width: int) -> list[ListLine]:
     """List how many of the workload's pods and their nodes are in each zone, with bars.
 
     Return nothing if there are no zones.

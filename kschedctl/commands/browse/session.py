@@ -25,7 +25,8 @@ from kschedctl.commands.remedies.report import Remedies
 from kschedctl.errors import UsageError
 from kschedctl.fixes.supposing import apply_suppositions
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.replay.controllers.workload_pods import is_pending, iter_workloads
+from kschedctl.replay.controllers.workload_pods import iter_workloads
+from kschedctl.replay.pending_pods import is_pending
 from kschedctl.reports.remedy import Remedy
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.text.printable import printable

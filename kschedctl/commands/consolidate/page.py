@@ -1,4 +1,4 @@
-"""The page of a Consolidation: the nodes that could be removed, in order, and what keeps the others."""
+"""The page of a Consolidation: the nodes that could be removed, in order, and what keeps all other nodes."""
 
 from __future__ import annotations
 

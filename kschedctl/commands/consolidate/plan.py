@@ -137,9 +137,11 @@ class ConsolidationRun:
         Raises KeyboardInterrupt if the user interrupts while pending pods are placed.
         """
         pools = Pools.of(scheduler.view)
+        # The pods of --headroom-for are pending, but must not be placed: room for them has to remain.
         reserved_pods = [Position(scheduler.view.pods.index[key]) for key in wishes.headroom_for]
         pending = [position for position in find_pending(Simulation(scheduler)) if position not in reserved_pods]
         candidates = order_removal_candidates(scheduler, pools, pending)
+
         reserve = RequiredRoom(scheduler, wishes.headroom, reserved_pods)
         if reserved_pods:
             reserve = reserve._replace(fits_now=reserve.fits_on(candidates.view, pools.workers))
@@ -348,7 +350,7 @@ class ConsolidationRun:
 
 @dataclass(eq=False)
 class SharedConsolidation:
-    """The data that workers share. Each process builds the state of its own run from it."""
+    """The data that workers share, from which each process builds its own run."""
 
     cluster: Cluster
     wishes: ConsolidationWishes

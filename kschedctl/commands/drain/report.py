@@ -123,8 +123,9 @@ class Drain(Report, frozen=True):
     def build_first_line(self) -> tuple[str, ...]:
         """Return the verdict, the nodes, and the number of pods with each outcome."""
         verdict = "Can be drained, with disruption:" if self.drained else "Cannot be drained:"
+        doubt = describe_doubt(self.unknown)
         if self.safe:
-            verdict = "Safe to drain:"
+            verdict = "Probably safe to drain:" if doubt else "Safe to drain:"
         elif self.interrupted and not self.blocked:
             verdict = "Not drained yet:"
         numbers = (
@@ -141,7 +142,7 @@ class Drain(Report, frozen=True):
         )
         counts = ", ".join(counted(number, singular, plural) for number, singular, plural in numbers if number)
         sentence = counts or "nothing runs there"
-        return (verdict, first_few(self.nodes), f"– {sentence}{describe_doubt(self.unknown)}")
+        return (verdict, first_few(self.nodes), f"– {sentence}{doubt}")
 
     @property
     def _unplaced_count(self) -> int:

@@ -37,10 +37,8 @@ from kschedctl.commands.explain.named_elsewhere import (
     find_new_resources,
     report_new_resources,
 )
-from kschedctl.commands.explain.pending_pods import add_node_growth, report_pending
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.commands.explain.report import FINE, Explanation, Explanations
-from kschedctl.commands.explain.watching import watch_cluster
 from kschedctl.errors import UsageError
 from kschedctl.fixes.supposing import SUPPOSABLE, apply_suppositions
 from kschedctl.render.page import Commands, names
@@ -147,6 +145,8 @@ def explain(
             return _build_answer(report, view, question.find_next_commands(report, inquiry.cluster), inquiry.places)
 
         if watch:
+            from kschedctl.commands.explain.watching import watch_cluster  # noqa: PLC0415 - needs a live cluster
+
             name = view.output.name
             return watch_cluster(
                 source, scope, name, lambda cluster: build_answer(Inquiry(kueue.apply_to(cluster))), question.live_kinds
@@ -274,6 +274,8 @@ class _Question(msgspec.Struct, frozen=True):
         elif workloads:
             return self._explain_targets(subjects.build_targets(inquiry, workloads), inquiry)
         if self.remedies and self.scope.all_namespaces and not scope.selector:
+            from kschedctl.commands.explain.pending_pods import add_node_growth  # noqa: PLC0415 - not for a named pod
+
             return add_node_growth(report, lambda: self.autoscalers.simulate_growth(inquiry.cluster))
         return report
 
@@ -378,5 +380,7 @@ def summarize_pending(scheduler: Scheduler, source: Source, scope: Scope, in_ful
 
     The first `in_full` kinds of pods are explained node by node.
     """
+    from kschedctl.commands.explain.pending_pods import report_pending  # noqa: PLC0415 - not for a named pod
+
     now = get_cluster_time(scheduler.cluster, source)
     return report_pending(scheduler, references.get_scope_namespace(scope), scope.selector, now, in_full)

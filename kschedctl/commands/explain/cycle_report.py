@@ -9,12 +9,11 @@ import numpy as np
 
 from kschedctl.api.arrays import NO_ROW, Bools, Scores
 from kschedctl.api.copying import replace
+from kschedctl.api.gangs import find_gangs
 from kschedctl.api.objects import PersistentVolumeClaim, Pod, Volume
 from kschedctl.commands.explain.advice import iter_advice
 from kschedctl.commands.explain.eliminations import find_causes, group_nodes, report_eliminations, report_nodes
-from kschedctl.commands.explain.gang import report_gang
 from kschedctl.commands.explain.headline import build_headline
-from kschedctl.commands.explain.pod_group import add_group_report, iter_tree_order_unknowns, report_pod_group_with_tree
 from kschedctl.commands.explain.preemption import report_preemption
 from kschedctl.commands.explain.reach import Obstacle, find_obstacles
 from kschedctl.commands.explain.report import (
@@ -113,10 +112,20 @@ def _report_cycle_with_group(
     """
     cycle = run_cycle(framework, info, scheduler.view, scheduler.start_sampling())
     pod_report = report_cycle(cycle, scheduler, framework, nodes=nodes)
-    group = report_pod_group_with_tree(scheduler, framework, info.pod) or report_gang(scheduler, framework, info.pod)
-    report = add_group_report(pod_report, group)
-    unknowns = (*unread, *doubts.find_cycle_uncertainties(cycle, framework), *iter_tree_order_unknowns(group))
-    return _mark_gang_as_undecided(_add_unread_kinds(report, unknowns))
+    unknowns = (*unread, *doubts.find_cycle_uncertainties(cycle, framework))
+    if not _names_group(info.pod):
+        return _add_unread_kinds(pod_report, unknowns)
+    from kschedctl.commands.explain import gang, pod_group  # noqa: PLC0415 - few pods belong to a group
+
+    group = pod_group.report_pod_group_with_tree(scheduler, framework, info.pod)
+    group = group or gang.report_gang(scheduler, framework, info.pod)
+    report = pod_group.add_group_report(pod_report, group)
+    return _mark_gang_as_undecided(_add_unread_kinds(report, (*unknowns, *pod_group.iter_tree_order_unknowns(group))))
+
+
+def _names_group(pod: Pod) -> bool:
+    """Return whether the pod names a PodGroup or a gang of another project."""
+    return get_group_key(pod) is not None or bool(find_gangs(pod))
 
 
 def _find_settled_verdict(pod: Pod, framework: Framework | None) -> str:
@@ -146,7 +155,9 @@ def _report_settled_pod(scheduler: Scheduler, framework: Framework | None, info:
     )
     if verdict == "Bound":
         report = replace(report, claims_without_scheduler=find_claims_without_scheduler(pod, scheduler.view))
-    if framework is None and verdict == "NotResponsible" and not info.terminating:
+    if framework is None and verdict == "NotResponsible" and not info.terminating and _names_group(pod):
+        from kschedctl.commands.explain.gang import report_gang  # noqa: PLC0415 - few pods belong to a gang
+
         report = replace(report, pod_group=report_gang(scheduler, None, pod))
     return report
 

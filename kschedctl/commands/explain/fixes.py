@@ -16,7 +16,6 @@ from kschedctl.fixes.ranking import CheckedFix, RankedFix, move_holding_fixes_fo
 from kschedctl.fixes.rollouts import Rollouts
 from kschedctl.fixes.search import RemedySearch, RemedyWishes
 from kschedctl.fixes.trial.trials import Trials, build_stored_pod
-from kschedctl.replay.controllers.other_replicas import add_other_replicas
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.unknown import REMEDIES, merge_unknown_kinds, summarize_unknowns
 from kschedctl.reports.remedy import sort_complete_first
@@ -71,7 +70,7 @@ def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
         return report
     search, ranking = search_fixes(target, RemedyWishes(smallest=True))
     rollouts = Rollouts(target.workload)
-    best = check_fixes_in_queue(rollouts.iter_harmless(ranking), QueueChecks(search.trials), FIXES_SHOWN)
+    best = check_fixes_in_queue(rollouts.iter_harmless_fixes(ranking), QueueChecks(search.trials), FIXES_SHOWN)
     remedies = []
     for fix in best:
         rollout = rollouts.replay(fix.ranked.trial)
@@ -116,7 +115,10 @@ def search_fixes(
     If the target is a pod of a workload that has no pods yet, its other replicas are pending as well, so that the fixes
     are checked with all of them.
     """
-    target = add_other_replicas(target)
+    if target.workload is not None:
+        from kschedctl.replay.controllers.other_replicas import add_other_replicas  # noqa: PLC0415 - not for a pod
+
+        target = add_other_replicas(target)
     search = RemedySearch(
         Trials(target.scheduler, find_unchanged_pod(target)),
         iter_fixes_at_node,

@@ -204,7 +204,7 @@ def _describe_unplaced_group_alone(group: PodGroupReport) -> str:
     """
     name = group.short_name
     if group.verdict == "WaitsForPreemption":
-        return f"its pod group {name} fits once {_describe_victims(len(group.victims))} made room for it"
+        return f"its pod group {name} fits once {_format_victim_count(len(group.victims))} made room for it"
     if group.verdict == "Error":
         return f"scheduling its pod group {name} fails with an error: {group.message}"
     if group.deadlocked_with:
@@ -216,7 +216,7 @@ def _describe_unplaced_group_alone(group: PodGroupReport) -> str:
     return _describe_gang_shortage(group)
 
 
-def _describe_victims(count: int) -> str:
+def _format_victim_count(count: int) -> str:
     """Return the number of victims with its verb, such as "1 pod has"."""
     return f"{counted(count, 'pod')} {agreeing(count, 'has', 'have')}"
 
@@ -226,7 +226,7 @@ def _describe_unplaced_tree(group: PodGroupReport, tree: GroupTreeReport) -> str
     root = tree.groups[0]
     own_group = next(member for member in tree.groups if member.kind == "PodGroup" and member.name == group.short_name)
     if tree.verdict == "WaitsForPreemption":
-        return f"its CompositePodGroup {root.name} fits once {_describe_victims(len(tree.victims))} made room for it"
+        return f"its CompositePodGroup {root.name} fits once {_format_victim_count(len(tree.victims))} made room for it"
     if tree.verdict == "Error":
         return f"scheduling its CompositePodGroup {root.name} fails with an error: {root.message}"
     # A group of its own message failed by itself; the root's failure is copied into the groups below it
@@ -257,13 +257,13 @@ def _describe_incomplete_gang(group: PodGroupReport) -> str:
 
 def _describe_gang_wait(group: PodGroupReport) -> str:
     """Describe which gangs a fitting gang waits for at Permit, and which gangs those gangs wait for."""
-    message = f"its gang {group.short_name} fits, but waits at Permit for {_list_gangs(group.waits_for)}"
+    message = f"its gang {group.short_name} fits, but waits at Permit for {_join_gang_names(group.waits_for)}"
     if not group.apart:
         return message
-    return f"{message}, whose pods wait for {_list_gangs(group.apart)}: no pod is ever bound"
+    return f"{message}, whose pods wait for {_join_gang_names(group.apart)}: no pod is ever bound"
 
 
-def _list_gangs(names: Sequence[str]) -> str:
+def _join_gang_names(names: Sequence[str]) -> str:
     """Join the names of gangs, such as "gangs ml/a and ml/b"."""
     return f"{agreeing(len(names), 'gang', 'gangs')} {' and '.join(names)}"
 

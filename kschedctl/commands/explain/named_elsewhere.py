@@ -16,7 +16,6 @@ from kschedctl.cli.source import with_context_namespace
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.workload_pods import find_pods
 from kschedctl.replay.waiting_elsewhere import find_unread_waiting_kinds, find_waiting_elsewhere
 from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState, has_unchecked
@@ -105,7 +104,7 @@ def report_new_resources(
 
 
 def expand_pod_groups(inquiry: Inquiry, words: Sequence[str], scope: Scope, source: Source) -> list[str]:
-    """Replace each word that names a PodGroup by the group's pods without a node, if there are any."""
+    """Replace each word that names a PodGroup with the group's pods without a node, if there are any."""
     default_namespace = with_context_namespace(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
     expanded: list[str] = []
     for word, reference in zip(words, _parse_references_by_word(words), strict=True):
@@ -178,6 +177,8 @@ def _find_waiting_foreign_job(
     """
     if reference.kind != "Job":
         return None
+    from kschedctl.replay.controllers.workload_pods import find_pods  # noqa: PLC0415 - only for Jobs
+
     for owner in _iter_waiting_owners(waiting):
         if owner.kind != "Job" or owner.name != reference.name:
             continue

@@ -14,8 +14,7 @@ from kschedctl.commands.explain.feasible_nodes_page import (
     build_reservations_section,
     build_scores_section,
 )
-from kschedctl.commands.explain.new_node_page import build_new_node_section
-from kschedctl.commands.explain.pod_group_page import build_pod_group_section
+from kschedctl.commands.explain.pod_group_report import PodGroupReport
 from kschedctl.commands.explain.preemption_page import build_preemption_section
 from kschedctl.commands.explain.report import (
     FINE,
@@ -55,6 +54,7 @@ from kschedctl.render.sections import (
 from kschedctl.render.tables import Row, build_table, keep_row, number_columns
 from kschedctl.render.unseen_pods import build_held_back_lines, build_held_back_section, iter_not_created_lines
 from kschedctl.reports.columns import Column, Tone
+from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.plugin_answers import StatusReport
 from kschedctl.reports.unknown import NOT_CERTAIN, VERDICT, describe_doubt, describe_verdict_doubts
@@ -99,7 +99,7 @@ def build_explanation_page(report: Explanation, style: Style) -> Page:
         *best_fix,
         *build_message_line(report),
         *build_preemption_line(report),
-        *build_pod_group_section(report.pod_group, style),
+        *_build_pod_group_section(report.pod_group, style),
         *build_fixes_section(report.remedies, report.impossible, style),
         *more_fixes,
         *build_advice_section(advice, report.pod),
@@ -110,8 +110,26 @@ def build_explanation_page(report: Explanation, style: Style) -> Page:
         *_build_permit_table(report),
         *build_reservations_section(report, style),
         *build_preemption_section(report.preemption, style),
-        *build_new_node_section(report.new_node, style),
+        *_build_new_node_section(report.new_node, style),
     )
+
+
+def _build_pod_group_section(group: PodGroupReport | None, style: Style) -> Page:
+    """Build the section about the pod's group. It is empty for a pod without a group."""
+    if group is None:
+        return ()
+    from kschedctl.commands.explain.pod_group_page import build_pod_group_section  # noqa: PLC0415 - few pods have one
+
+    return build_pod_group_section(group, style)
+
+
+def _build_new_node_section(new: NewNode | None, style: Style) -> Page:
+    """Build the section about whether the autoscaler would add a node. It is empty without an autoscaler's answer."""
+    if new is None:
+        return ()
+    from kschedctl.commands.explain.new_node_page import build_new_node_section  # noqa: PLC0415 - only with autoscalers
+
+    return build_new_node_section(new, style)
 
 
 def _is_shown_elsewhere(advice: Advice, report: Explanation) -> bool:

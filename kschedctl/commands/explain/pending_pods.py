@@ -13,7 +13,7 @@ from kschedctl.commands.explain.headline import find_shared_cause
 from kschedctl.commands.explain.pending_report import ExplainedPods, PendingGroup, PendingPod, PendingPods
 from kschedctl.commands.explain.report import FINE, UNSCHEDULABLE, Explanation
 from kschedctl.replay.controllers.creation_failures import CreationFailures, find_unread_kinds
-from kschedctl.replay.controllers.workload_pods import describe_scope, find_pending_pods
+from kschedctl.replay.pending_pods import describe_scope, find_pending_pods
 from kschedctl.replay.unknown import VERDICT, merge_unknown_kinds
 from kschedctl.replay.waiting_elsewhere import find_unread_waiting_kinds, find_waiting_elsewhere
 from kschedctl.reports.new_node import NodeGrowth

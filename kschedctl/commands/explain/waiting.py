@@ -24,8 +24,8 @@ from kschedctl.commands.explain.pending_report import LastWords, TerminatingVict
 from kschedctl.commands.explain.pod_group_report import PodGroupReport
 from kschedctl.commands.explain.report import Advice, Explanation
 from kschedctl.errors import InputError
-from kschedctl.replay.controllers.workload_pods import is_pending
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
+from kschedctl.replay.pending_pods import is_pending
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation

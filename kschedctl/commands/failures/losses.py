@@ -30,7 +30,7 @@ from kschedctl.replay.node_drain import (
     compute_unplaced_spreads,
     count_always_unplaced,
     merge_proven_unplaced_counts,
-    shuffle_for_return,
+    shuffle_returning_pods,
 )
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, compute_spreads, run_all
 from kschedctl.replay.placements import count_pods_by_place, group_unplaced_pods
@@ -181,7 +181,7 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
     simulation.release(find_positions(is_on_lost_node))
     view_without_lost_pods = simulation.view.fork() if loss.shuffled else None
     if loss.shuffled:
-        displaced = shuffle_for_return(simulation, displaced, Random(loss.seed))
+        displaced = shuffle_returning_pods(simulation, displaced, Random(loss.seed))
     recreated = [position for position in displaced if position not in denied_positions]
     outcomes = schedule_with_victims(simulation, recreated)
     if simulation.interrupted:

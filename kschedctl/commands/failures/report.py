@@ -86,6 +86,8 @@ class Failures(Report, frozen=True):
             answer = "no"
         elif self.interrupted:
             answer = "unknown"
+        elif describe_doubt(self.unknown):
+            answer = "probably"
         else:
             answer = "yes"
         failures = counted(self.scenarios, "failure")
@@ -107,7 +109,7 @@ class Failures(Report, frozen=True):
             summary,
             subject=f"worst: {worst.name}",
             headline=f"{summary.headline}{_describe_worst(worst)}",
-            pods=tuple(_shorten_pods(worst)),
+            pods=tuple(_iter_short_pods(worst)),
             figures=figures | {"displaced": worst.displaced, "unplaced": worst.unplaced, "evicted": worst.evicted},
         )
 
@@ -146,7 +148,7 @@ def _describe_worst(worst: Failure) -> str:
     return f"; worst: {worst.name}, {unplaced}{evicted}{lost}"
 
 
-def _shorten_pods(worst: Failure) -> Iterator[ShortPods]:
-    """Yield the pods that the worst failure leaves uncreated or without a node."""
+def _iter_short_pods(worst: Failure) -> Iterator[ShortPods]:
+    """Yield, for the summary, the pods that the worst failure leaves uncreated or without a node."""
     yield from (denied.short_form for denied in worst.not_created)
     yield from (pods.short_form for pods in worst.reasons)

@@ -27,7 +27,7 @@ from kschedctl.replay.controllers.eviction import (
     ObjectNames,
     build_terminating_pod,
     find_jobs_awaiting_termination,
-    terminates_beside_replacement,
+    may_terminate_during_rescheduling,
 )
 from kschedctl.replay.edits import change_pods, cordon_node
 from kschedctl.replay.settling import build_resulting_cluster, recreate_gone_pods
@@ -245,7 +245,7 @@ def add_terminating_pods(course: PlanCourse) -> PlanCourse | None:
 def _may_linger(view: Fork, position: Position, waiting_jobs: ObjectNames) -> bool:
     """Return whether the pod may still terminate while its replacement, by affinity or anti-affinity, counts it."""
     info = view.pods.infos[view.pods.info[position]]
-    if not terminates_beside_replacement(info.pod, waiting_jobs):
+    if not may_terminate_during_rescheduling(info.pod, waiting_jobs):
         return False
     labels = view.namespace_labels.get(info.namespace, {})
     terms = (

@@ -160,7 +160,7 @@ class SetsOnNodes:
 
         self.promising = self._find_promising(among & cycle.considered & ~cycle.filter.passing)
         """The mask (N,) of nodes where the pod fits without any movable pods."""
-        self.held_elsewhere = self._find_held_elsewhere()
+        self.held_elsewhere = self._find_holders_elsewhere()
         """The mask (T,) of PodInfos with pods that hold what a promising node lacks."""
         self.pods = self.pods[self._find_useful_pods()]
 
@@ -184,7 +184,7 @@ class SetsOnNodes:
         """The mask (M,) of pods that may hold what the incoming pod lacks."""
         return self.holdings.holders[self.view.pods.info[self.pods]]
 
-    def _find_held_elsewhere(self) -> Bools:
+    def _find_holders_elsewhere(self) -> Bools:
         """Return the mask (T,) of PodInfos whose pods may hold resources that a promising node lacks.
 
         This can help only if some promising node runs no such pods, so that pods elsewhere hold the resources.

@@ -41,6 +41,7 @@ def build_provisioning_page(report: Provisioning, style: Style) -> Page:
 
 def build_disruption_page(report: Disruption, style: Style) -> Page:
     """Build the page: Karpenter's commands first, then the fate of each node."""
+    # The commands of each disruption method, such as Emptiness
     commands = [(name, command) for name, method in report.methods.items() for command in method.commands]
     columns = (Column("by"), Column("what"), Column("nodes", keep=True), *number_columns("saves/h"), Column("instead"))
 

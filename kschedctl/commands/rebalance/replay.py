@@ -22,7 +22,7 @@ from kschedctl.replay.controllers.eviction import (
     Evictions,
     build_terminating_pod,
     find_jobs_awaiting_termination,
-    terminates_beside_replacement,
+    may_terminate_during_rescheduling,
     would_fail_job,
 )
 from kschedctl.replay.edits import change_pods, is_recreated, is_recreated_elsewhere
@@ -161,7 +161,7 @@ class EvictionReplay:
         return self.simulation.attempt(position)
 
     def _try_pending_pods(self) -> None:
-        """Try the pending pods again and record those that get a node."""
+        """Try the pending pods again and record the pods that get a node."""
         if self.pending:
             outcomes = self.simulation.schedule(self.pending)
             self.placed |= {outcome.position: outcome.row for outcome in outcomes if outcome.row >= 0}
@@ -247,7 +247,7 @@ def add_stand_ins(cluster: Cluster, grace_seconds: int | None) -> tuple[Cluster,
         """Return whether an evicted pod terminates while its replacement is placed."""
         if not is_recreated_elsewhere(pod) or pod.terminated:
             return False
-        return terminates_beside_replacement(pod, waiting_jobs, grace_seconds)
+        return may_terminate_during_rescheduling(pod, waiting_jobs, grace_seconds)
 
     # Of each template that may linger, take the first pod on a node as the example.
     lingers_by_template = np.array([may_linger(template) for template in pods.templates], np.bool_)

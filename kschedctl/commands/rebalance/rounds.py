@@ -167,8 +167,8 @@ class DeschedulerReplay:
             policy=name,
             policy_ignored=self.policy.ignored,
             plugins=tuple(dict.fromkeys(run.name for _, run in self.policy.iter_runs())),
-            steps=tuple(self._iter_steps()),
-            rounds=tuple(self._iter_rounds()),
+            steps=tuple(self._iter_eviction_steps()),
+            rounds=tuple(self._iter_round_summaries()),
             removed=tuple(self.terminated.iter_reports(self.replay.simulation.view.nodes.names)),
             held=tuple(held_back),
             quiet=self.is_quiet,
@@ -176,20 +176,20 @@ class DeschedulerReplay:
             unsafe=sum(isinstance(denial.reason, EvictionHarm) for denial in self._iter_final_denials()),
             kept=tuple(HeldPods(reason, count) for reason, count in Counter(self.protected).most_common()),
             placed=tuple(self._iter_placed_pods()),
-            commands=tuple(self._iter_commands()),
+            commands=tuple(self._iter_first_round_commands()),
             pools=compare_pools(self.view_before, self.replay.simulation.view),
             interrupted=self.interrupted,
             **basis,
         )
 
-    def _iter_rounds(self) -> Iterator[DeschedulerRound]:
+    def _iter_round_summaries(self) -> Iterator[DeschedulerRound]:
         """Yield a summary of each round: how many pods were evicted or deleted, and how many of them were denied."""
         rounds = zip(self.evicted_per_round, self.denied, self.terminated.denied, strict=True)
         for number, (evicted, denied, denied_deletions) in enumerate(rounds, 1):
             denied_count = count_denied_pods(denied) + count_denied_pods(denied_deletions)
             yield DeschedulerRound(number, evicted, denied_count)
 
-    def _iter_steps(self) -> Iterator[RebalancingStep]:
+    def _iter_eviction_steps(self) -> Iterator[RebalancingStep]:
         """Yield the evictions in order, with the node that each replacement gets."""
         view, budgets = self.replay.simulation.view, self.replay.simulation.budgets
         for step in self.replay.played:
@@ -213,7 +213,7 @@ class DeschedulerReplay:
         for position, row in self.replay.placed.items():
             yield PlacedPod(view.pods.objects[position].key, view.nodes.names[row])
 
-    def _iter_commands(self) -> Iterator[str]:
+    def _iter_first_round_commands(self) -> Iterator[str]:
         """Yield the commands that evict and delete the pods of the first round.
 
         Pods whose replacements get the same node are left out. Later rounds depend on where the pods really go.

@@ -40,7 +40,7 @@ from kschedctl.fixes.search import RemedyWishes
 from kschedctl.fixes.trial.fix_kinds import FixKind, PoolFixKind
 from kschedctl.replay.controllers.creation_failures import CreationFailures, find_unread_kinds
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.replay.controllers.workload_pods import describe_scope, find_pending_pods
+from kschedctl.replay.pending_pods import describe_scope, find_pending_pods
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.remedy import sort_complete_first
 from kschedctl.scheduler.engine.extenders import CallExtender
@@ -127,11 +127,11 @@ def manifest_remedies(
     call_extender: CallExtender | None = None,
     tried: ProgressCallback = lambda number: None,
 ) -> RemediesOfMany:
-    """Find a small set of changes that lets most pods schedule that would wait if the manifests were applied.
+    """Find a small set of changes that lets most of the pods schedule that would wait once the manifests are applied.
 
     `written` has the documents of manifests that are given as structs, since admission reads more fields than these
     have. The other arguments are as for `remedies`. Workloads whose pods cannot be created are listed separately.
-    Raises InputError.
+    Raises InputError if a manifest is invalid.
     """
     applied = prepare_simulation(cluster, manifests, documents=dict(written or {}))
     scope = f"of {counted(len(applied.changes), 'workload')} in the manifests"

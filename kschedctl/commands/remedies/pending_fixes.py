@@ -24,7 +24,8 @@ from kschedctl.commands.remedies.report import ChosenRemedy, HelplessPods, Remed
 from kschedctl.fixes.document import build_remedy
 from kschedctl.fixes.impossible import explain_impossible_fixes
 from kschedctl.fixes.ranking import RankedFix, build_cost_key
-from kschedctl.fixes.rollouts import RolloutResult, Rollouts
+from kschedctl.fixes.rollout_replay import RolloutResult
+from kschedctl.fixes.rollouts import Rollouts
 from kschedctl.fixes.search import RemedyWishes
 from kschedctl.fixes.trial.changes import EditedObject, apply_fixes, build_object_reader
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
@@ -134,7 +135,7 @@ class GreedyChoice:
     interrupted: bool = False
 
     def run(self, max_changes: int, seconds: float) -> None:
-        """Choose proposals with together up to `max_changes` changes within the time in seconds.
+        """Choose proposals that together have at most `max_changes` changes, within the time in seconds.
 
         Ends early if no relevant pod waits or no proposal helps. The first choice, which has the most proposals to try,
         gets the largest share of the time.
@@ -165,7 +166,7 @@ class GreedyChoice:
             if time.monotonic() > deadline:
                 self.complete = False
                 break
-            after = self._simulate(proposal)
+            after = self._settle_with_proposal(proposal)
             if after.simulation.interrupted:
                 self.interrupted = True
                 self.complete = False
@@ -253,7 +254,7 @@ class GreedyChoice:
         ]
         self.settled = settled
 
-    def _simulate(self, proposal: Proposal) -> UnexplainedSettling:
+    def _settle_with_proposal(self, proposal: Proposal) -> UnexplainedSettling:
         """Settle the cluster with the chosen proposals and this proposal applied."""
         changed = apply_edits_to_cluster(self.cluster, self._collect_edits(proposal), with_pods_and_nodes=True)
         return UnexplainedSettling.settle(changed, self.call_extender)

@@ -81,7 +81,7 @@ def _build_remedies_document(
     # Check the found fixes against rollouts and against the other waiting pods.
     search, ranking = search_fixes(target, wishes, progress)
     rollouts = Rollouts(target.workload)
-    checked_fixes = check_fixes_in_queue(rollouts.iter_harmless(ranking), QueueChecks(search.trials))
+    checked_fixes = check_fixes_in_queue(rollouts.iter_harmless_fixes(ranking), QueueChecks(search.trials))
     remedies = [
         build_remedy(
             fix.ranked,

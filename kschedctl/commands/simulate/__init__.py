@@ -316,7 +316,7 @@ class CarriedOutChanges(NamedTuple):
 def carry_out_changes(
     shared: PreparedCluster, seed: int, done: Callable[[int], None] = lambda number: None
 ) -> CarriedOutChanges:
-    """Carry out the changes of all workloads in a new simulation, until neither controllers nor pods move any more.
+    """Carry out the changes of all workloads in a new simulation, until controllers and pods have nothing left to do.
 
     `done` is called with the number of pods after each step.
     """

@@ -105,7 +105,7 @@ class SimulationReport(Report, frozen=True):
         if self.growth:
             return self._describe_growth(self.growth)
         waiting = self._describe_waiting_objects()
-        sentence = self._describe_placed()
+        sentence = self._describe_placed_pods()
         if waiting:
             sentence += f"; {waiting}"
         sentence += describe_doubt(self.unknown)
@@ -135,7 +135,7 @@ class SimulationReport(Report, frozen=True):
             return ("No pod to schedule:", f"{waiting}{doubt}")
         return ("Nothing to schedule", "")
 
-    def _describe_placed(self) -> str:
+    def _describe_placed_pods(self) -> str:
         """Return how many pods get a node, in which flavors Kueue admits them, and the side effects."""
         total = self.placed + self.unplaced
         placed = f"{self.placed:,}"

@@ -266,7 +266,7 @@ class _RolloutReplay:
         if comparison.outcome in (NOT_BEST, NOT_FEASIBLE):
             comparison = self._explain_by_other_order(number, position, row, comparison)
         if row != NO_ROW:
-            self._put_on_node(tried, row)
+            self._put_pod_on_real_node(tried, row)
             self._placed.append(_TimedPod(placement.nanoseconds, position, row))
         return comparison
 
@@ -380,7 +380,7 @@ class _RolloutReplay:
             return None
         return unused_pods[max(workloads, key=len)].pop(0)
 
-    def _put_on_node(self, tried: TriedPod, row: Row) -> None:
+    def _put_pod_on_real_node(self, tried: TriedPod, row: Row) -> None:
         """Put the pod on its real node, with plugins' reservations if it fits there.
 
         If a plugin fails to reserve, a note says so and the pod is placed without reservations.

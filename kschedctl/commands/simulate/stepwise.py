@@ -13,7 +13,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import find_pod
 from kschedctl.commands.simulate.following_report import FollowedStep, FollowingReport, SampledPod, SamplingReport
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.workload_pods import is_pending
+from kschedctl.replay.pending_pods import is_pending
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import IN_SIMULATIONS, find_unread_dependencies, summarize_unknowns
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle, select_allowed_nodes

@@ -300,7 +300,9 @@ class PlainPacking:
         return StartingSets(cheapest, self._compute_bound(program), program.build_request_cuts())
 
     def pack(self, program: PackingProgram, preferred: Iterable[str]) -> Counts:
-        """Return a set of nodes for the program's pods, of the preferred shapes for pods that these shapes take.
+        """Return a set of nodes for the program's pods.
+
+        Pods that fit on a preferred shape get nodes of the preferred shapes.
 
         Pods that no shape takes are left out.
         """

@@ -188,7 +188,7 @@ class _Growth:
             self._add_nodes(takers_by_pod, waiting_count)
 
     def _relieve_crowding(self, waiting: Sequence[str]) -> bool:
-        """Replace the set by one in which other pods take less of the room that the waiting pods need.
+        """Replace the set with one whose other pods take less of the room that the waiting pods need.
 
         Return whether the set was replaced. It stays if no shape is crowded, if the last replacement did not help, or
         if sets have to survive zone losses.

@@ -199,7 +199,7 @@ class SolvedPacking:
         return StartingSets(list(sets.values()), max(unlimited.bound, plain_starts.bound), (*plain_starts.cuts, *cuts))
 
     def pack(self, program: PackingProgram, preferred: Iterable[str]) -> Counts:
-        """Return the cheapest set for the program's pods, of the preferred shapes for pods that these shapes take.
+        """Return the cheapest set for the program's pods. Pods that fit on a preferred shape get preferred shapes.
 
         If the solver finds no solution in time, the set of the greedy packing is returned.
         """

@@ -25,7 +25,7 @@ from kschedctl.commands.wakes.many import (
 from kschedctl.commands.wakes.report import WakesBetween, WakesOfMany, WakeUps, WakeUpsOfMany
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.replay.controllers.workload_pods import describe_scope, find_pending_pods, is_pending
+from kschedctl.replay.pending_pods import describe_scope, find_pending_pods, is_pending
 from kschedctl.scheduler.scheduler import Scheduler
 
 

@@ -26,7 +26,7 @@ from kschedctl.commands.wakes.event_replay import (
 )
 from kschedctl.commands.wakes.many import iter_groups_of_rejected_pods
 from kschedctl.commands.wakes.report import PodBetween, WakesBetween, WakingChange
-from kschedctl.replay.controllers.workload_pods import is_pending
+from kschedctl.replay.pending_pods import is_pending
 from kschedctl.scheduler.event_handling import Occurrence
 from kschedctl.scheduler.framework.events import POD, ChangedObject, QueueingHint, join_words
 from kschedctl.scheduler.scheduler import Scheduler
@@ -54,7 +54,7 @@ class Moments(NamedTuple):
 
     @classmethod
     def compare(cls, before: Scheduler, after: Scheduler) -> Moments:
-        """Find the changes from one scheduler's cluster to the other's, and count those that no handler watches."""
+        """Find the changes from one scheduler's cluster to the other's, and count the changes that nothing watches."""
         handlers = before.event_handlers
         changes = [
             WatchedChange(change, handlers.list_occurrences(change)) for change in iter_changes(before.view, after.view)
@@ -173,6 +173,7 @@ def _build_pod_answer(rejected: RejectedPod, pod: Pod, moments: Moments, max_wak
     changes = [watched for watched in moments.watched if not (ended and _is_about_pod(watched.change, pod))]
     is_unschedulable = rejected.queue == UNSCHEDULABLE
 
+    # Count all waking changes, but keep only the first of them.
     woken_by: list[WakingChange] = []
     waking_count = not_waking_count = 0
     if is_unschedulable:

@@ -17,7 +17,7 @@ from kschedctl.commands.explain.pod_group_report import MemberReport, PodGroupRe
 from kschedctl.commands.wakes.changes import apply_change_to_view, describe_change, parse_change
 from kschedctl.commands.wakes.report import EventReport, Wakes
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.workload_pods import is_pending
+from kschedctl.replay.pending_pods import is_pending
 from kschedctl.replay.unknown import (
     VERDICT,
     WHEN_SCHEDULABLE,

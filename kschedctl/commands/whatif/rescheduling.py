@@ -213,7 +213,7 @@ def _find_recreatable_pods(view: Fork) -> list[Position]:
 
 
 def _sample_workloads(view: Fork, running: Sequence[Position]) -> Sequence[Position]:
-    """Return all running pods or, if there are more than MAX_PODS, as many with a fair share of each workload.
+    """Return all running pods. If there are more than MAX_PODS, return so many, with a fair share of each workload.
 
     The first pod of each workload is taken, then the second pod of each, and so on.
     """

@@ -23,8 +23,6 @@ from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.errors import InputError
 from kschedctl.fixes.trial.changes import EditedObject, Fix, apply_fixes, build_object_reader, is_valid_update
 from kschedctl.fixes.trial.fix_kinds import FixKind
-from kschedctl.replay.controllers.creation import admit_pod
-from kschedctl.replay.controllers.pod_defaults import PodDefaults
 from kschedctl.replay.edits import ObjectKey, change_pods
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.diagnosis import run_post_filter
@@ -64,6 +62,14 @@ class RemedyTrial:
     def fits(self) -> bool:
         """Whether the pod fits on a node without preemption."""
         return self.cycle is not None and self.cycle.schedulable and not self.cycle.gated
+
+    @property
+    def changes_workload(self) -> bool:
+        """Whether the trial changes the spec of a pod that has an owner, and therefore the template of other pods."""
+        edit = self.edits.get(ObjectKey.of(self.own))
+        if edit is None or not isinstance(edit.before, Pod) or edit.before.spec == self.own.spec:
+            return False
+        return find_owner(self.own).kind not in ("Pod", "Node")
 
     @property
     def raises_priority(self) -> bool:
@@ -218,6 +224,8 @@ def build_stored_pod(pod: Pod, view: Fork) -> Pod:
     stored = view.stored(pod)
     if is_stored(pod, view.cluster):
         return stored
+    from kschedctl.replay.controllers.creation import admit_pod  # noqa: PLC0415 - only for pods to be created
+
     return view.merge_label_keys(view.stored(admit_pod(pod, view.cluster)))
 
 
@@ -346,6 +354,8 @@ def readmit_pod(before: Pod, after: Pod, cluster: Cluster) -> Pod | None:
         return None
     pod = with_runtime_class_fields(after, cluster.runtime_classes)
     if any(limits.metadata.namespace == pod.metadata.namespace for limits in cluster.limit_ranges):
+        from kschedctl.replay.controllers.pod_defaults import PodDefaults  # noqa: PLC0415 - only with LimitRanges
+
         try:
             (pod,) = PodDefaults(cluster).fill_in_pods(f"Pod {pod.key}", [pod])
         except InputError:

@@ -240,13 +240,13 @@ def _iter_device_columns(cycle: Cycle) -> Iterator[Ints]:
     if evaluation is None:
         return
     rows = [Row(row) for row in range(len(cycle.view.nodes))]
-    codes = _number_distinct(evaluation.build_node_key(row, claim_unavailable=False) for row in rows)
+    codes = _number_distinct_values(evaluation.build_node_key(row, claim_unavailable=False) for row in rows)
     if codes.max(initial=0) >= MOST_DEVICE_STATES:
-        codes = _number_distinct(_count_devices(evaluation.inventory, row) for row in rows)
+        codes = _number_distinct_values(_count_devices(evaluation.inventory, row) for row in rows)
     yield codes
 
 
-def _number_distinct(values: Iterable[Hashable]) -> Ints:
+def _number_distinct_values(values: Iterable[Hashable]) -> Ints:
     """Return a number for each value, (N,), so that equal values have equal numbers. Numbers start at 0."""
     numbers: dict[Hashable, int] = {}
     return np.array([numbers.setdefault(value, len(numbers)) for value in values], np.int64)

@@ -233,7 +233,7 @@ def find_similar_words(meant_word: str, known_words: Collection[str], cutoff: fl
         word for word in known_words if _is_short_for(meant_word, word) or _is_short_for(word, meant_word)
     ]
     close_words = get_close_matches(meant_word, known_words, n=2, cutoff=cutoff)
-    similar_words += [word for word in close_words if not _differ_in_number(meant_word, word)]
+    similar_words += [word for word in close_words if not _differ_only_in_number(meant_word, word)]
     return list(dict.fromkeys(similar_words))
 
 
@@ -242,7 +242,7 @@ def _is_short_for(short: str, word: str) -> bool:
     return len(short) > 2 and word.startswith(short) and word[len(short) :].isalpha()
 
 
-def _differ_in_number(first: str, second: str) -> bool:
+def _differ_only_in_number(first: str, second: str) -> bool:
     """Return whether two names differ only in the number or letter at their end, as zone-a and zone-b do."""
     if not NUMBER_SUFFIX.search(first) or not NUMBER_SUFFIX.search(second):
         return False

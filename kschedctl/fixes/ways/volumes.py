@@ -319,7 +319,7 @@ def _iter_other_class_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> I
     provisioning_classes = [
         name
         for name, class_ in sorted(storage.classes.items())
-        if _provisions(class_) and has_delayed_binding(name, storage)
+        if _provisions_volumes(class_) and has_delayed_binding(name, storage)
     ]
     other_classes = [name for name in provisioning_classes if name != own_class]
     for name in other_classes[:MOST_CLASSES]:
@@ -344,7 +344,7 @@ def _build_class_change(name: str) -> ClaimChange:
     return lambda known: with_class(reset_claim(known), name)
 
 
-def _provisions(class_: StorageClass) -> bool:
+def _provisions_volumes(class_: StorageClass) -> bool:
     """Return whether the StorageClass has a provisioner, so that volumes are created for its claims."""
     return class_.provisioner not in ("", NO_PROVISIONER)
 
@@ -363,7 +363,7 @@ def _iter_immediate_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim) 
         yield _build_volume_binding_fix(claim, volume, _build_binding_edits(claim, volume))
     elif class_ is None:
         yield from missing_objects.iter_missing_storage_class_fixes(tried, claim)
-    elif _provisions(class_) and class_.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
+    elif _provisions_volumes(class_) and class_.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
         yield new_volumes.build_provisioner_wait_fix(tried, claim)
         text = f"recreate StorageClass {name} with volumeBindingMode WaitForFirstConsumer"
         yield _build_class_recreation_fix(FixKind.WAIT_FOR_FIRST_CONSUMER, class_, text, _delay_binding, WAIT)

@@ -24,7 +24,6 @@ from kschedctl.admission.not_replayed import (
     iter_undecidable_plugins,
     iter_undecidable_plugins_for_pod,
 )
-from kschedctl.admission.pod_security import extract_pod
 from kschedctl.admission.request import AdmissionRequest, NotAdmittedError
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject, drop_nulls, object_at
@@ -460,7 +459,7 @@ class Admissions:
 
         A workload that exists already, or has pods, needs no admission, and neither does a bare pod.
         """
-        if owner.kind == "Pod" or change.kept or change.removed or self._exists(owner):
+        if owner.kind == "Pod" or change.kept or change.removed or self._has_workload(owner):
             return ()
         skipped = self._find_undecidable_plugins(owner.namespace, written=owner in self._written)
         names_by_kind = {owner.kind: owner.name}
@@ -501,7 +500,7 @@ class Admissions:
             else:
                 return  # what one order of the quotas admits, all orders admit
 
-    def _exists(self, owner: Owner) -> bool:
+    def _has_workload(self, owner: Owner) -> bool:
         """Return whether the cluster has the workload."""
         existing = self._cluster.in_namespace(FIELDS[owner.kind], owner.namespace) if owner.kind in FIELDS else ()
         return any(obj.metadata.name == owner.name for obj in existing)
@@ -641,6 +640,8 @@ def build_pod_request(owner: Owner, pod: Pod, document: JsonObject | None) -> Cr
 
     Without the manifest, the request has only the fields that scheduling reads.
     """
+    from kschedctl.admission.pod_security import extract_pod  # noqa: PLC0415 - only for new pods
+
     namespace = pod.metadata.namespace
     if owner.kind in NAMED_KINDS:
         identity = {"namespace": namespace, "name": pod.metadata.name}

@@ -210,12 +210,12 @@ def find_jobs_awaiting_termination(cluster: Cluster) -> ObjectNames:
     )
 
 
-def terminates_beside_replacement(pod: Pod, waiting_jobs: ObjectNames, grace: int | None = None) -> bool:
+def may_terminate_during_rescheduling(pod: Pod, waiting_jobs: ObjectNames, grace: int | None = None) -> bool:
     """Return whether the pod may still be terminating when its replacement is scheduled.
 
     It never is if it has no grace period, or if a StatefulSet or one of `waiting_jobs` creates the replacement only
-    once it is gone. ``grace`` is the grace period of the eviction in seconds, or None for the pod's own. Members of
-    gangs are excluded because a gang would count such a pod as an additional member.
+    once the pod is gone. ``grace`` is the grace period of the eviction in seconds, or None for the pod's own. Members
+    of gangs are excluded because a gang would count such a pod as an additional member.
     """
     grace_seconds = pod.spec.termination_grace_period_seconds if grace is None else grace
     if grace_seconds == 0 or find_owner(pod).kind == "StatefulSet" or find_groups(pod):

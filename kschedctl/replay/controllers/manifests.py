@@ -16,11 +16,10 @@ from kschedctl.api.json_values import JsonObject, drop_nulls, object_at
 from kschedctl.api.kinds import get_kind
 from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
-from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
+from kschedctl.api.validation.written import AROUND_PODS
 from kschedctl.api.workloads import KINDS, decode_workload, get_identity, is_non_install_hook, is_workload_manifest
 from kschedctl.cluster import FIELDS, Cluster, convert, describe, flatten_lists
 from kschedctl.errors import InputError, KschedctlError
-from kschedctl.replay.denials import raise_if_denied, raise_if_struct_denied
 
 SKIPPED_HOOKS_NOTE = "left out, as Helm creates them neither on install nor on upgrade"
 
@@ -71,12 +70,21 @@ def validate_new_manifests(
     Without ``admission``, only validation is checked, for callers that replay admission themselves. ``validated`` are
     structs whose documents were validated elsewhere.
     """
+    new_structs = {
+        owner: workload
+        for owner, workload in manifests.structs.items()
+        if owner not in validated and not workload.metadata.uid  # type: ignore[attr-defined]
+    }
+    if not manifests.new_documents and not new_structs:
+        return
+    from kschedctl.replay.denials import raise_if_denied, raise_if_struct_denied  # noqa: PLC0415 - only for new objects
+
     for document in manifests.new_documents:
         raise_if_denied(document, cluster, admission=admission)
     seen_specs: set[tuple[str, bytes]] = set()  # equal specs are checked once
-    for owner, workload in manifests.structs.items():
+    for owner, workload in new_structs.items():
         spec = owner.kind, msgspec.json.encode(workload.spec)  # type: ignore[attr-defined]
-        if owner not in validated and not workload.metadata.uid and spec not in seen_specs:  # type: ignore[attr-defined]
+        if spec not in seen_specs:
             raise_if_struct_denied(workload, cluster, admission=False)
             seen_specs.add(spec)
 

@@ -29,7 +29,7 @@ INTERMEDIATE_KINDS = {"Deployment": ("ReplicaSet",), "CronJob": ("Job",)}
 NAMED_HOOKS = 3
 
 
-def find_unasked_hooks(cluster: Cluster, pods: Iterable[Pod], *, denied: bool = False) -> tuple[UnknownKind, ...]:
+def find_uncalled_hooks(cluster: Cluster, pods: Iterable[Pod], *, denied: bool = False) -> tuple[UnknownKind, ...]:
     """Return the webhooks and policies that would decide about new pods and the objects that create them.
 
     A pod that the API server has created has passed them, so it is not asked about again. With ``denied``, the pods are
@@ -54,9 +54,9 @@ def find_unasked_hooks(cluster: Cluster, pods: Iterable[Pod], *, denied: bool = 
     for mutating in forms:
         hook_names[WEBHOOK_KIND] |= dict.fromkeys(iter_matching_webhooks(cluster, objects, mutating=mutating))
         hook_names[POLICY_KIND] |= dict.fromkeys(iter_matching_policies(cluster, objects, mutating=mutating))
-    unasked = [_build_unasked_hooks_entry(kind, list(names)) for kind, names in hook_names.items() if names]
-    unasked += [UnknownKind(kind, why, VERDICT) for kind, why in unread.items() if not hook_names[kind]]
-    return tuple(unasked)
+    uncalled = [_build_uncalled_hooks_entry(kind, list(names)) for kind, names in hook_names.items() if names]
+    uncalled += [UnknownKind(kind, why, VERDICT) for kind, why in unread.items() if not hook_names[kind]]
+    return tuple(uncalled)
 
 
 def _find_unread_hook_kinds(cluster: Cluster) -> dict[str, str]:
@@ -73,7 +73,7 @@ def has_mutating_hooks(cluster: Cluster) -> bool:
     return any(getattr(cluster, FIELDS[kind]) for kind in ADMISSION_HOOK_KINDS if kind.startswith("Mutating"))
 
 
-def _build_unasked_hooks_entry(kind: str, names: list[str]) -> UnknownKind:
+def _build_uncalled_hooks_entry(kind: str, names: list[str]) -> UnknownKind:
     """Build the entry about the webhooks or policies that would decide but are not asked. The first few are named."""
     more = f" and {len(names) - NAMED_HOOKS:,} more" if len(names) > NAMED_HOOKS else ""
     return UnknownKind(kind, f"are not asked: {', '.join(names[:NAMED_HOOKS])}{more}", VERDICT)
@@ -119,7 +119,7 @@ def describe_unreplayed_limits(
 def find_unread_limits(cluster: Cluster, namespaces: Iterable[str]) -> tuple[UnknownKind, ...]:
     """Return the kinds that could deny pods of these namespaces but could not be read.
 
-    Kinds that are merely not among files are left out, and so are webhooks and policies, which `find_unasked_hooks`
+    Kinds that are merely not among files are left out, and so are webhooks and policies, which `find_uncalled_hooks`
     covers.
     """
     gaps = _find_limit_gaps(cluster, sorted(set(namespaces)))

@@ -16,6 +16,8 @@ from kschedctl.api.workloads import DaemonSet, Deployment, RollingUpdate, Statef
 from kschedctl.errors import InputError
 
 DEFAULT_SHARE = "25%"
+ORDINAL_LABELS = frozenset({"statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"})
+"""Labels that hold the ordinal of a StatefulSet's pod."""
 
 
 class Pace(Enum):

@@ -13,7 +13,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from kschedctl.api.labels import parse_selector
 from kschedctl.api.objects import (
     ApiObject,
     ObjectMeta,
@@ -48,9 +47,10 @@ from kschedctl.replay.controllers.plan_change import is_controlled_by, is_pod_of
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.target_creation import apply_creation, create_targets
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.replay.controllers.workload_change import get_ordinal
+from kschedctl.replay.controllers.workload_change import ORDINAL_LABELS, get_ordinal
 from kschedctl.replay.controllers.workload_pod_counts import find_pod_creators
 from kschedctl.replay.edits import select_pods
+from kschedctl.replay.pending_pods import is_pending
 from kschedctl.scheduler.scheduler import Scheduler
 
 _CRON_JOB_SUFFIX = re.compile(r"-\d+$")
@@ -89,11 +89,6 @@ def find_targets(scheduler: Scheduler, owner: Owner, manifest: Struct | None = N
     if template is not None:
         return create_targets(scheduler, [template])
     raise _build_not_found_error(cluster, owner)
-
-
-def is_pending(pod: Pod) -> bool:
-    """Return whether the pod waits for the scheduler."""
-    return not (pod.spec.node_name or pod.terminated or pod.metadata.deletion_timestamp)
 
 
 def find_pods(cluster: Cluster, owner: Owner) -> list[Pod]:
@@ -187,10 +182,6 @@ def _build_not_found_error(cluster: Cluster, owner: Owner) -> UsageError:
     if suggestions:
         hint = f"did you mean {' or '.join(suggestions[:3])}?"
     return UsageError(f'{kind.lower()} "{namespace}/{name}" not found', hint=hint)
-
-
-ORDINAL_LABELS = frozenset({"statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"})
-"""Labels that hold the ordinal of a StatefulSet's pod."""
 
 
 def build_additional_pod(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod], note: str) -> TargetPod:
@@ -311,21 +302,3 @@ def _recover_claim_templates(cluster: Cluster, pod: Pod) -> Iterator[tuple[str, 
         if claim is not None:
             metadata = ObjectMeta(volume.name, labels=claim.metadata.labels)
             yield volume.name, PersistentVolumeClaim(metadata, replace(claim.spec, volume_name=""))
-
-
-def find_pending_pods(cluster: Cluster, namespace: str | None, selector: str | None = None) -> list[Pod]:
-    """Return the pending pods in one namespace, or in all if it is None, that match the label selector if it is set."""
-    parsed_selector = parse_selector(selector) if selector else None
-    return [
-        pod
-        for pod in cluster.unbound_pods()
-        if is_pending(pod)
-        and namespace in (None, pod.metadata.namespace)
-        and (parsed_selector is None or parsed_selector.matches(pod.metadata.labels))
-    ]
-
-
-def describe_scope(namespace: str | None, selector: str | None = None) -> str:
-    """Describe the namespace and labels that select pods, such as ``in namespace shop with labels app=web``."""
-    where = "in all namespaces" if namespace is None else f"in namespace {namespace}"
-    return f"{where} with labels {selector}" if selector else where

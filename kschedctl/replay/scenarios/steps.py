@@ -337,7 +337,10 @@ def _find_existing_pods(part: parts.NamedWorkload, cluster: Cluster) -> list[Pod
 
 
 def set_priority_class(part: parts.SetPriorityClass, cluster: Cluster, read: FileReader) -> StepResult:
-    """Give the pods of workloads another PriorityClass, which is created if it has a value. Raises UsageError."""
+    """Give the pods of workloads another PriorityClass, which is created if the step has a value for it.
+
+    Raises UsageError if the class does not exist or is invalid, or if a workload has no pods.
+    """
     if part.value is not None:
         new_class = PriorityClass(ObjectMeta(part.name), part.value, part.global_default, part.preemption_policy)
         problems = validate_priority_class(new_class)
@@ -360,7 +363,10 @@ def set_priority_class(part: parts.SetPriorityClass, cluster: Cluster, read: Fil
 
 
 def configure_scheduler(part: parts.Configure, cluster: Cluster, read: FileReader) -> StepResult:
-    """Replace the scheduler's configuration. Running pods stay where they are. Raises UsageError."""
+    """Replace the scheduler's configuration. Running pods stay where they are.
+
+    Raises UsageError unless the step has exactly one configuration, either in a file or inline.
+    """
     if bool(part.file) == (part.configuration is not None):
         raise UsageError("exactly one of file and configuration is needed")
     documents = list(read(part.file)) if part.file else [part.configuration]

@@ -91,11 +91,11 @@ def sum_template_requests(template: PodTemplateSpec, count: int) -> Quantities:
     Raises QuantityError.
     """
     pod = default_pod(Pod(PodMeta("pod", "default"), template.spec))
-    requests = {name: multiply(amount, count) for name, amount in compute_pod_requests(pod).items()}
+    requests = {name: multiply_amount(amount, count) for name, amount in compute_pod_requests(pod).items()}
     return {**requests, PODS: Quantity(count)}
 
 
-def multiply(amount: Quantity, times: int) -> Quantity:
+def multiply_amount(amount: Quantity, times: int) -> Quantity:
     """Return the amount multiplied by ``times``."""
     return Quantity(amount.mantissa * times, amount.scale, amount.format)
 

@@ -17,7 +17,6 @@ from kschedctl.api.kube_version import NEWEST_MINOR
 from kschedctl.api.objects import Struct
 from kschedctl.errors import ConfigurationError
 from kschedctl.scheduler.configuration.profile import Plugins, merge_default_plugins
-from kschedctl.scheduler.configuration.secrets import redact_secrets
 from kschedctl.scheduler.engine.extenders import Extender
 from kschedctl.scheduler.framework.arguments import PluginArgs
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
@@ -191,5 +190,7 @@ def _validate_args_kind(name: str, document: JsonObject, path: str, minor: int) 
 
 def _format_shortened(document: object, limit: int = 160) -> str:
     """Return the document as JSON without secrets, cut off at `limit` characters."""
+    from kschedctl.scheduler.configuration.secrets import redact_secrets  # noqa: PLC0415 - only for errors
+
     text = json.dumps(redact_secrets(document), separators=(",", ":"), default=str)
     return text if len(text) <= limit else f"{text[:limit]}…"

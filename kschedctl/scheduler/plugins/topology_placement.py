@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from kschedctl.api.arrays import Scores
 from kschedctl.api.objects import AnyGroup
 from kschedctl.scheduler.engine.pod_groups.hierarchy import find_placed_pods
-from kschedctl.scheduler.engine.pod_groups.placement import GroupPlacement, PodGroupAssignments
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.framework.declaration import IS_GROUPED, DeclaredPlugin
 from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
 from kschedctl.snapshot.fork import Fork
+
+if TYPE_CHECKING:
+    from kschedctl.scheduler.engine.pod_groups.placement import GroupPlacement, PodGroupAssignments
 
 UNKNOWN_DOMAIN = "cannot determine domain for already scheduled pods: "
 
@@ -37,6 +41,8 @@ class TopologyPlacementGenerator(DeclaredPlugin):
         A group with running pods gets only the placement for their domain, and a group without a topology constraint
         gets the parent placement. Raises PluginError if the group's running pods are in no domain or in several.
         """
+        from kschedctl.scheduler.engine.pod_groups.placement import GroupPlacement  # noqa: PLC0415 - only with PodGroups
+
         constraints = group.spec.scheduling_constraints
         if constraints is None or not constraints.topology:
             return [parent]

@@ -17,7 +17,6 @@ from kschedctl.scheduler.engine.diagnosis import Rejectors
 from kschedctl.scheduler.engine.permit import run_permit
 from kschedctl.scheduler.engine.pod_groups.cycle import NO_FIT, GroupResult, MemberResult, PodGroupCycle
 from kschedctl.scheduler.engine.pod_groups.gangs import find_gang_plugin
-from kschedctl.scheduler.engine.pod_groups.preemption import preempt_for_group
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import (
     LEFT_OVER_AT_ONCE,
     LIKE_ITS_PODS,
@@ -242,6 +241,8 @@ class Gangs:
         cycle = self._build_cycle(framework, key, members)
         result = cycle.run()
         if self.workload_aware and not isinstance(key, GangKey) and result.status.code is Code.UNSCHEDULABLE:
+            from kschedctl.scheduler.engine.pod_groups.preemption import preempt_for_group  # noqa: PLC0415 - for few pods
+
             return preempt_for_group(cycle, result)
         return result
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -24,11 +24,13 @@ from kschedctl.scheduler.engine.sampling import Sampling
 from kschedctl.scheduler.framework import PluginError, PreFilterResult
 from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.queueing.pods_on_nodes import Choice, IncomingPods, Tied
-from kschedctl.scheduler.simulation.alike_pods import AlikePods
 from kschedctl.scheduler.simulation.local_scores import NO_ROWS, LocalScores
 from kschedctl.snapshot.delta import NO_CHANGE
 from kschedctl.snapshot.fork import Fork, drop_oldest_if_full
 from kschedctl.snapshot.pod_info import PodInfo
+
+if TYPE_CHECKING:
+    from kschedctl.scheduler.simulation.alike_pods import AlikePods
 
 CACHED_KINDS = 1024
 """Number of kinds of identical pods whose answers each simulation caches."""
@@ -201,6 +203,8 @@ class Placements(IncomingPods):
 
     def _get_alike_pods(self, framework: FrameworkLike, info: PodInfo, number: int) -> AlikePods:
         """Return the answers for pods that are identical except for their claims, from a cache if possible."""
+        from kschedctl.scheduler.simulation.alike_pods import AlikePods  # noqa: PLC0415 - only for pods that are alike
+
         key = framework, info.alike
         alike_pods = self._alike_pods_cache.get(key)
         if alike_pods is None or alike_pods.local.is_outdated:

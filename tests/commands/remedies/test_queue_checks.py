@@ -10,7 +10,7 @@ from waiting_worlds import waiting_world
 
 from kschedctl import Cluster
 from kschedctl.commands.explain.one_pod import explain
-from kschedctl.fixes import queue_checks
+from kschedctl.fixes import queue_replay
 from kschedctl.fixes.ranking import QueueResult
 from kschedctl.fixes.trial.trials import RemedyTrial
 
@@ -27,12 +27,12 @@ def test_first_fixes_hold_in_random_clusters() -> None:
 
 
 def test_trying_the_concerned_pods_alone_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    run_with_fix, compared = queue_checks._replay_queue_with_fix, []
+    run_with_fix, compared = queue_replay.replay_queue_with_fix, []
 
     def compare(trial: RemedyTrial) -> QueueResult:
         result = run_with_fix(trial)
         with monkeypatch.context() as patch:
-            patch.setattr(queue_checks, "find_nodes_with_new_room", lambda *_: None)
+            patch.setattr(queue_replay, "find_nodes_with_new_room", lambda *_: None)
             full = run_with_fix(trial)
         compared.append(trial)
         assert result.holds == full.holds
@@ -40,7 +40,7 @@ def test_trying_the_concerned_pods_alone_changes_nothing(monkeypatch: pytest.Mon
             assert {*getattr(result, field)} == {*getattr(full, field)}
         return result
 
-    monkeypatch.setattr(queue_checks, "_replay_queue_with_fix", compare)
+    monkeypatch.setattr(queue_replay, "replay_queue_with_fix", compare)
     for seed in range(1000, 1014):
         documents, waiting = waiting_world(seed)
         explain(Cluster.from_objects(documents), Random(seed).choice(waiting), remedies=True)

@@ -1,4 +1,4 @@
-"""The judgement of kube-scheduler's metrics: which aspects are good, and what likely helps with the others."""
+"""The judgement of kube-scheduler's metrics: which aspects are good, and what likely helps with bad ones."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class EmptyingDrain(NodeDrain):
         return self._find_remaining_blocker()
 
     def _iter_immediate_blockers(self) -> Iterator[tuple[str, str]]:
-        """Yield the pods that keep the node in any case, with the reasons."""
+        """Yield the pods that certainly keep the node, with the reasons, before the drain is tried."""
         yield from self._iter_pods_held_by_budgets()
         yield from self._iter_unmanaged_pods()
 
@@ -277,7 +277,7 @@ class UndoableDrain(EmptyingDrain):
     # -- what keeps the node -----------------------------------------------------------------------------------------
 
     def _iter_immediate_blockers(self) -> Iterator[tuple[str, str]]:
-        """Yield the pods that keep the node in any case, with the reasons, also those that no other node can take."""
+        """Yield the pods that certainly keep the node, with the reasons, including pods that no other node can take."""
         yield from super()._iter_immediate_blockers()
         yield from self._iter_pods_without_target()
 

@@ -37,7 +37,7 @@ class TrialLimits(NamedTuple):
 
 
 class EmptyingResult(NamedTuple):
-    """The nodes that can be emptied, and those that cannot."""
+    """The nodes that can be emptied, and the nodes that cannot."""
 
     emptied: tuple[EmptiedNode, ...]
     kept: tuple[KeptNode, ...]

@@ -1,4 +1,4 @@
-"""Replay of running pods on their own nodes, to find those that would be rejected there now.
+"""Replay of running pods on their own nodes, to find pods that would be rejected there now.
 
 Each pod is judged as if it alone were not there. Pods with the same PodInfo are judged together: one hypothesis removes
 one of them from each of their nodes, so that a plugin looks at all nodes once for each distinct PodInfo. Only plugins
@@ -250,7 +250,7 @@ def _is_condition_taint(taint: Taint) -> bool:
 
 
 def _merge_misplaced(misplaced_groups: Sequence[Misplaced]) -> tuple[Misplaced, ...]:
-    """Merge entries with the same plugin and reason, most pods first."""
+    """Merge entries with the same plugin and reason into one, and sort them by their number of pods, largest first."""
     groups: dict[tuple[str, str], list[Rows]] = {}
     for misplaced in misplaced_groups:
         groups.setdefault((misplaced.rejected_by, misplaced.reason), []).append(misplaced.positions)

@@ -146,6 +146,8 @@ class PodWorkloadIndex:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._by_prefix: dict[tuple[str, str], Owner] = {}
+
+        # A pod's name begins with its ReplicaSet's or StatefulSet's name, whose controller, if any, is the workload.
         for kind, workloads in (("ReplicaSet", cluster.replica_sets), ("StatefulSet", cluster.stateful_sets)):
             for workload in workloads:
                 meta = workload.metadata
@@ -155,6 +157,8 @@ class PodWorkloadIndex:
                 else:
                     owner = Owner(kind, meta.namespace, meta.name)
                 self._by_prefix[meta.namespace, meta.name] = owner
+
+        # For other workloads, take the prefix from pods that still exist.
         for template in cluster.pods.templates:
             if template.metadata.generate_name:
                 key = template.metadata.namespace, template.metadata.generate_name.removesuffix("-")
@@ -281,7 +285,7 @@ def _group_preempted_by_workload(tiers: Tiers, evicted: tuple[EvictedPod, ...]) 
 
 
 def _build_evicted_workload(workload: str, pods: Sequence[EvictedPod], tiers: Tiers) -> EvictedWorkload:
-    """Build the report about the preempted pods of a workload. Its tier and Services are those of the first pod."""
+    """Build the report about the preempted pods of a workload, with the tier and the Services of its first pod."""
     first_pod = pods[0]
     info_number = _get_info_number(tiers, first_pod)
     return EvictedWorkload(

@@ -112,7 +112,7 @@ def _plot_by_size(results: Sequence[RaceResult]) -> Page:
 
 
 def build_assumptions(assumptions: RaceAssumptions) -> Page:
-    """Build lines about the assumptions, about those taken from the cluster, and about measured latencies."""
+    """Build lines about the assumptions, about values taken from the cluster, and about measured latencies."""
     parts = [
         count(assumptions.instances, "scheduler instance"),
         f"pods arriving for {format_duration(assumptions.seconds)}",

@@ -236,7 +236,7 @@ MIN_LOAD = 0.01
 
 @dataclass(frozen=True)
 class Measures:
-    """The parameters of the simulation that were measured in a cluster, None for those that are unknown."""
+    """The parameters of the simulation that were measured in a cluster. Unknown parameters are None."""
 
     nodes: int | None
     """The number of nodes."""

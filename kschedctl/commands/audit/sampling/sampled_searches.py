@@ -22,8 +22,8 @@ from kschedctl.commands.audit.sampling.report import (
 )
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.replay.controllers.workload_pods import is_pending
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
+from kschedctl.replay.pending_pods import is_pending
 from kschedctl.replay.unknown import (
     IN_SIMULATIONS,
     build_unknown_fields,
@@ -168,10 +168,10 @@ def build_named_kinds(targets: Iterable[TargetPod]) -> list[PodKind]:
 def iter_default_pod_kinds(
     scheduler: Scheduler, max_kinds: int, namespace: str | None = None
 ) -> Iterator[tuple[str, list[PodKind]]]:
-    """Yield "pending" and "running", each with kinds that represent the largest workloads with such pods.
+    """Yield "pending" with kinds of pending pods, then "running" with kinds of running pods.
 
-    There are at most `max_kinds` workloads, of one namespace or, without `namespace`, of all namespaces. Pods that no
-    profile serves and pods that run once per node are left out.
+    The kinds represent at most `max_kinds` of the largest workloads, of one namespace or, without `namespace`, of all
+    namespaces. Pods that no profile serves and pods that run once per node are left out.
     """
     for source, iter_pods in (("pending", _iter_distinct_pending_pods), ("running", _iter_distinct_running_pods)):
         counted_pods = [
@@ -297,20 +297,24 @@ def compute_sampling_costs(
     names = dict.fromkeys(kind.pod.spec.scheduler_name for kind in kinds)
     for name in names.keys() - scheduler.configuration.profiles.keys():
         raise UsageError(f'no profile serves scheduler name "{name}"', hint="--config FILE has its configuration")
+
     done = progress.begin("Searches", len(kinds) * (len(limits.percentages) + 1))
+    # Ordered sets of what was not read and of what is not replayed
     unknown: dict[Unknown, None] = dict.fromkeys(find_unread_dependencies(scheduler.cluster))
     not_replayed: dict[str, None] = {}
     profiles = []
     first_profile = list(scheduler.configuration.profiles)[:1]
     for name in names or first_profile:
-        profile_kinds = [kind for kind in kinds if kind.pod.spec.scheduler_name == name]
         framework = scheduler.framework(name)
         assert framework is not None
         not_replayed.update(dict.fromkeys(find_unreplayed_parts(framework)))
         setting = build_sampling_setting(scheduler, framework)
+
         percentages = sorted({*limits.percentages, setting.effective})
         sampled_kinds = []
-        for kind in profile_kinds:
+        for kind in kinds:
+            if kind.pod.spec.scheduler_name != name:
+                continue
             info = PodInfo(kind.pod, kind.scheduler.view.settings.requests)
             kind_framework, kind_unknowns = kind.scheduler.find_framework_for(info, kind.scheduler.view)
             unknown.update(dict.fromkeys(kind_unknowns))

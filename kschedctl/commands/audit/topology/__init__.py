@@ -401,8 +401,8 @@ def _build_headline(workloads: int, constraints: int, findings: Sequence[Finding
 def _format_spread_constraint_counts(constraints: int, skewed: Sequence[Finding]) -> str:
     """Return how many constraints are broken (DoNotSchedule) or uneven (ScheduleAnyway), as text.
 
-    `skewed` are the findings about such constraints. Examples are `2 spread constraints hold` and `1 of 5 spread
-    constraints broken, 2 uneven (ScheduleAnyway)`.
+    `skewed` are the findings about constraints that do not hold. Examples are `2 spread constraints hold` and `1 of 5
+    spread constraints broken, 2 uneven (ScheduleAnyway)`.
     """
     constraints_text = counted(constraints, "spread constraint")
     broken = sum(finding.severity != NOTE for finding in skewed)

@@ -66,7 +66,7 @@ def _fits_only_on_present_node(context: LintContext, workload: Workload, row: Ro
 
 
 def find_drain_deadlocks(context: LintContext) -> Iterator[Problem]:
-    """Find PodDisruptionBudgets that allow no disruptions and share nodes, so that no drain of them can finish.
+    """Find PodDisruptionBudgets that allow no disruptions and share nodes, which no drain can then empty.
 
     Each group of budgets with pods on the same nodes is reported once, at its first budget.
     """

@@ -273,9 +273,9 @@ def _describe_excess(queue: CachedQueue, pod_sets: list[_PodSetRequests]) -> str
 
 
 def _describe_total_excess(queue: CachedQueue, pod_sets: list[_PodSetRequests]) -> str:
-    """Describe the first requested resource that exceeds the capacity of all flavors together.
+    """Describe the first requested resource that has no quota or exceeds all flavors together.
 
-    Returns "" if every resource could be given.
+    Returns "" if the flavors together have enough of every resource.
     """
     total = sum_requests(pod_set.requests for pod_set in pod_sets)
     for resource, amount in total.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -12,13 +12,15 @@ from kschedctl.api.arrays import Position, Rows
 from kschedctl.api.gangs import GROUP_KINDS, KUEUE_TOTAL_COUNT, GangKey, GangProject, find_gangs
 from kschedctl.api.objects import CoschedulingPodGroup, Pod, VolcanoPodGroup
 from kschedctl.api.pod_table import PodTable
-from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult
 from kschedctl.scheduler.engine.pod_groups.state import NO_MEMBERS, mask_placed_pods
-from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.framework import Plugin, offers
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
+
+if TYPE_CHECKING:
+    from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult
+    from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure
 
 MAX_SHOWN = 20
 """Maximum number of characters shown of a text that is not a number."""

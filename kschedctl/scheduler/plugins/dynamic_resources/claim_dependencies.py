@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator
 
 from kschedctl.api.objects import DeviceClass, DeviceSelector, DeviceSubRequest, ExactDeviceRequest, ResourceClaim
 from kschedctl.api.resource_names import is_dra_extended
-from kschedctl.cel.errors import CompileError
-from kschedctl.cel.library import regular_expressions
 from kschedctl.cluster import Gap
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
 from kschedctl.scheduler.framework.extended_resources import find_backing_classes, is_any_backed
@@ -101,8 +99,6 @@ def iter_re2_unknowns(plugin: str, info: PodInfo, view: Fork, features: Features
     Only the pod's claims are checked. All DeviceClasses are checked if the pod has claims, or if devices may back
     extended resources. Nothing is yielded if RE2 is installed, or if a claim of the pod is missing or unusable.
     """
-    if regular_expressions.has_re2():
-        return
     inventory = get_inventory(view, features)
     try:
         claims = inventory.list_pod_claims(info)
@@ -113,6 +109,12 @@ def iter_re2_unknowns(plugin: str, info: PodInfo, view: Fork, features: Features
         "ResourceClaim": [selector for claim in claims for selector in _iter_claim_selectors(claim)],
         "DeviceClass": _list_class_selectors(classes),
     }
+    if not any(selectors_by_kind.values()):
+        return
+    from kschedctl.cel.library import regular_expressions  # noqa: PLC0415 - the language takes a moment
+
+    if regular_expressions.has_re2():
+        return
     for kind, selectors in selectors_by_kind.items():
         if any(_needs_re2(selector, features.lists_in_cel) for selector in selectors):
             yield Unknown(Dependency(kind, Effect.EITHER), NOT_RUN, plugin)
@@ -137,6 +139,7 @@ def _needs_re2(selector: DeviceSelector, lists: bool) -> bool:
     """
     if selector.cel is None:
         return False
+    from kschedctl.cel.errors import CompileError  # noqa: PLC0415 - the language takes a moment
     from kschedctl.scheduler.plugins.dynamic_resources.cel import compile_selector  # noqa: PLC0415 - the language takes a moment
 
     try:

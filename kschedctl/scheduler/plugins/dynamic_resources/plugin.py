@@ -20,6 +20,7 @@ from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.decoding import introduced_in
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import Pod
+from kschedctl.api.resource_names import is_dra_extended
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.framework import (
     PRE_FILTER_SKIP,
@@ -181,9 +182,11 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         """Yield the kinds whose unread objects could change the plugin's results for the pod.
 
-        Nothing is yielded if all kinds were read.
+        Nothing is yielded if all kinds were read, or for a pod without claims and extended resources.
         """
-        if not view.objects.gaps:
+        requested = [name for name, amount in info.incoming_requests.items() if amount]
+        may_be_backed = self.features.extended_resource and any(map(is_dra_extended, requested))
+        if not view.objects.gaps or not (info.spec.resource_claims or may_be_backed):
             return
         from kschedctl.scheduler.plugins.dynamic_resources.claim_dependencies import iter_claim_dependencies  # noqa: PLC0415 - for few pods
 

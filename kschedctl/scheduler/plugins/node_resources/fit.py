@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 import numpy as np
 from msgspec.structs import replace
@@ -21,7 +21,6 @@ from kschedctl.api.objects import AnyGroup
 from kschedctl.api.pod_requests import is_resize_deferred, revert_pending_resize
 from kschedctl.api.quantity import INT64_MAX
 from kschedctl.api.resource_names import is_dra_extended
-from kschedctl.scheduler.engine.pod_groups.placement import PodGroupAssignments
 from kschedctl.scheduler.framework import (
     Code,
     Fragment,
@@ -84,6 +83,9 @@ from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork, NodeView, get_whole_fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.text.counts import agreeing, counted
+
+if TYPE_CHECKING:
+    from kschedctl.scheduler.engine.pod_groups.placement import PodGroupAssignments
 
 
 class DeferredResize(Detail, frozen=True):

@@ -1,0 +1,318 @@
+"""Replay the scheduling queue with a fix: all waiting pods are tried in order, and the target must get a node.
+
+If no waiting pod gets a node as the cluster is, only the pods that the fix may concern are tried. These are pods that
+fit on a node that it adds or changes, that depend on an object that it edits, or on the places of other pods.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kschedctl.api.arrays import Ints, Position
+from kschedctl.api.node_selector import compile_required_node_affinity
+from kschedctl.api.objects import Node, Pod
+from kschedctl.api.ownership import Owner, find_owner
+from kschedctl.fixes.ranking import QueueResult
+from kschedctl.fixes.trial.changes import is_valid_update
+from kschedctl.fixes.trial.trials import RemedyTrial, apply_edits_to_cluster
+from kschedctl.replay.controllers.target_pod import find_groups
+from kschedctl.replay.edits import ObjectKey, add_pods
+from kschedctl.replay.pending_pods import is_pending
+from kschedctl.replay.settling import find_pending, recreate_evicted, schedule_victims
+from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
+from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
+from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.outcome import Outcome
+from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.snapshot.nodes import match_required_affinity, match_tolerations
+from kschedctl.snapshot.pod_info import PodInfo
+
+
+class RunWithoutFix(NamedTuple):
+    """The result of trying all waiting pods in the unchanged cluster."""
+
+    placed: frozenset[str]
+    """Keys of the pods that get a node, as `namespace/name`."""
+    nothing_moves: bool
+    """Whether no pod gets a node and none is evicted."""
+
+
+def replay_queue_without_fix(scheduler: Scheduler) -> RunWithoutFix:
+    """Try all waiting pods of the unchanged cluster, once for each view of a scheduler, and return the result."""
+    run: RunWithoutFix = scheduler.view.memo(replay_queue_without_fix, lambda: _compute_run_without_fix(scheduler))
+    return run
+
+
+def _compute_run_without_fix(scheduler: Scheduler) -> RunWithoutFix:
+    """Try all waiting pods of the unchanged cluster, and return which pods get a node and whether anything moves."""
+    simulation = recreate_evicted(Simulation(scheduler))
+    waiting = find_pending(simulation)
+    _try_until_stable(simulation, waiting)
+    view = simulation.view
+    placed = frozenset(view.pods.objects[position].key for position in waiting if view.node[position] >= 0)
+    return RunWithoutFix(placed, nothing_moves=not placed and not simulation.evictions)
+
+
+def replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
+    """Apply the fix, try all waiting pods in the queue's order, and report whether the target pod gets a node.
+
+    The result also names the other pods that get a node thanks to the fix, or that take the room that the fix makes.
+    """
+    # Build the changed cluster with the target pod, which may be new.
+    target_key = ObjectKey.of(trial.own)
+    edits = {key: edit for key, edit in trial.edits.items() if key != target_key}
+    cluster = apply_edits_to_cluster(trial.scheduler.cluster, edits, with_pods_and_nodes=True)
+    if target_key in trial.edits or not _is_in_cluster(trial):
+        cluster = add_pods(cluster, [trial.own if trial.created else trial.pod])
+    simulation, outcomes = _try_concerned_pods(Scheduler(cluster, trial.scheduler.call_extender), trial, target_key)
+
+    # The placed pods in the order in which they got their nodes.
+    pods, node = simulation.view.pods, simulation.view.node
+    names = simulation.view.nodes.names
+    node_by_pod = {
+        pods.objects[outcome.position].key: names[node[outcome.position]]
+        for outcome in outcomes
+        if node[outcome.position] >= 0
+    }
+
+    # Tell pods that gain from the fix and pods that take the room it makes.
+    placed_without_fix = replay_queue_without_fix(trial.scheduler).placed
+    other_pods = [key for key in node_by_pod if key != trial.own.key]
+    gaining_pods = tuple(
+        key for key in other_pods if key not in placed_without_fix and _is_waiting_without_fix(trial.scheduler, key)
+    )
+    nodes_with_room = frozenset(trial.opened_nodes)
+    pods_in_new_room = [key for key in other_pods if node_by_pod[key] in nodes_with_room]
+
+    if trial.own.key not in node_by_pod:
+        return QueueResult(False, rivals=tuple(pods_in_new_room) or gaining_pods)
+    placed_pods = list(node_by_pod)
+    pods_ahead = frozenset(placed_pods[: placed_pods.index(trial.own.key)])
+    ahead_in_new_room = tuple(key for key in pods_in_new_room if key in pods_ahead)
+    return QueueResult(
+        True,
+        ahead=ahead_in_new_room,
+        also_places=gaining_pods,
+        waiting_siblings=_count_waiting_siblings(simulation, find_owner(trial.own)),
+    )
+
+
+def _count_waiting_siblings(simulation: Simulation, owner: Owner) -> int:
+    """Return how many pods of a workload have no node after the run. Bare pods have no siblings."""
+    if owner.kind == "Pod":
+        return 0
+    pods = simulation.view.pods.objects
+    return sum(find_owner(pods[position]) == owner for position in find_pending(simulation))
+
+
+def _try_concerned_pods(
+    scheduler: Scheduler, trial: RemedyTrial, target_key: ObjectKey
+) -> tuple[Simulation, list[Outcome]]:
+    """Try the waiting pods that the fix may concern, and return the simulation and the outcomes in their order.
+
+    All waiting pods are tried if it is unknown which pods the fix concerns, if pods get a node or are evicted without
+    the fix, or if trying only some of the pods evicts any.
+    """
+    nodes_with_new_room = None
+    if replay_queue_without_fix(trial.scheduler).nothing_moves:
+        nodes_with_new_room = find_nodes_with_new_room(trial, target_key)
+    simulation = recreate_evicted(Simulation(scheduler))
+    position = simulation.view.pods.find_position(trial.own.key)
+    assert position is not None, trial.own.key
+    waiting = find_pending(simulation)
+    if _enters_queue_last(trial, target_key):
+        waiting = [*(other for other in waiting if other != position), position]
+    if nodes_with_new_room is not None:
+        concerned = find_concerned_pods(simulation, waiting, nodes_with_new_room, target_position=position)
+        outcomes = _try_until_stable(simulation, concerned)
+        if not simulation.evictions:
+            return simulation, outcomes
+        simulation = recreate_evicted(Simulation(scheduler))
+    return simulation, _try_until_stable(simulation, waiting)
+
+
+def _try_until_stable(simulation: Simulation, waiting: Collection[Position]) -> list[Outcome]:
+    """Schedule the waiting pods, and then evicted pods, until nothing changes any more, and return the outcomes.
+
+    Raises KeyboardInterrupt if the user interrupts.
+    """
+    outcomes = schedule_victims(simulation, simulation.schedule(waiting))
+    if simulation.interrupted:
+        raise KeyboardInterrupt
+    return outcomes
+
+
+def _is_waiting_without_fix(scheduler: Scheduler, key: str) -> bool:
+    """Return whether the pod waits for a node in the unchanged cluster."""
+    namespace, _, name = key.partition("/")
+    pod = scheduler.cluster.pod(namespace, name)
+    return isinstance(pod, Pod) and is_pending(pod)
+
+
+def _is_in_cluster(trial: RemedyTrial) -> bool:
+    """Return whether the cluster has the target pod. A UID does not prove this, as a manifest may contain one."""
+    return trial.scheduler.cluster.pod(trial.own.metadata.namespace, trial.own.metadata.name) is not None
+
+
+def _enters_queue_last(trial: RemedyTrial, target_key: ObjectKey) -> bool:
+    """Return whether the fix creates or recreates the target pod, which is then behind all others in the queue."""
+    edit = trial.edits.get(target_key)
+    return not _is_in_cluster(trial) or (edit is not None and not is_valid_update(edit.before, edit.after))
+
+
+SINGLE_NODE_KINDS = frozenset({"Node", "CSINode", "Pod"})
+"""The kinds of objects whose edits matter for a single node, if other nodes do not count its pods."""
+PER_NODE_PLUGINS = frozenset({NodeAffinity.name, NodeResourcesFit.name, TaintToleration.name})
+"""The plugins whose filters judge a node without regard to pods on other nodes."""
+
+
+def find_nodes_with_new_room(trial: RemedyTrial, target_key: ObjectKey) -> frozenset[str] | None:
+    """Return the names of the nodes on which the fix makes room, or None if it may make room on other nodes, too.
+
+    Edits of the target pod itself are ignored. Only edits of nodes, and of pods that cannot block other nodes, make
+    room on a single node.
+    """
+    names: set[str] = set()
+    for key, edit in trial.edits.items():
+        if key == target_key:
+            continue
+        before, after = edit.before, edit.after
+        if key.kind not in SINGLE_NODE_KINDS:
+            return None
+        if isinstance(before, Node) and isinstance(after, Node) and before.metadata.labels != after.metadata.labels:
+            return None  # the node moves to another topology domain, which matters to pods on other nodes
+        if isinstance(before, Pod):
+            if _may_block_other_nodes(before):
+                return None
+            names.add(before.spec.node_name)
+        elif key.kind != "Pod":
+            names.add(key.name)
+    return frozenset(names)
+
+
+def _may_block_other_nodes(pod: Pod) -> bool:
+    """Return whether a running pod may keep pods off other nodes: it uses claims or has pod anti-affinity."""
+    uses_claims = any(volume.persistent_volume_claim or volume.ephemeral for volume in pod.spec.volumes)
+    return uses_claims or bool(pod.spec.affinity and pod.spec.affinity.pod_anti_affinity)
+
+
+def find_concerned_pods(
+    simulation: Simulation, waiting: Sequence[Position], nodes: frozenset[str], target_position: Position
+) -> list[Position]:
+    """Return the positions of the waiting pods that may get a node with the fix, in the order of `waiting`.
+
+    `nodes` are the names of the nodes on which the fix makes room. The target pod always counts, and all waiting pods
+    do if some are nominated.
+    """
+    view = simulation.view
+    rows_of_nominees, _ = view.nominations
+    if len(rows_of_nominees):
+        return list(waiting)  # a nominated pod that gets another node leaves room on its nominated node
+    rows = np.array([view.nodes.index[name] for name in sorted(nodes) if name in view.nodes.index], np.int32)
+    claim_users = Counter(claim for position in waiting for claim in _iter_shared_claims(view.pods.objects[position]))
+    may_get_node_by_info: dict[int, bool] = {}
+
+    def may_get_node(position: Position) -> bool:
+        """Return whether the pod shares a claim with a waiting pod, depends on other pods, or may fit on a node."""
+        if any(claim_users[claim] > 1 for claim in _iter_shared_claims(view.pods.objects[position])):
+            return True
+        number = int(view.pods.info[position])  # pods that are alike share an info
+        if number not in may_get_node_by_info:
+            info = view.pods.infos[number]
+            may_get_node_by_info[number] = _depends_on_other_pods(info) or _may_fit_on_empty_node(
+                simulation, position, info, rows
+            )
+        return may_get_node_by_info[number]
+
+    return [position for position in waiting if position == target_position or may_get_node(position)]
+
+
+def estimate_nodes_needed(trial: RemedyTrial) -> int:
+    """Estimate how many copies of the added node the target pod and the pods ahead of it in the queue need.
+
+    Each pod takes the first copy that has room for its requests. Pods ahead that cannot use such a node are left out.
+    """
+    assert trial.cycle is not None
+    view = trial.cycle.view
+    simulation = Simulation(trial.scheduler, view.fork())
+
+    # The pods ahead of the target in the queue: by priority, then by position.
+    target_position = view.pods.index.get(trial.own.key, len(view.pods))
+    target_turn = (-trial.cycle.info.priority, target_position)
+    turns = {
+        position: (-int(view.pods.priority[view.pods.info[position]]), position)
+        for position in find_pending(simulation)
+    }
+    pods_ahead = sorted((position for position in turns if turns[position] < target_turn), key=turns.__getitem__)
+
+    # Fill copies of the added node with these pods, and then with the target pod.
+    added_row = len(trial.scheduler.view.nodes)  # added nodes come after the existing ones
+    added_rows = np.array([added_row], np.int32)
+    free_on_new_node = view.allocatable[added_row] - view.requested[added_row]
+    nodes = [free_on_new_node.copy()]
+    for position in pods_ahead:
+        number = int(view.pods.info[position])
+        if not _may_fit_on_empty_node(simulation, position, view.pods.infos[number], added_rows):
+            continue
+        if not _reserve_on_first_fit(nodes, view.requests[number]):
+            nodes.append(free_on_new_node - view.requests[number])
+    (target_requests,) = view.build_matrix([trial.cycle.info.incoming_requests])
+    return len(nodes) if _reserve_on_first_fit(nodes, target_requests) else len(nodes) + 1
+
+
+def _reserve_on_first_fit(nodes: Iterable[Ints], requests: Ints) -> bool:
+    """Reserve the requests (R,) on the first node that has room for them, and return whether there is such a node.
+
+    `nodes` are the free amounts (R,) of each node. The amounts of the chosen node are reduced in place.
+    """
+    free = next((free for free in nodes if (requests <= free).all()), None)
+    if free is None:
+        return False
+    free -= requests
+    return True
+
+
+def _depends_on_other_pods(info: PodInfo) -> bool:
+    """Return whether placing other pods may make a node feasible for the pod.
+
+    This is so for pods with pod affinity or anti-affinity, with a hard spread constraint, or in a group.
+    """
+    affinity = info.spec.affinity and (info.spec.affinity.pod_affinity or info.spec.affinity.pod_anti_affinity)
+    constraints = info.spec.topology_spread_constraints
+    spread = any(constraint.when_unsatisfiable == "DoNotSchedule" for constraint in constraints)
+    return bool(spread or affinity or find_groups(info.pod))
+
+
+def _iter_shared_claims(pod: Pod) -> Iterator[tuple[str, str, str]]:
+    """Yield the kind, namespace and name of each claim that the pod names, and may therefore share with other pods."""
+    namespace = pod.metadata.namespace
+    for volume in pod.spec.volumes:
+        if volume.persistent_volume_claim:
+            yield "PersistentVolumeClaim", namespace, volume.persistent_volume_claim.claim_name
+    for claim in pod.spec.resource_claims:
+        if claim.resource_claim_name:
+            yield "ResourceClaim", namespace, claim.resource_claim_name
+
+
+def _may_fit_on_empty_node(simulation: Simulation, position: Position, info: PodInfo, rows: Ints) -> bool:
+    """Return whether one of the nodes in these rows (K,) might accept the pod if the node ran no other pods.
+
+    Only node affinity, taints and requests are checked. The result is True if the pod's profile does not run all of the
+    filters for these.
+    """
+    framework = simulation.framework(position)
+    if framework is None or not {plugin.name for plugin in framework.plugins_at("filter")} >= PER_NODE_PLUGINS:
+        return True
+    view = simulation.view
+    accepting = match_required_affinity(view.nodes, compile_required_node_affinity(info.spec))[rows]
+    accepting &= match_tolerations(view.nodes, info.spec.tolerations, comparison_operators=True)[rows]
+    for resource, amount in info.incoming_requests.items():
+        column = view.resources.get(resource)
+        if column is not None and amount:
+            accepting &= view.allocatable[rows, column] >= amount
+    return bool(accepting.any())
