@@ -228,7 +228,7 @@ class EventHandlers:
         return self._build_event(ASSIGNED_POD, action)
 
     def _list_waiting_pod_actions(self, change: ChangedObject) -> list[ActionType]:
-        """Return the kinds of updates that a waiting pod underwent.
+        """Return the kinds of updates in a waiting pod's change.
 
         Old versions without queueing hints do not distinguish updates.
         """
@@ -283,7 +283,7 @@ NODE_CHANGES: tuple[tuple[ActionType, Callable[[ChangedObject], bool]], ...] = (
 
 
 def _is_scaled_down(change: ChangedObject, options: Options) -> bool:
-    """Return whether some request became smaller or was removed, disregarding requests that devices provide."""
+    """Return whether a request became smaller or was removed, not counting requests that devices provide."""
     options = options._replace(pod_level=True, dra_node_allocatable=False)
     old, new = compute_pod_requests(change.old, options), compute_pod_requests(change.new, options)
     return any(name not in new or new[name].milli_value() < amount.milli_value() for name, amount in old.items())

@@ -110,7 +110,7 @@ class Framework:
         return self._reduced_frameworks[names]
 
     def with_plugin(self, plugin: Plugin) -> Framework:
-        """Return a copy of the framework with this plugin in place of the plugin of the same name."""
+        """Return a copy of the framework with this plugin instead of the plugin of the same name."""
         framework = self._copy()
         framework.plugins = {**self.plugins, plugin.name: plugin}
         return framework
@@ -196,7 +196,10 @@ class Scheduler:
         return Fork.from_cluster(self.cluster, settings)
 
     def _is_rejected_by_pre_enqueue(self, info: PodInfo, view: Fork) -> bool:
-        """Return whether a PreEnqueue plugin of the pod's profile rejects the pod; False if no profile serves it."""
+        """Return whether a PreEnqueue plugin of the pod's profile rejects the pod.
+
+        Return False if no profile serves the pod.
+        """
         framework = self.framework(info.spec.scheduler_name)
         plugins = framework.plugins_at("preEnqueue") if framework else ()
         return any(p.pre_enqueue(info, view).rejected for p in plugins if offers(p, PreEnqueuePlugin))

@@ -1,6 +1,6 @@
-"""Nodes that differ from those of a snapshot: subsets, changed and added nodes, and nodes closed to further pods.
+"""Nodes that differ from a snapshot's nodes: subsets, changed and added nodes, and nodes closed to further pods.
 
-Only differences are computed anew.
+Only differences are recomputed.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class NodeSubset(NodeColumns):
 
     @cached_property
     def _row_in_subset(self) -> Ints:
-        """Row of the other columns -> row of the subset, -1 for none."""
+        """The row in the subset for each row of the other columns, -1 for none."""
         row_in_subset = np.full(len(self._of), -1, np.int32)
         row_in_subset[self._rows] = np.arange(len(self._rows))
         return row_in_subset

@@ -62,9 +62,9 @@ class Delta(msgspec.Struct, frozen=True):
         total[self.node[starts]] += np.add.reduceat(changes, starts, axis=0)
 
     def count_changes(self, selected: npt.NDArray[np.bool_], nodes: int) -> npt.NDArray[np.int64]:
-        """Return by how much the number of selected pods changes on each node, (N,).
+        """Return, for each node, the change of the number of selected pods.
 
-        `selected` (T,) marks the PodInfos of the pods to count.
+        `selected` marks the PodInfos of the pods to count.
         """
         return self.sum_changes(selected.astype(np.int64), nodes)
 

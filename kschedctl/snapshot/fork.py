@@ -148,7 +148,7 @@ class Fork:
 
     @property
     def in_placement(self) -> Bools:
-        """(N,): the nodes that may run pods."""
+        """A mask (N,) of the nodes that may run pods."""
         return np.ones(len(self.nodes), np.bool_) if self.placement is None else self.placement
 
     @property
@@ -165,14 +165,14 @@ class Fork:
 
     @cached_property
     def nominations(self) -> tuple[Rows, Rows]:
-        """Nominated rows and the positions of the nominated pods, (M,) each."""
+        """The nominated rows, and the positions of the nominated pods."""
         rows, positions = self.snapshot.nominations
         is_counted = ~self._is_nominee_held_back
         return rows[is_counted], positions[is_counted]
 
     @property
     def unsure_nominations(self) -> tuple[Rows, Rows]:
-        """Rows and positions of nominations of pods that do not enter the queue, (K,) each.
+        """Rows and positions of the nominations of pods that do not enter the queue.
 
         The scheduler records a nomination when the pod enters the queue, and with each update of a pod outside of the
         queue. So a scheduler that starts now does not know of these nominations, and one that saw the pod change does.
@@ -196,31 +196,31 @@ class Fork:
 
     @cached_property
     def resources(self) -> dict[str, int]:
-        """Resource name -> column."""
+        """The column of each resource, by name."""
         return self.snapshot.demands.resources
 
     @cached_property
     def allocatable(self) -> Amounts:
-        """(N, R): the amounts that each node offers."""
+        """A matrix (nodes, resources) of the amounts that each node offers."""
         return self.snapshot.allocatable
 
     @cached_property
     def requests(self) -> Amounts:
-        """(T, R): the amounts that each distinct pod requests, with 1 in the column of pods."""
+        """A matrix (distinct pods, resources) of the requested amounts, with 1 in the column of pods."""
         return self.snapshot.demands.requests
 
     @cached_property
     def nonzero_requests(self) -> Amounts:
-        """(T, R): requests with a default for containers without CPU or memory requests."""
+        """Like `requests`, with a default for containers without CPU or memory requests."""
         return self.snapshot.demands.nonzero_requests
 
     @property
     def namespace_labels(self) -> dict[str, Mapping[str, str]]:
-        """Namespace -> labels, for the namespaces that exist."""
+        """The labels of each existing namespace, by name."""
         return self.snapshot.namespace_labels
 
     def build_matrix(self, rows: Sequence[Mapping[str, int]]) -> Amounts:
-        """Convert K mappings from resources to amounts to an int64 matrix (K, R), as `Demands.build_matrix` does."""
+        """Convert mappings from resource to amount into a matrix, as `Demands.build_matrix` does."""
         return self.snapshot.demands.build_matrix(rows)
 
     def stored(self, pod: Pod) -> Pod:
@@ -238,12 +238,12 @@ class Fork:
 
     @cached_property
     def requested(self) -> Amounts:
-        """(N, R): the total requests of the pods of each node, with the number of pods as a resource."""
+        """A matrix (nodes, resources) of the requests of each node's pods, with the number of pods as a resource."""
         return self.sum_by_node(self.requests)
 
     @cached_property
     def nonzero_requested(self) -> Amounts:
-        """(N, R): the same totals by `nonzero_requests`."""
+        """A matrix (nodes, resources) of the totals of `nonzero_requests`."""
         return self.sum_by_node(self.nonzero_requests)
 
     def sum_by_node(self, values: Counts) -> Counts:
@@ -264,13 +264,13 @@ class Fork:
         return total
 
     def count_by_node(self, selected: Bools) -> Counts:
-        """Return the number of selected pods on each node, (N,). `selected` (T,) marks distinct pods."""
+        """Return the number of selected pods on each node. `selected` is a mask over the distinct pods."""
         return self.sum_by_node(selected.astype(np.int64))
 
     def tally(
         self, key: Hashable, weights: Weigh, domains: Domains | None = None, info: PodInfo | None = None
     ) -> Counts:
-        """Return the sums of weights of distinct pods, (T,), over the pods of each node, (N,), or of each domain.
+        """Return the sums of the weights of distinct pods over the pods of each node or of each domain.
 
         `key` identifies the weights and domains, for pods like `info` if it is given, as in `memo`. Weights are
         computed once, and their sums are kept up to date as pods move. The sums are read-only and valid until the next
@@ -318,14 +318,14 @@ class Fork:
         """Return a cached result that depends on nodes and distinct pods, but not on where pods are.
 
         `key` identifies the result, for pods like `info` if it is given. If `info` has no number, the result is
-        computed anew each time. Forks share the cache.
+        computed each time. Forks share the cache.
         """
         return _get_or_make(self._memo, _build_pod_key(key, info), make, MAX_MEMOS)
 
     def memo_of_pods(self, key: Hashable, make: Callable[[], V], info: PodInfo | None = None) -> V:
         """Return a cached result that depends on distinct pods and SELECTING_FIELDS but on no node.
 
-        It is like `memo`, but is kept even if nodes change.
+        It works like `memo`, but the result is kept even if nodes change.
         """
         return _get_or_make(self._memo_of_pods, _build_pod_key(key, info), make, MAX_MEMOS_OF_PODS)
 
@@ -491,9 +491,9 @@ class PartOfFork(NamedTuple):
     """The length of the whole fork's trail when the nodes were left out."""
 
     def find_column(self, key: Hashable, compute: Callable[[Fork], Amounts]) -> Amounts | None:
-        """Return a column about the remaining nodes as they were when the others were left out.
+        """Return a column about the remaining nodes as they were when the other nodes were left out.
 
-        `compute` returns the column (N,) for the whole fork, and each entry must depend on the node and its pods alone.
+        `compute` returns the column (N,) for the whole fork, and each entry must depend only on the node and its pods.
         It is called once for all forks that leave out some nodes of the whole fork. Return None if pods have moved in
         the whole fork since.
         """
@@ -565,7 +565,7 @@ class OwnRows:
         raise AttributeError(f"a plugin that declares Reads.OWN_ROW cannot read {name}: it judges each node by itself")
 
     def build_matrix(self, rows: Sequence[Mapping[str, int]]) -> Amounts:
-        """Convert K mappings from resources to amounts to an int64 matrix (K, R), as `Demands.build_matrix` does."""
+        """Convert mappings from resource to amount into a matrix, as `Demands.build_matrix` does."""
         return self.fork.build_matrix(rows)
 
     def memo(self, key: Hashable, make: Callable[[], V], info: PodInfo | None = None) -> V:

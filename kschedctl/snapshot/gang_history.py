@@ -34,7 +34,7 @@ class GangHistory:
         self._granted: dict[GangKey, int] = {}
 
     def back_off(self, key: GangKey, seconds: int) -> None:
-        """Keep the pods of a gang from being tried for some seconds, unless the gang backs off already."""
+        """Keep the pods of a gang from being tried for some seconds, unless the gang is already backing off."""
         if seconds and not self.is_backing_off(key):
             self._backoff_ends[key] = self.clock.time + seconds * NANOSECONDS
 
@@ -45,7 +45,7 @@ class GangHistory:
     def record_move(self) -> None:
         """Record that a pod was bound or evicted.
 
-        Gangs that back off now can use the change only after their backoff.
+        Gangs that are backing off can benefit from the change only after their backoff.
         """
         self._missed_moves = {key: end for key, end in self._backoff_ends.items() if self.clock.time <= end}
 
@@ -60,7 +60,7 @@ class GangHistory:
     def grant_resources(self, key: GangKey, seconds: int) -> None:
         """Assume for some seconds that the minimum resources of the gang are available.
 
-        A running assumption is not prolonged.
+        An assumption that is still valid is not extended.
         """
         if not self.has_granted_resources(key):
             self._granted[key] = self.clock.time + seconds * NANOSECONDS

@@ -59,7 +59,7 @@ class Domains:
 
     @cached_property
     def present(self) -> Bools:
-        """(N,): whether each node is in a domain."""
+        """A mask (N,) of the nodes that are in a domain."""
         return self.codes >= 0
 
     @cached_property
@@ -78,18 +78,18 @@ class Domains:
         return self._is_identity or bool((self.count_rows(self.present.nonzero()[0]) <= 1).all())
 
     def count_rows(self, rows: Rows | slice) -> Rows:
-        """Return how many of the rows are in each domain, (size,). All rows must be in domains."""
+        """Return how many of the rows are in each domain. All rows must be in domains."""
         return np.bincount(self._index[rows], minlength=self.size)
 
     def sum_nodes(self, by_node: Rows) -> Rows:
-        """Return, by domain (size,), the sum of the values of its nodes (N,). Nodes in no domain do not count."""
+        """Return the sum of the values of each domain's nodes. Nodes in no domain are ignored."""
         counted = np.flatnonzero((by_node != 0) & self.present)
         return np.bincount(self._index[counted], by_node[counted], self.size).astype(np.int64)
 
     def map_to_nodes(self, values: npt.NDArray[V]) -> npt.NDArray[V]:
-        """Return the value of each node's domain, (N,).
+        """Return the value of each node's domain.
 
-        `values` (size + 1,) has an additional last value, which is for nodes in no domain.
+        `values` has one value per domain and a last one for nodes in no domain.
         """
         if self._is_identity:
             return values[: len(self.codes)]
@@ -102,7 +102,7 @@ class Domains:
 
     @cached_property
     def _is_identity(self) -> bool:
-        """Whether every node is a domain by itself, in order."""
+        """Whether each node is a separate domain, numbered in row order."""
         return len(self.codes) == self.size and bool((self.codes == np.arange(self.size)).all())
 
 
@@ -149,7 +149,7 @@ class NodeColumns(ABC):
 
     @cached_property
     def index(self) -> dict[str, Row]:
-        """Name -> row."""
+        """The row of each node, by name."""
         return {name: Row(row) for row, name in enumerate(self.names)}
 
     @cached_property
@@ -315,7 +315,7 @@ def _encode_distinct(values: Iterable[tuple[T, ...]]) -> tuple[list[tuple[T, ...
 
 
 def match_node_selector(nodes: NodeColumns, selector: CompiledNodeSelector) -> Bools:
-    """Return a mask (N,) of the nodes that a node selector matches. Raises NodeSelectorError."""
+    """Return a mask (N,) of the nodes that a node selector matches. Raises NodeSelectorError if it is invalid."""
     return nodes.evaluate_per_node(selector.match, selector.keys, selector.names).astype(np.bool_)
 
 

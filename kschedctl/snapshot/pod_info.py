@@ -111,7 +111,10 @@ class PodInfo:
 
     @cached_property
     def requests(self) -> dict[str, int]:
-        """Resource -> amount (millicores for CPU) that the pod takes on its node. Raises InputError."""
+        """The amount of each resource (millicores for CPU) that the pod takes on its node.
+
+        Raises InputError for an invalid amount.
+        """
         return self.compute_amounts(self.options)
 
     @cached_property
@@ -126,7 +129,10 @@ class PodInfo:
 
     @cached_property
     def incoming_requests(self) -> dict[str, int]:
-        """Resource -> amount that the pod requests before it has started, without its status. Raises InputError."""
+        """The amount of each resource that the pod requests before it has started, without its status.
+
+        Raises InputError for an invalid amount.
+        """
         return self.compute_amounts(self.options._replace(use_status=False, dra_node_allocatable=False))
 
     def compute_amounts(self, options: Options) -> dict[str, int]:

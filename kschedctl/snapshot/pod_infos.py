@@ -46,7 +46,7 @@ class PodInfos:
 
     @cached_property
     def terminating(self) -> Bools:
-        """(T,): whether the pods are being deleted."""
+        """A mask over the infos of those whose pods are being deleted."""
         return self.mask_templates(lambda pod: pod.metadata.deletion_timestamp is not None)
 
     @cached_property
@@ -151,11 +151,11 @@ class PodInfos:
 
     @cached_property
     def labelled(self) -> Bools:
-        """(T,): whether the pods have labels."""
+        """A mask over the infos of those whose pods have labels."""
         return self.mask_templates(lambda pod: bool(pod.metadata.labels))
 
     def where(self, predicate: Callable[[PodInfo], bool]) -> Bools:
-        """Return a mask (T,) of the infos for which the predicate holds."""
+        """Return a mask over the infos of those for which the predicate holds."""
         return np.fromiter(map(predicate, self.infos), np.bool_, len(self.infos))
 
     @cached_property
@@ -183,7 +183,7 @@ class PodInfos:
         return mask
 
     def mask_templates(self, predicate: Callable[[Pod], bool]) -> Bools:
-        """Return a mask (T,) of the infos whose template, a pod as in the documents, satisfies the predicate."""
+        """Return a mask over the infos of those whose template, a pod as in the documents, satisfies the predicate."""
         return np.fromiter(map(predicate, self.infos.templates), np.bool_, len(self.infos))
 
     def matching(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
@@ -231,7 +231,7 @@ class PodInfos:
 
     @property
     def demand(self) -> Ints:
-        """(T,): the index in `demands` of each info's requests."""
+        """The index in `demands` of each info's requests."""
         _, index_of_info = self._distinct_demands
         return index_of_info
 
@@ -480,7 +480,7 @@ def _list_fields_read(pod: Pod) -> tuple[object, ...]:
 
 
 def _has_claims_by_name(spec: PodSpec) -> bool:
-    """Return whether claims may have been made for each pod with this spec by itself, named after the pod."""
+    """Return whether each pod with this spec may have claims of its own that are named after the pod."""
     return bool(spec.resource_claims or (spec.volumes and _has_ephemeral_volumes(spec)))
 
 

@@ -77,7 +77,7 @@ class PodColumns:
         return len(self.objects)
 
     def find_node_rows(self, index: Mapping[str, int]) -> Ints:
-        """Return the row of the node that each pod was bound to, (P,), or -1 for none.
+        """Return, for each pod, the row of the node to which it was bound, or -1 for none.
 
         `index` maps the names of nodes to their rows.
         """
@@ -93,7 +93,7 @@ class PodColumns:
 
     @cached_property
     def index(self) -> dict[str, Position]:
-        """`namespace/name` -> position."""
+        """The position of each pod, by `namespace/name`."""
         keys = self.objects.table.keys()
         positions = {keys[row]: position for position, row in enumerate(self.objects.rows.tolist())}
         return cast(dict[str, Position], positions)
@@ -112,16 +112,16 @@ class PodColumns:
 
     @cached_property
     def start(self) -> npt.NDArray[np.int64]:
-        """(P,): when each pod started, in microseconds since 1970, or NO_TIME if it has not. Raises InputError."""
+        """The start time of each pod in microseconds since 1970, or NO_TIME. Raises InputError for an invalid time."""
         return self._to_microseconds(self.objects.table.started, "status.startTime")
 
     @cached_property
     def created(self) -> npt.NDArray[np.int64]:
-        """(P,): when each pod was created, in microseconds since 1970. Raises InputError."""
+        """The time at which each pod was created, in microseconds since 1970. Raises InputError for an invalid time."""
         return self._to_microseconds(self.objects.table.created, "metadata.creationTimestamp")
 
     def _to_microseconds(self, column: TextColumn, field: str) -> npt.NDArray[np.int64]:
-        """Convert a column of timestamps to microseconds since 1970. Raises InputError."""
+        """Convert a column of timestamps to microseconds since 1970. Raises InputError for an invalid timestamp."""
         table = self.objects.table
         return column_to_microseconds(column, lambda row: f"Pod {table[row].key}, {field}")[self.objects.rows]
 
@@ -183,7 +183,7 @@ class PodColumns:
 
     @cached_property
     def _positions_by_info(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """(`order`, `starts`): the positions of the pods of the i-th info are `order[starts[i] : starts[i + 1]]`."""
+        """Arrays `order` and `starts`: the pods of the i-th info are at `order[starts[i] : starts[i + 1]]`."""
         order = np.argsort(self.info, kind="stable")
         starts = np.searchsorted(self.info[order], np.arange(len(self.infos) + 1))
         return order, starts
@@ -197,21 +197,21 @@ class PodColumns:
 
     @property
     def priority(self) -> npt.NDArray[np.int64]:
-        """(T,): the priorities of the infos."""
+        """The priority of each info."""
         return self.distinct.priority
 
     @property
     def terminating(self) -> Bools:
-        """(T,): whether the pods of each info are being deleted."""
+        """A mask over the infos of those whose pods are being deleted."""
         return self.distinct.terminating
 
     @property
     def labelled(self) -> Bools:
-        """(T,): whether the pods of each info have labels."""
+        """A mask over the infos of those whose pods have labels."""
         return self.distinct.labelled
 
     def where(self, predicate: Callable[[PodInfo], bool]) -> Bools:
-        """Return a mask (T,) of the infos for which the predicate holds."""
+        """Return a mask over the infos of those for which the predicate holds."""
         return self.distinct.where(predicate)
 
     @property
@@ -224,9 +224,9 @@ class PodColumns:
         return self.distinct.mask_with_host_port(predicate)
 
     def matching(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
-        """Return a mask (T,) of the infos whose labels the selector matches and that are in these namespaces.
+        """Return a mask over the infos of those that the selector matches and that are in these namespaces.
 
-        None stands for all namespaces.
+        If `namespaces` is None, all namespaces are included.
         """
         return self.distinct.matching(selector, namespaces)
 

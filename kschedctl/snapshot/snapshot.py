@@ -54,19 +54,19 @@ class Demands:
 
     @cached_property
     def allocatable(self) -> Amounts:
-        """(N, R): what each node offers."""
+        """A matrix (nodes, resources) of what each node offers."""
         return self.build_matrix(self._offers)
 
     @cached_property
     def requests(self) -> Amounts:
-        """(T, R): what each distinct pod requests, with 1 in the column of pods."""
+        """A matrix (distinct pods, resources) of the requests, with 1 in the column of pods."""
         matrix = self.build_matrix([info.requests for info in self._distinct])
         matrix[:, self.resources[names.PODS]] = 1
         return matrix[self._pods.distinct.demand]
 
     @cached_property
     def nonzero_requests(self) -> Amounts:
-        """(T, R): requests with a default for containers without CPU or memory requests."""
+        """Like `requests`, with a default for containers without CPU or memory requests."""
         return self.build_matrix([info.nonzero_requests for info in self._distinct])[self._pods.distinct.demand]
 
     def build_matrix(self, rows: Sequence[Mapping[str, int]]) -> Amounts:
@@ -278,7 +278,7 @@ class Snapshot:
 
     @cached_property
     def namespace_labels(self) -> dict[str, Mapping[str, str]]:
-        """Namespace -> labels, for the namespaces that exist."""
+        """The labels of each existing namespace, by name."""
         return {namespace.metadata.name: namespace.metadata.labels for namespace in self.cluster.namespaces}
 
     @cached_property

@@ -57,7 +57,7 @@ class Trail:
         self._length += 1
 
     def list_moves_since(self, length: int) -> Ints:
-        """Return row, PodInfo and sign, (3, M), of the moves since the trail had this length."""
+        """Return arrays with row, PodInfo number and sign of the moves since the trail had this length."""
         return self._moves[length : self._length, :3].T
 
     def find_rows_since(self, length: int) -> Rows:
@@ -79,7 +79,7 @@ class Trail:
         return moves
 
     def list_pod_moves_since(self, length: int) -> Ints:
-        """Return row, sign and position, (3, M), of the moves since the trail had this length."""
+        """Return arrays with row, sign and position of the moves since the trail had this length."""
         return self._moves[length : self._length, [0, 2, 3]].T
 
     def iter_moves_of_infos(self, infos: Iterable[int], length: int) -> Iterator[Move]:

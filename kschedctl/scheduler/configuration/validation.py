@@ -139,7 +139,7 @@ def _validate_plugin_config(path: str, profile: KubeSchedulerProfile, gates: Fea
 
 
 def _validate_common_queue_sort(profiles: tuple[KubeSchedulerProfile, ...]) -> Iterator[str]:
-    """Yield an error for each profile whose QueueSort plugin or arguments differ from those of the first profile."""
+    """Yield an error for each profile whose QueueSort plugin or arguments differ from the first profile's."""
     first_profile, *other_profiles = profiles
     first_set = first_profile.plugins.queue_sort
     if len(first_set.enabled) > 1:

@@ -161,7 +161,7 @@ class FilterOutcome:
 
     @property
     def passing(self) -> Bools:
-        """(N,): the nodes that pass all filters."""
+        """A mask (N,) of the nodes that pass all filters."""
         return self.first < 0
 
     def find_first_rejection(self, row: int) -> tuple[str, Status]:
@@ -254,13 +254,13 @@ class Cycle:
 
     @cached_property
     def extender_statuses(self) -> dict[Row, Status]:
-        """Row -> the status that extenders gave the node in the diagnosis."""
+        """The status that extenders gave each node in the diagnosis, by row."""
         index = self.view.nodes.index
         return {index[name]: status for name, status in self.consultation.statuses.items() if name in index}
 
     @property
     def silently_dropped(self) -> Bools:
-        """(N,): nodes that an extender dropped without a message."""
+        """A mask (N,) of the nodes that an extender dropped without a message."""
         mask = self.considered & self.filter.passing
         mask[[*self.feasible.tolist(), *self.extender_statuses]] = False
         return mask
@@ -290,7 +290,7 @@ class Cycle:
         """Return the status of a node in the diagnosis.
 
         A status from extenders comes first. A node that was not examined has the status that all such nodes share.
-        Otherwise, the status is that of the first plugin that rejects the node, or Success.
+        Otherwise, the first plugin that rejects the node determines the status. If there is none, it is Success.
         """
         if row in self.extender_statuses:
             return self.extender_statuses[Row(row)]
@@ -467,7 +467,7 @@ class Filtering:
         return get_reads(plugin, self.pre_filter.results.get(plugin.name))
 
     def _judge_with_plugin(self, plugin: FilterPlugin, delta: Delta) -> PluginVerdict:
-        """Run one plugin on all nodes under a hypothesis, and return its verdict on each of them."""
+        """Run one plugin on all nodes after a hypothetical change, and return its verdict on each of them."""
         return PluginVerdict.from_rejections(self._iter_rejections(plugin, delta), len(self.view.nodes))
 
     def _iter_rejections(self, plugin: FilterPlugin, delta: Delta, rows: OwnRows | None = None) -> Iterator[Rejection]:

@@ -151,7 +151,9 @@ def _parse_uid(value: Json) -> str:
 
 
 def _parse_fields(value: Json, target: str) -> dict[str, Json]:
-    """Return an object's fields by lower-case name, since Go ignores case. Null has no fields.
+    """Return an object's fields by lower-case name, since Go ignores case.
+
+    Null has no fields.
 
     Raises ExtenderError, whose message names the `target` Go type, for other values.
     """
@@ -605,7 +607,7 @@ class Consultation:
     ) -> Answer:
         """Make a call of the filter or prioritize verb, record it, and return the answer.
 
-        Raises ExtenderError or UnknownAnswerError.
+        Any ExtenderError or UnknownAnswerError of the call is raised again.
         """
         full = not extender.settings.node_cache_capable
         call = ExtenderCall(extender.url, verb, offered.names, full)

@@ -56,7 +56,7 @@ def find_reserve_plugins(framework: FrameworkLike, *specs: PodSpec) -> list[Rese
 def _may_reserve_for(plugin: Plugin, spec: PodSpec) -> bool:
     """Return whether a Reserve plugin may replace objects for a pod with this spec.
 
-    A plugin that does not declare which pods matter may do so for any pod.
+    A plugin that does not declare which pods matter may replace objects for any pod.
     """
     trait = getattr(plugin, "kinds_matter_to", None)
     return trait is None or bool(trait.has_trait(spec))

@@ -52,7 +52,7 @@ class ScoreOutcome:
 
     @cached_property
     def total(self) -> Scores:
-        """(F,): the sum of all weighted scores and `base`."""
+        """The sum of all weighted scores and `base`, per feasible row."""
         added = (scores for _, scores in self.extended)
         total: Scores = np.sum([np.full(len(self.rows), self.base), *self.weighted.values(), *added], axis=0)
         return total

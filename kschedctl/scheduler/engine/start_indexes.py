@@ -40,12 +40,12 @@ class Searches:
 
     @property
     def expected_loss(self) -> npt.NDArray[np.float64]:
-        """(S,): the expected number of points that picking a tied node at random loses."""
+        """For each search, the expected number of points that picking a tied node at random loses."""
         return self.lost / np.maximum(self.ties, 1)
 
     @property
     def missed(self) -> Bools:
-        """(S,): whether no tied node is among the best of all nodes."""
+        """For each search, whether no tied node is among the best of all nodes."""
         none: Bools = (self.hits == 0) & (self.scored > 0)
         return none
 
@@ -138,7 +138,7 @@ class EveryStart:
 
     @cached_property
     def _independent_scores(self) -> Scores:
-        """(F,): the sum of the scores that do not depend on the sampled nodes."""
+        """For each feasible node, the sum of the scores that do not depend on the sampled nodes."""
         return sum_independent_scores(self.cycle)
 
 
@@ -256,9 +256,9 @@ def sum_independent_scores(cycle: Cycle) -> Scores:
 
 
 def must_score_each_search(cycle: Cycle) -> bool:
-    """Return whether every sample must be scored by itself.
+    """Return whether every sample must be scored separately.
 
-    This is so if a Score plugin does not declare which other nodes its scores depend on.
+    It must if a Score plugin does not declare which other nodes its scores depend on.
     """
     return any(p.name in cycle.scores.raw and get_peers(p) is Peers.ALL for p in cycle.framework.plugins_at("score"))
 
@@ -267,7 +267,7 @@ LOWEST = np.iinfo(np.int64).min
 
 
 def unroll_circle(values: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.int64]:
-    """Return the circle followed by its beginning, (F + width - 1,), so that each window is a slice.
+    """Return the circle followed by its first `width` - 1 values, so that each window is a slice.
 
     >>> unroll_circle(np.array([1, 2, 3]), 2).tolist()
     [1, 2, 3, 1]
@@ -276,7 +276,7 @@ def unroll_circle(values: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.i
 
 
 def find_window_extremes(values: Scores, width: int) -> tuple[Scores, Scores]:
-    """Return the lowest and the highest value of each window of `width` values on the circle, (F,) each."""
+    """Return the lowest and the highest value of each window of `width` values on the circle."""
     flat = unroll_circle(values, width)
     return _reduce_windows(np.minimum, flat, width), _reduce_windows(np.maximum, flat, width)
 

@@ -61,7 +61,7 @@ class Status(msgspec.Struct, frozen=True):
 
     @property
     def rejected(self) -> bool:
-        """True if the code is one of those that keep a pod from being scheduled."""
+        """True if the code is one that keeps a pod from being scheduled."""
         return self.code in REJECTIONS
 
 
@@ -209,7 +209,7 @@ class PreScorePlugin(Plugin, Protocol[State_co]):
     """A plugin that prepares scoring."""
 
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[State_co]:
-        """Return the state for scoring the feasible `rows` (F,). Raises PluginError if a plugin fails."""
+        """Return the state for scoring the feasible `rows`. Raises PluginError if a plugin fails."""
 
 
 @runtime_checkable
@@ -217,14 +217,14 @@ class ScorePlugin(Plugin, Protocol[State_contra]):
     """A plugin that scores nodes."""
 
     def score(self, info: PodInfo, view: Fork, state: State_contra | None, rows: Rows) -> Scores:
-        """Return the raw score of each feasible row, (F,) int64.
+        """Return the raw int64 score of each feasible row.
 
         `state` comes from PreScore, or from PreFilter if the plugin has no PreScore. It is None if the profile disables
         that extension point. Raises PluginError if a plugin fails.
         """
 
     def normalize(self, state: State_contra | None, scores: Scores) -> Scores:
-        """Return the scores scaled to 0 to 100, (F,) int64. They stay unchanged if upstream has no NormalizeScore."""
+        """Return the int64 scores scaled to 0 to 100. They stay unchanged if upstream has no NormalizeScore."""
 
 
 @runtime_checkable
@@ -232,9 +232,9 @@ class PodCountingScorePlugin(ScorePlugin[State_contra], Protocol[State_contra]):
     """A plugin whose scores of a pod, if it scores nodes for the pod at all, change as pods move."""
 
     def may_score(self, info: PodInfo, view: Fork) -> bool:
-        """Return whether PreScore does not skip a pod like this, or may stop skipping it as pods move.
+        """Return whether PreScore does not skip such a pod, or may stop skipping it as pods move.
 
-        No pods are counted to find out. Raises PluginError where PreScore does.
+        The answer is found without counting pods. Raises PluginError if PreScore would.
         """
 
 
@@ -335,7 +335,7 @@ class PermitPlugin(Plugin, Protocol):
         """Return Success, Wait or a rejection for a pod that was assumed on the node at `row`.
 
         After Wait, the pod waits for the number of seconds in the plugin's attribute `permit_timeout`, or for
-        upstream's maximum of 15 minutes without the attribute. The other pods of its group are on their nodes already.
+        upstream's maximum of 15 minutes without the attribute. The other pods of its group are already on their nodes.
         Raises PluginError if a plugin fails.
         """
 
@@ -345,7 +345,7 @@ class AssumingPlugin(ReservePlugin[State_contra], Protocol[State_contra]):
     """A Reserve plugin that leaves part of its work to PreBind."""
 
     def assume(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: State_contra | None) -> Changes:
-        """Return the objects as they are assumed between Reserve and PreBind. The arguments are those of `reserve`."""
+        """Return the objects as they are assumed between Reserve and PreBind. The arguments are as for `reserve`."""
 
 
 Fragment = Mapping[str, object]

@@ -64,7 +64,7 @@ def forbidden(path: str, problem: str) -> str:
 
 
 def validate_qualified_name(path: str, name: str) -> list[str]:
-    """Return a list with the error for a name that cannot be a label key or a resource name, else an empty list."""
+    """Return a list with the error if a name cannot be a label key or a resource name, otherwise an empty list."""
     if is_qualified_name(name):
         return []
     return [invalid(path, name, "must be a qualified name: [DNS subdomain/]name, of letters, digits, '-', '_' and '.'")]

@@ -119,7 +119,7 @@ class DeclaredPlugin(Generic[FilterState, ScoreState]):
     def version_changes(cls) -> tuple[ByVersion[object], ...]:
         """Return the plugin's rules that differ between versions.
 
-        A plugin overrides this if some of them are declared in modules that are loaded only when needed.
+        A plugin overrides this method if some rules are declared in modules that are loaded only when needed.
         """
         return cls.changed
 
@@ -148,13 +148,13 @@ class DeclaredPlugin(Generic[FilterState, ScoreState]):
             """Yield the rejections of nodes that cannot run the pod."""
 
         def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[ScoreState]:
-            """Return the state for scoring the feasible rows (F,)."""
+            """Return the state for scoring the feasible rows."""
 
         def score(self, info: PodInfo, view: Fork, state: ScoreState | None, rows: Rows) -> Scores:
-            """Return the raw scores (F,) of the feasible rows."""
+            """Return the raw score of each feasible row."""
 
         def normalize(self, state: ScoreState | None, scores: Scores) -> Scores:
-            """Return the scores (F,) scaled to 0..100."""
+            """Return the scores scaled to 0..100."""
 
         def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: FilterState | None) -> Changes:
             """Return the objects that change when the pod gets the node at `row`."""
@@ -188,10 +188,10 @@ class OwnRowPlugin(DeclaredPlugin[FilterState, ScoreState]):
             """Yield the rejections of nodes that cannot run the pod."""
 
         def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult[ScoreState]:
-            """Return the state for scoring the feasible rows (F,)."""
+            """Return the state for scoring the feasible rows."""
 
         def score(self, info: PodInfo, view: NodeView, state: ScoreState | None, rows: Rows) -> Scores:
-            """Return the raw scores (F,) of the feasible rows."""
+            """Return the raw score of each feasible row."""
 
 
 class Declaration(msgspec.Struct, frozen=True):

@@ -62,7 +62,7 @@ class DependentPlugin(Plugin, Protocol):
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         """Yield the kinds whose missing objects could change the plugin's answer about the pod.
 
-        With Effect.REFUSES the plugin cannot be asked without them.
+        If the effect is Effect.REFUSES, the plugin cannot be asked without these objects.
         """
 
 

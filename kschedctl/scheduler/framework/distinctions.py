@@ -55,7 +55,7 @@ class RowVerdicts(Protocol):
         """The topology domains with the values that decide the answer for a node."""
 
     def find_rejected(self, rows: Rows) -> Bools:
-        """Return a mask (F,) of the rows that are rejected."""
+        """Return a mask over `rows` of those that are rejected."""
 
 
 class RowScores(Protocol):
@@ -77,13 +77,13 @@ class RowScores(Protocol):
         """The topology domains with the values that decide the raw score of a node."""
 
     def count_domains(self, rows: Rows, counts: Counts) -> list[int]:
-        """Return the number of scored domains per topology key if each row stands for `counts` (F,) equal nodes."""
+        """Return the number of scored domains per topology key if each row stands for `counts` equal nodes."""
 
     def compute_raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores:
-        """Return the raw scores (F,) of the rows for the given number of scored domains per topology key."""
+        """Return the raw score of each row for the given number of scored domains per topology key."""
 
     def normalize(self, scores: Scores, counted: Bools) -> Scores:
-        """Return normalized scores (F,), using the extremes of the scores that count."""
+        """Return the normalized scores, using the extremes of the scores that count."""
 
 
 @runtime_checkable

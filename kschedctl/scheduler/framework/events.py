@@ -298,7 +298,7 @@ NOMINATED_PODS_FREE_ROOM = ByVersion("the deletion of a nominated pod frees room
 def frees_room(pod: Pod, counts_nominated: bool) -> bool:
     """Return whether the deletion of the pod frees room on a node.
 
-    A bound pod frees room. With `counts_nominated`, a pod nominated to a node does, too.
+    A bound pod frees room. With `counts_nominated`, a pod nominated for a node does, too.
     """
     return bool(pod.spec.node_name or (counts_nominated and pod.status.nominated_node_name))
 

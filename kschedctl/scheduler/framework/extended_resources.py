@@ -115,7 +115,7 @@ def _parse_requested_amount(container: Container, resource: str) -> int:
 def _build_request(
     index: int, container: Container, resource: str, device_class: DeviceClass, count: int
 ) -> DeviceRequest:
-    """Build the request of one container for one resource, named after their positions as upstream does."""
+    """Build the request of one container for one resource, named after their positions as in upstream."""
     position = sorted(container.resources.requests).index(resource)
     exactly = ExactDeviceRequest(device_class.metadata.name, allocation_mode=EXACT_COUNT, count=count)
     return DeviceRequest(f"container-{index}-request-{position}", exactly)

@@ -170,7 +170,7 @@ class DefaultPreemption(PreemptionPlugin):
     def count_candidates_wanted(self, nodes: int) -> int:
         """Return the number of candidate nodes, out of `nodes` in total, after which the dry run stops.
 
-        This is the larger one of the two minimums in the arguments, but at most `nodes`.
+        The number is the larger of the two minimums in the arguments, but at most `nodes`.
         """
         share = nodes * self.args.min_candidate_nodes_percentage // 100
         return min(max(share, self.args.min_candidate_nodes_absolute), nodes)
@@ -188,7 +188,7 @@ def are_victims_evicted_asynchronously(outcome: PostFilterOutcome, gates: Featur
 
 
 def _iter_terminating_pods(positions: Iterable[Position], view: Fork) -> Iterator[Position]:
-    """Yield the positions, out of `positions`, of pods that are being deleted."""
+    """Yield those of the `positions` whose pods are being deleted."""
     for position in positions:
         if view.pods.objects[position].metadata.deletion_timestamp is not None:
             yield position

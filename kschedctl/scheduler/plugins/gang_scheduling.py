@@ -226,9 +226,9 @@ class HierarchicalGangScheduling(GangScheduling):
     """Plugin for gate CompositePodGroup: a pod waits until all groups of its group's tree are ready."""
 
     def doubts(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
-        """Yield the doubt about the order of groups, if the pod's group has a parent.
+        """Yield an unknown about the order of groups if the pod's group has a parent.
 
-        Upstream tries the groups of a tree in random order. Simulations of several pods try each PodGroup by itself.
+        Upstream tries the groups of a tree in random order. Simulations of several pods try each PodGroup separately.
         """
         if _has_group_with_parent(info, view):
             yield Unknown(Dependency("CompositePodGroup", Effect.ORDER), Gap(TREES_TRIED_SEPARATELY), self.name)

@@ -93,7 +93,7 @@ class ImageLocality(DeclaredPlugin):
         return scores
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
-        """Return the sorted, normalized names of the images of the pod's containers as a part of its signature."""
+        """Return the sorted, normalized names of the images of the pod's containers as part of its signature."""
         containers = (*info.spec.containers, *info.spec.init_containers)
         return {"images": sorted({normalize_image_name(container.image) for container in containers})}
 

@@ -269,7 +269,7 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
         yield WakeTrigger(NODE, ActionType.UPDATE_NODE_LABEL, f"a node that did not match gets {demands}")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
-        """Return the pod's node affinity in a canonical form and its nodeSelector, as a part of its signature."""
+        """Return the pod's node affinity in a canonical form and its nodeSelector, as part of its signature."""
         affinity = info.spec.affinity.node_affinity if info.spec.affinity else None
         signed_affinity = None if affinity is None else _canonicalize_affinity(affinity)
         return {"nodeAffinity": signed_affinity, "nodeSelector": info.spec.node_selector}

@@ -157,7 +157,7 @@ class NodeDeclaredFeatures(DeclaredPlugin[frozenset[str], None]):
         yield WakeTrigger(POD, UPDATE, "the features that the pod needs change")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
-        """Return the sorted features that the pod requires as a part of its signature."""
+        """Return the sorted features that the pod requires as part of its signature."""
         return {"features": sorted(self._find_inferred_features(info.spec))}
 
 

@@ -115,7 +115,7 @@ class NodePorts(DeclaredPlugin[tuple[HostPort, ...], None]):
         yield WakeTrigger(NODE, ADD, "a node is added")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
-        """Return the pod's sorted host port numbers as a part of its signature.
+        """Return the pod's sorted host port numbers as part of its signature.
 
         As in upstream, protocols and addresses are left out.
         """

@@ -84,7 +84,7 @@ class NodeUnschedulable(DeclaredPlugin):
             )
 
     def _is_schedulable_after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-        """Return whether the node is not cordoned now, and is new or was cordoned before."""
+        """Return whether the node is now uncordoned, and is new or was cordoned before."""
         if change.new.spec.unschedulable:
             return False
         return change.old is None or bool(change.old.spec.unschedulable)
@@ -107,5 +107,5 @@ class NodeUnschedulable(DeclaredPlugin):
         yield WakeTrigger(POD, ActionType.UPDATE_POD_TOLERATION, f"the pod gets a toleration for {UNSCHEDULABLE_TAINT}")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
-        """Return the pod's tolerations as a part of its signature."""
+        """Return the pod's tolerations as part of its signature."""
         return sign_tolerations(info)

@@ -169,7 +169,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         return find_fact
 
     def _count_further_taints(self, info: PodInfo, view: Fork) -> npt.NDArray[np.float64]:
-        """Return the number of untolerated taints of each node besides the first (N,), as its distance from fitting."""
+        """Return each node's number of untolerated taints after the first, as its distance from fitting."""
         taint_sets, set_of_node = view.nodes.taint_sets
         counts = self._count_untolerated(taint_sets, info.spec.tolerations, HARD_EFFECTS)
         return np.maximum(np.array(counts, np.float64) - 1, 0)[set_of_node]
@@ -217,7 +217,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         return change.old is None or not self._tolerates_node(change.old, info.pod)
 
     def _is_schedulable_after_pod_toleration_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-        """Return whether the changed pod is the waiting pod and has another number of tolerations.
+        """Return whether the changed pod is the waiting pod and its number of tolerations changed.
 
         The API server allows only the addition of tolerations.
         """
@@ -244,5 +244,5 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         yield WakeTrigger(POD, ActionType.UPDATE_POD_TOLERATION, "the pod's tolerations change")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
-        """Return the pod's tolerations as a part of its signature."""
+        """Return the pod's tolerations as part of its signature."""
         return sign_tolerations(info)

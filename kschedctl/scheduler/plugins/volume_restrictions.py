@@ -220,7 +220,7 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
         yield WakeTrigger(NODE, ADD, "a node is added")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
-        """Return the sources of the pod's volumes as a part of its signature."""
+        """Return the sources of the pod's volumes as part of its signature."""
         return sign_volumes(info)
 
 
@@ -241,7 +241,7 @@ def _list_claim_names(info: PodInfo) -> list[str]:
 
 
 def _find_pods_using_claim(namespace: str, claim: str, view: Fork) -> Bools:
-    """Return a mask (P,) of the pods on nodes that use the claim with this namespace and name.
+    """Return a mask over all pods of those on nodes that use the claim with this namespace and name.
 
     Pods placed in the current cycle of a pod group do not count, because upstream lists the claims in use before it.
     """

@@ -91,7 +91,7 @@ class VolumeTopology(NamedTuple):
 
 
 class UnboundError(Exception):
-    """The error for a claim without a volume that should be bound already."""
+    """The error for a claim without a volume that should already be bound."""
 
 
 class VolumeZone(DeclaredPlugin[list[VolumeTopology], None]):
@@ -165,7 +165,7 @@ class VolumeZone(DeclaredPlugin[list[VolumeTopology], None]):
         yield WakeTrigger(NODE, ADD | ActionType.UPDATE_NODE_LABEL, "a node is added, or its labels change")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
-        """Return the sources of the pod's volumes as a part of its signature."""
+        """Return the sources of the pod's volumes as part of its signature."""
         return sign_volumes(info)
 
 

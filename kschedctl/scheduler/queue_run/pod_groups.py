@@ -254,7 +254,7 @@ class _GroupAttempt:
             self._gate_preemptor(self.order[0])
 
     def _exclude_terminating(self, victims: Sequence[Position]) -> tuple[Position, ...]:
-        """Return the victims that are not being deleted already."""
+        """Return the victims that are not already being deleted."""
         return tuple(victim for victim in victims if not self.run.info(victim).terminating)
 
     def _gate_preemptor(self, position: Position) -> None:

@@ -243,7 +243,7 @@ class QueueReplay(SchedulingLoop):
     def preempt(self, position: Position, victims: Sequence[Position], row: Row) -> None:
         """Record the victims, and the pods of lower priority that lose their nomination for the node.
 
-        Nobody loses a nomination if there are no victims.
+        If there are no victims, no pod loses its nomination.
         """
         if victims:
             self.record.victims += tuple(victims)
@@ -258,7 +258,7 @@ class QueueReplay(SchedulingLoop):
         return tuple(position for position in nominated if self.exact.get_pod(position).status.nominated_node_name)
 
     def build_deletion_events(self, waiting: PermitWait) -> Sequence[Occurrence]:
-        """Return the events of the pod leaving the node on which it waited at Permit."""
+        """Return the events that the pod causes by leaving the node on which it waited at Permit."""
         pod = self.exact.get_pod(waiting.pod.position)
         pod = replace(pod, spec=replace(pod.spec, node_name=self.view.nodes.names[waiting.choice.row]))
         return list(self.scheduler.event_handlers.list_occurrences(ChangedObject(POD, pod, None)))
@@ -318,7 +318,7 @@ class QueueReplay(SchedulingLoop):
     def _set_nominated_node(self, position: Position, node: str) -> None:
         """Write a nominated node, or an empty name, into the pod's status, and deliver the events of this change.
 
-        Nothing happens if the status has this name already.
+        Nothing happens if the status already has this name.
         """
         old = self.exact.get_pod(position)
         if old.status.nominated_node_name == node:

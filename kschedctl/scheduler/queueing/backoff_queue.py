@@ -48,8 +48,8 @@ class Backoff(NamedTuple):
     def count_failures(self, pod: QueuedPod) -> int:
         """Return how many failures of the pod lengthen its backoff.
 
-        In old versions these are all attempts. Otherwise they are the latest errors in a row or, without these, the
-        rejections.
+        In old versions, all attempts count. In newer versions, the latest consecutive errors count or, if there are
+        none, the rejections.
         """
         if self.by_attempts:
             return pod.attempts
@@ -104,7 +104,7 @@ class BackoffQueue:
     def pop(self) -> QueuedPod | None:
         """Remove and return the pod whose backoff ends first, even if it has not ended yet.
 
-        Return None if there is no such pod. Pods that came back with errors are never returned.
+        Return None if there is no such pod. Pods that failed with an error are never returned.
         """
         return self._pods.pop()
 

@@ -25,7 +25,7 @@ class QueueOrderPlugin(Plugin, Protocol):
 
 
 class ChangingHeap:
-    """A heap of pods whose keys are computed anew in each comparison, as Go's heap does.
+    """A heap of pods whose keys are recomputed in each comparison, as Go's heap does.
 
     A pod whose key changed stays in place until it is compared, so the first pod popped need not be the smallest.
     """

@@ -118,7 +118,7 @@ class PermitWaits:
     def remove_gang(self, gang: GangKey) -> list[PermitWait]:
         """Remove and return the waits of a gang's pods, because its plugin gives up.
 
-        Pods that have timed out before are left.
+        Pods that have already timed out are left.
         """
         positions = [position for position, waiting in self._list_expiring() if waiting.gang == gang]
         self._timed_out.update(positions)

@@ -287,7 +287,7 @@ def _build_result_check(method: str) -> Method:
     expected_type = RESULT_TYPES[method]
 
     def check(result: object, *_: object) -> object:
-        """Return the valid result. Raises TypeError."""
+        """Return the result. Raises TypeError if it is invalid."""
         if not isinstance(result, expected_type):
             raise TypeError(f"it returned {type(result).__name__}, not {expected_type.__name__}")
         status = getattr(result, "status", result)
@@ -328,7 +328,7 @@ def _build_score_check(argument: int) -> Method:
     """
 
     def check(column: object, *arguments: Any) -> object:
-        """Return the valid scores. Raises TypeError."""
+        """Return the scores. Raises TypeError if they are invalid."""
         nodes = len(arguments[argument])
         if not _is_column(column, nodes, "i"):
             raise TypeError(f"it returned {_describe_value(column)}, not one integer for each of {nodes} nodes")

@@ -208,9 +208,9 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
     def build_queue_key(self, pod: QueuedPod, view: Fork) -> tuple[int, bool, str | int, str]:
         """Build the key by which the queue sorts a pod: priority, then a time, then name.
 
-        The time is the last failure of the pod's group if there was one (since 1.34), else the creation of the group,
-        or the pod's first attempt if it has no group. Creation times go first, because they precede everything that
-        happens in the queue.
+        The time is the last failure of the pod's group if there was one (since 1.34), otherwise the creation of the
+        group, or the pod's first attempt if it has no group. Creation times go first, because they precede everything
+        that happens in the queue.
         """
         waiting_pod = view.pods.objects[pod.position]
         failure_time = self._find_failure_time(waiting_pod, view)
@@ -258,7 +258,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return failures
 
     def _build_wait_failure(self, reason: str) -> MemberFailure:
-        """Build the failure of a member that waited for Permit in vain."""
+        """Build the failure of a member whose wait at Permit was unsuccessful."""
         status = Status(Code.UNSCHEDULABLE, (format_histogram(1, {reason: 1}),))
         return MemberFailure(status, rejectors=Rejectors(frozenset((self.name,))))
 
@@ -494,7 +494,7 @@ def _find_missing_amount(requested: Quantity, free: Counts, scale: int) -> Quant
 
 
 def _rescale(quantity: Quantity, scale: int) -> Quantity:
-    """Convert a quantity of a larger scale to `scale`, as Quantity.Sub of Go does. A smaller scale stays."""
+    """Convert a quantity of a larger scale to `scale`, as Quantity.Sub of Go does. A smaller scale is kept."""
     if quantity.scale <= scale:
         return quantity
     return Quantity(quantity.mantissa * 10 ** (quantity.scale - scale), scale, quantity.format)

@@ -99,7 +99,7 @@ class QuotaUse:
 
     @property
     def requests(self) -> dict[str, Counts]:
-        """By resource, the requests (T,) of each PodInfo, which are 0 if its namespace has no quota."""
+        """By resource, the requests of each PodInfo, which are 0 if its namespace has no quota."""
         return self._get_requests_by_info(frozenset(self.quotas))
 
     @property
@@ -122,13 +122,13 @@ class QuotaUse:
         return sums
 
     def _get_requests_by_info(self, namespaces: frozenset[str]) -> dict[str, Counts]:
-        """Return, by resource, the cached requests (T,) of each PodInfo, or 0 outside these namespaces."""
+        """Return, by resource, the cached requests of each PodInfo, or 0 outside these namespaces."""
         return self.view.memo((QuotaUse, namespaces), lambda: self._build_requests_by_info(namespaces))
 
     def _sum_pods_on_nodes(self, key: Hashable, weights: Counts) -> int:
         """Return the sum of a resource's requests over all pods on nodes, kept up to date under the key.
 
-        `weights` (T,) has the amount of each PodInfo.
+        `weights` has the amount of each PodInfo.
         """
         return int(self.view.tally(key, lambda: weights).sum())
 

@@ -34,7 +34,7 @@ class NumaChoice(NamedTuple):
 
     @property
     def counts(self) -> Counts:
-        """Return the number (F,) of chosen NUMA nodes."""
+        """Return the number of chosen NUMA nodes on each node."""
         count: Counts = np.count_nonzero(self.places, axis=1)
         return count
 
@@ -84,7 +84,7 @@ def _find_relevant_nodes(requests: Requests, numa: NumaList) -> Bools:
 
 
 def _compute_scores(count: Counts, nearest: Bools, max_numa_nodes: Counts) -> Scores:
-    """Return scores (F,) that fall by one step per NUMA node used. The nearest combinations get half a step more."""
+    """Score the nodes, one step lower for each NUMA node used. The nearest combinations get half a step more."""
     step = MAX_NODE_SCORE // max_numa_nodes
     return MAX_NODE_SCORE - count * step + np.where(nearest, step // 2, 0)
 
@@ -154,9 +154,9 @@ class _Search(NamedTuple):
         return is_chosen, is_chosen.any(axis=1) & (best_distance == min_distance)
 
     def _compute_mean_distance(self, places: list[int]) -> Amounts:
-        """Return the mean distance (F,) between the NUMA nodes, as float32 like in upstream.
+        """Return each node's mean distance between the NUMA nodes at `places`, as float32 like in upstream.
 
-        The distance of each NUMA node to itself counts, too.
+        The distance of each NUMA node to itself is included.
         """
         total = self.numa.costs[:, places][:, :, places].sum(axis=(1, 2))
         mean: Amounts = total.astype(np.float32) / np.float32(len(places) ** 2)

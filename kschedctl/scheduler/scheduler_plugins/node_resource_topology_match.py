@@ -206,7 +206,7 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         """Yield the events after which a rejected pod is retried.
 
-        These are deleted pods, new nodes or allocatable resources, and new or changed topologies.
+        The events are deleted pods, new nodes, changed allocatable resources, and new or changed topologies.
         """
         yield ClusterEventWithHint(POD, ActionType.DELETE)
         yield ClusterEventWithHint(NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE)

@@ -86,7 +86,7 @@ class NumaNodes(NamedTuple):
     """Z, the highest NUMA node number plus 1."""
 
     def get_available(self, resource: str) -> Amounts:
-        """Return the available amounts (N, Z) of a resource, or -1 for a NUMA node without the resource."""
+        """Return the available amounts (nodes, NUMA nodes) of a resource, or -1 where it is missing."""
         amounts = self.available.get(resource)
         return np.full((len(self.single), self.width), -1, np.int64) if amounts is None else amounts
 
@@ -117,12 +117,12 @@ class NumaList:
 
     @cached_property
     def exists(self) -> Bools:
-        """Return a mask (N, Z) of the places that have a NUMA node."""
+        """Return a mask (nodes, NUMA nodes) of the places that have a NUMA node."""
         exists: Bools = self.numbers >= 0
         return exists
 
     def get_available(self, resource: str) -> Amounts:
-        """Return the available amounts (N, Z) of a resource, or -1 for a NUMA node without the resource."""
+        """Return the available amounts (nodes, NUMA nodes) of a resource, or -1 where it is missing."""
         amounts = self.available.get(resource)
         return np.full(self.numbers.shape, -1, np.int64) if amounts is None else amounts
 

@@ -89,7 +89,7 @@ class QuotaVictims:
         return not self.is_borrowing and quota.is_over_min(self.use.sum_namespace(quota.namespace))
 
     def _build_arrival_keys(self, pods: Positions) -> Positions:
-        """Return the keys (V,) that order pods of equal importance by their arrival.
+        """Return, for each pod, a key that orders pods of equal importance by their arrival.
 
         Upstream sorts twice, first with the least important pod first, which reverses the order of equal pods.
         """
@@ -139,7 +139,7 @@ class QuotaVictims:
         return EXCEEDED, self._find_nodes_over_quota(self.quota, pods, self.claim.pod_requests, self.claim.pod_requests)
 
     def find_nodes_to_evict_again(self, pods: Positions, removed: Bools) -> Bools | None:
-        """Return a mask (N,) of the nodes where the quotas are exceeded without the `removed` (V,) pods only.
+        """Return a mask (N,) of the nodes on which the quotas are exceeded if only the `removed` pods are gone.
 
         Return None if the pod's namespace has no quota.
         """

@@ -91,7 +91,7 @@ class NumaOffer(NamedTuple):
         return np.maximum(self.available, 1)
 
     def compute_mean_score(self, scores: Amounts) -> Scores:
-        """Return the weighted mean (F, Z) of the scores (F, Z, X) of all resources.
+        """Return each NUMA node's weighted mean of the scores of all resources.
 
         Resources that are missing or insufficient count as 0.
         """
@@ -101,17 +101,17 @@ class NumaOffer(NamedTuple):
 
 
 def score_least_allocated(offer: NumaOffer) -> Scores:
-    """Return scores (F, Z) that favor NUMA nodes with large remaining amounts."""
+    """Score NUMA nodes, favoring those with large remaining amounts."""
     return offer.compute_mean_score((offer.available - offer.requested) * MAX_NODE_SCORE // offer.divisor)
 
 
 def score_most_allocated(offer: NumaOffer) -> Scores:
-    """Return scores (F, Z) that favor NUMA nodes with small remaining amounts."""
+    """Score NUMA nodes, favoring those with small remaining amounts."""
     return offer.compute_mean_score(offer.requested * MAX_NODE_SCORE // offer.divisor)
 
 
 def score_balanced_allocation(offer: NumaOffer) -> Scores:
-    """Return scores (F, Z) that fall with the variance of the requested shares, and 0 if a share exceeds 1."""
+    """Score NUMA nodes, lower the more the requested shares vary, and 0 if a share exceeds 1."""
     share = np.where(offer.available == 0, 1.0, offer.requested / offer.divisor)
     variance = share.var(axis=2, ddof=1) if share.shape[2] > 1 else np.zeros(share.shape[:2])
     return np.where((share > 1).any(axis=2), 0, ((1 - variance) * float(MAX_NODE_SCORE)).astype(np.int64))

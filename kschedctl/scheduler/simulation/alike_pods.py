@@ -67,7 +67,7 @@ class AlikePods:
     """Cached answers for pods identical to `info` in one profile. Arrays are (N,), one entry per node.
 
     On their nodes, the pods count as the pods of `local` do. `shared` returns one column for equal columns, which saves
-    memory. Raises PluginError.
+    memory. Raises PluginError if a plugin fails.
     """
 
     def __init__(
@@ -277,7 +277,7 @@ class AlikePods:
         return np.asarray(scores >= 0)
 
     def _exclude_crowded_nodes(self, local: Scores, nominated: Delta) -> Scores:
-        """Return the scores with INFEASIBLE on nodes that have no room beside the pods nominated ahead."""
+        """Return the scores with INFEASIBLE on nodes that have no room in addition to the pods nominated ahead."""
         crowded = self.local.find_crowded_nodes(nominated, self.info.priority)
         return np.where(crowded, INFEASIBLE, local) if crowded.any() else local
 
@@ -299,7 +299,7 @@ class AlikePods:
         return self.claims.pre_filter_results if self.claims else {}
 
     def _select_rows_to_score(self, rejected: Bools, sampling: Sampling | None) -> Rows:
-        """Return the rows that are not rejected, or with `sampling` only those that the sampled search visits."""
+        """Return the rows that are not rejected, or with `sampling` only the rows that the sampled search visits."""
         if sampling:
             terms = SearchTerms.from_profile(self.framework.profile, self.framework.release)
             return np.sort(sampling.search(rejected, np.flatnonzero(self.allowed), terms).feasible)

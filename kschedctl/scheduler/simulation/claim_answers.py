@@ -1,7 +1,7 @@
 """Plugin answers that depend on a pod's claims, while other pods bind volumes and allocate devices.
 
-The plugins are asked for each pod, because identical pods have claims of their own. Whatever is the same for several
-pods is cached where claims are looked up (scheduler/dynamic_resources, scheduler/volumes).
+The plugins are asked for each pod, because identical pods may have different claims. Answers that several pods share
+are cached where claims are looked up (scheduler/dynamic_resources, scheduler/volumes).
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class ClaimAnswers:
         return find_rejected_nodes(plugin, result, info, self.view, nominated)
 
     def add_scores(self, total: Scores, info: PodInfo, rows: Rows) -> None:
-        """Add the plugins' weighted scores of the feasible rows (F,) to `total` in place.
+        """Add the plugins' weighted scores of the feasible `rows` to `total` in place.
 
         Scores that are equal on all rows are not added, since they make no difference.
         """

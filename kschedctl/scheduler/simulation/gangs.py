@@ -1,8 +1,8 @@
 """Pod groups of a simulation, Kubernetes' own and Coscheduling's, whose waiting pods are placed together or not at all.
 
-The answer is that of the pod-group cycle (scheduler/engine/pod_groups/cycle.py). Most groups are placed faster: pod by
-pod, like pods without a group, and taken back if there is no quorum. The victims of members are evicted even if the
-group does not fit in the end, except outside of a queue, where nothing is tried again.
+The result is the same as that of the pod-group cycle (scheduler/engine/pod_groups/cycle.py). Most groups are placed
+faster: pod by pod, like pods without a group, and taken back if there is no quorum. The victims of members are evicted
+even if the group does not fit in the end, except outside of a queue, where nothing is tried again.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Gangs:
         return self.placements.view
 
     def find_group_key(self, position: Position) -> AnyGroupKey | None:
-        """Return the group with which a pod is placed, or None if it is placed by itself."""
+        """Return the group with which a pod is placed, or None if it is placed on its own."""
         number = int(self.view.pods.info[position])
         pod_group = get_group_key(self.view.pods.infos[number].pod) if self.places_groups_together else None
         return pod_group or self._find_gang_key(number)
@@ -122,7 +122,7 @@ class Gangs:
         }
 
     def find_gang_pods(self, positions: Iterable[Position]) -> frozenset[Position]:
-        """Return the pods that are tried one by one and wait on their nodes for their gang."""
+        """Return the gang pods that are tried one by one and wait on their nodes for their gang."""
         return frozenset(
             position for position in positions if self.has_groups and isinstance(self.find_group_key(position), GangKey)
         )
@@ -412,7 +412,7 @@ def _build_success(
 
 
 def _build_failure(members: Sequence[Position], fitting: Container[Position]) -> GangAttempt:
-    """Build an attempt that placed no member. The members in `fitting` would fit by themselves."""
+    """Build an attempt that placed no member. The members in `fitting` would fit individually."""
     return GangAttempt({}, failed={member: FITTING_MEMBER if member in fitting else UNFIT_MEMBER for member in members})
 
 

@@ -250,7 +250,7 @@ class GroupedRanking:
         return NO_ROWS
 
     def _find_rejected_rows(self, rows: Rows) -> Bools:
-        """Return a mask (F,) of the given rows that the filters or the pod's own rejections exclude."""
+        """Return a mask over `rows` of those that the filters or the pod's own rejections exclude."""
         rejected = self.answers.find_rejected_rows(rows)
         return rejected | self.rejections.find_rejected(rows) if self.rejections else rejected
 
@@ -303,7 +303,7 @@ class RejectedRows:
         return self.mask
 
     def find_rejected(self, rows: Rows) -> Bools:
-        """Return a mask (F,) of the given rows that are rejected."""
+        """Return a mask over `rows` of those that are rejected."""
         is_rejected: Bools = self.mask.take(rows) > 0
         return is_rejected
 

@@ -69,7 +69,7 @@ class LocalScores:
 
     `scores` are weighted and summed, and INFEASIBLE where the pod does not fit. `ahead` (N, LOOKAHEAD) is what `scores`
     will be after each of the next such pods comes to the node. Its entries before `step` are used up. `key` stands for
-    the other arguments except `view`, for sharing scores between forks. Raises PluginError.
+    the other arguments except `view`, for sharing scores between forks. Raises PluginError if a plugin fails.
     """
 
     def __init__(self, framework: FrameworkLike, info: PodInfo, number: int, view: Fork, key: Hashable) -> None:

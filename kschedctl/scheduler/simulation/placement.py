@@ -52,7 +52,7 @@ class _LatestCycle(NamedTuple):
 class Placements(IncomingPods):
     """Chooses nodes for the pods of a fork, with ties broken by the seed.
 
-    With `sampling`, only the nodes that upstream examines are searched. Extenders are called for each pod by itself.
+    With `sampling`, only the nodes that upstream examines are searched. Extenders are called for each pod separately.
     """
 
     def __init__(self, view: Fork, seed: int = 0, sampling: Sampling | None = None) -> None:

@@ -150,7 +150,7 @@ class QueuedPods:
         return self._advice.build_departure_event(position)
 
     def _record_move(self) -> None:
-        """Record that a pod came to a node or left it, and wake parked pods."""
+        """Record that a pod joined a node or left it, and wake parked pods."""
         self.waits.unpark(self.scheduling_queue)
         if self.view.gang_history:
             self.view.gang_history.record_move()
@@ -245,7 +245,7 @@ class QueuedPods:
             self._deliver_event(self._advice.build_departure_event(victim))
 
     def _put_groups_back(self) -> None:
-        """Put the group members that did not fit back into the scheduling queue, since something has moved."""
+        """Put the group members that did not fit back into the scheduling queue, since a pod has moved."""
         for pod, rejectors, rejected_at in self._rejected_members:
             self.scheduling_queue.add_unschedulable(pod, rejectors, rejected_at)
         self._rejected_members = []

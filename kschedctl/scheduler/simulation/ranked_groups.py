@@ -234,7 +234,7 @@ class RankedGroups:
     # -- lists ---------------------------------------------------------------------------------------------------
 
     def _insert_row(self, group: int, row: int, score: int) -> None:
-        """Insert a row in order into the list for its score, unless the score is below those that the group lists."""
+        """Insert a row in order into the list for its score, unless the group lists only higher scores."""
         if score < self._floor[group]:
             return
         lists = self._lists[group]
@@ -380,9 +380,9 @@ def split_by_value(values: Rows | Ints) -> list[Rows]:
 
 
 def _get_lasting_codes(distinction: Distinction) -> Rows:
-    """Return codes (N,) of the part of a distinction that no pod changes.
+    """Return, for each node, a code for the part of a distinction that no pod changes.
 
-    These are the codes of the domains. If each node is a domain of its own, the codes only distinguish nodes with a
+    The codes are the codes of the domains. If each node is a separate domain, the codes only distinguish nodes with a
     domain from nodes without one.
     """
     domains = distinction.domains

@@ -48,7 +48,7 @@ MAX_RETURNS = 10
 class Preemptors:
     """Decides for which pods of a simulation preemption is worth a try.
 
-    If all victims have a lower priority, preemption ends by itself. Otherwise, pods could preempt each other forever.
+    If all victims have a lower priority, preemption always ends. Otherwise, pods could preempt each other forever.
     """
 
     def __init__(self, view: Fork) -> None:

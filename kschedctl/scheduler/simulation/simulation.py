@@ -395,7 +395,7 @@ class SettlingLoop(SchedulingLoop):
         self.attempts.victims[position] = (*self.attempts.victims.get(position, ()), *victims)
 
     def _evict_victims(self, victims: Sequence[Position], preemptor: Position) -> Sequence[Position]:
-        """Evict the victims, and return those of them that were on nodes and did not wait at Permit.
+        """Evict the victims, and return the victims that were on nodes and did not wait at Permit.
 
         Pods that wait at Permit leave their nodes in the order of their names and are tried again. Victims that have
         already left together with other pods of their gang are ignored.

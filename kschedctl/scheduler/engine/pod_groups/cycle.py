@@ -295,7 +295,7 @@ class PodGroupCycle:
         return GroupResult(status, tuple(results), nominated_rows={}, after=view if self.within else None)
 
     def _count_placed_pods(self, view: Fork) -> int:
-        """Return how many pods of the PodGroup have a node already. The group must not be a gang of another project."""
+        """Return how many pods of the PodGroup already have a node. The group must not be a gang of another project."""
         assert len(self.key) == 2
         return len(find_group_state(view, self.key).scheduled)
 

@@ -1,7 +1,7 @@
 """Groups that wait for each other: partly placed gangs that hold each other's nodes, and groups that share pods.
 
 A pod may belong to a PodGroup of Kubernetes and to a gang that a plugin's Permit holds together. The PodGroup is tried
-by itself, and keeps its nodes only if Permit succeeds for one of its pods (podGroupSchedulingDefaultAlgorithm in
+on its own, and keeps its nodes only if Permit succeeds for one of its pods (podGroupSchedulingDefaultAlgorithm in
 pkg/scheduler/schedule_one_podgroup.go, v1.36).
 """
 

@@ -87,14 +87,14 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
     def run(self, view: Fork | None = None, post_filter: bool = False) -> GroupResult:
         """Return the root's result with all pods that were tried, even those whose own group does not fit.
 
-        `post_filter` has no effect, since pods of these groups never preempt by themselves.
+        `post_filter` has no effect, since pods of these groups never preempt on their own.
         """
         results = self.run_groups(view)
         members = chain.from_iterable(results[leaf.key].members for leaf in self.tree.leaves if leaf.key in results)
         return replace(results[self.tree.key], members=tuple(members))
 
     def run_groups(self, view: Fork | None = None) -> GroupResults:
-        """Try the groups of the tree in a fork of `view`, and return the results of those that were tried.
+        """Try the groups of the tree in a fork of `view`, and return the results of the groups that were tried.
 
         Without `view`, the cycle's own view is used. If no pod under the root is placed, the root does not fit.
         """

@@ -21,7 +21,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 
 class GroupPlacement(NamedTuple):
-    """A set of nodes by rows, in order. The name is that of a topology domain, empty for all nodes."""
+    """A set of nodes by rows, in order. The name is a topology domain's name, or empty for all nodes."""
 
     name: str
     rows: Rows
@@ -57,7 +57,7 @@ class PlacementScorePlugin(Plugin, Protocol):
         """Return the score of a proposed placement, where higher is better. Raises PluginError if a plugin fails."""
 
     def normalize_placements(self, scores: Scores) -> Scores:
-        """Return the scores of all placements scaled to 0 to 100, (S,).
+        """Return the scores of all placements scaled to 0 to 100.
 
         Scores stay unchanged if upstream's plugin does not scale them.
         """

@@ -95,7 +95,7 @@ def find_completing_pod(view: Fork, key: AnyGroupKey, arrivals: Sequence[int]) -
 
 
 def mask_placed_pods(view: Fork, positions: Rows) -> Bools:
-    """Return a mask (M,) of the given pods that are assumed or bound, even to a node that does not exist."""
+    """Return a mask over `positions` of the pods that are assumed or bound, even to a node that does not exist."""
     return (view.node[positions] >= 0) | _mask_bound_to_unknown_nodes(view, positions)
 
 

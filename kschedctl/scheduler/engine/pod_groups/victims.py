@@ -1,4 +1,4 @@
-"""Pods of groups in preemption: which of them preempt by themselves, and which are evicted together.
+"""Pods of groups in preemption: which of them preempt on their own, and which are evicted together.
 
 Upstream: pkg/scheduler/framework/preemption/types.go and util.go, PostFilter and PreEnqueue in
 pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go (v1.36; in v1.37 pods have the priority of their

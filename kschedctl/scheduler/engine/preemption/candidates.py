@@ -59,7 +59,7 @@ class Candidates(Sequence[Candidate]):
 
     @cached_property
     def violations(self) -> Costs:
-        """(C,): the number of PDB violations of each candidate."""
+        """The number of PDB violations of each candidate."""
         if self._reported_violations is not None:
             return self._reported_violations
         return np.diff(np.append(0, np.cumsum(self.violating))[self.starts])
@@ -83,13 +83,13 @@ class Candidates(Sequence[Candidate]):
 
     @property
     def sizes(self) -> Positions:
-        """(C,): the number of victims of each candidate."""
+        """The number of victims of each candidate."""
         return np.diff(self.starts)
 
     def with_counted_violations(self, violating: npt.NDArray[np.bool_]) -> Candidates:
-        """Return the same candidates, but count only the victims marked in `violating` (V,) as PDB violations.
+        """Return the candidates with only the victims in the mask `violating` counted as PDB violations.
 
-        Which victims are marked as violating does not change.
+        The marks of the victims themselves do not change.
         """
         counted = Candidates(self.row, self.starts, self.victims, violating)
         return Candidates(self.row, self.starts, self.victims, self.violating, counted.violations)
@@ -116,22 +116,22 @@ class BestCandidates:
 
 
 def _count_violations(view: Fork, candidates: Candidates) -> Costs:
-    """Return the number of PDB violations of each candidate, (C,)."""
+    """Return the number of PDB violations of each candidate."""
     return candidates.violations
 
 
 def _find_highest_priorities(view: Fork, candidates: Candidates) -> Costs:
-    """Return the priority of each candidate's most important victim, (C,)."""
+    """Return the priority of each candidate's most important victim."""
     return _get_victim_priorities(view, candidates)[candidates.starts[:-1]]
 
 
 def _sum_priorities(view: Fork, candidates: Candidates) -> Costs:
-    """Return the sum of the victims' priorities, each with PRIORITY_OFFSET added, (C,)."""
+    """Return, for each candidate, the sum of its victims' priorities, each with PRIORITY_OFFSET added."""
     return np.add.reduceat(_get_victim_priorities(view, candidates) + PRIORITY_OFFSET, candidates.starts[:-1])
 
 
 def _count_victims(view: Fork, candidates: Candidates) -> Costs:
-    """Return the number of victims of each candidate, (C,)."""
+    """Return the number of victims of each candidate."""
     return candidates.sizes
 
 
@@ -147,7 +147,7 @@ def _negate_earliest_starts(view: Fork, candidates: Candidates) -> Costs:
 
 
 def _get_victim_priorities(view: Fork, candidates: Candidates) -> Costs:
-    """Return the priority of each victim, (V,)."""
+    """Return the priority of each victim."""
     infos = view.pods.info[candidates.victims]
     return view.pods.priority[infos]
 

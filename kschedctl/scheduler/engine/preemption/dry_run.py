@@ -73,7 +73,7 @@ class DryRun:
     def count_nodes_for_message(self, selection: Selection, candidates_wanted: bool) -> Counter[str]:
         """Count the nodes on which preemption does not help, by the reason in upstream's message.
 
-        The `selection` words the reason for nodes without evictable pods.
+        `selection` provides the reason for nodes without evictable pods.
         """
         counts = self.count_unhelpful_nodes(candidates_wanted)
         del counts[NO_VICTIMS]

@@ -181,7 +181,7 @@ class _Trial:
         return guarded
 
     def get_priorities(self, pods: Positions) -> Priorities:
-        """Return the priorities of pods, (V,)."""
+        """Return the priority of each of `pods`."""
         return self.view.pods.priority[self.view.pods.info[pods]]
 
     def list_distinct_priorities(self, nodes: Bools) -> Priorities:

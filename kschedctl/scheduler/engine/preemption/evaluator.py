@@ -85,7 +85,7 @@ class Preemption:
 
     @cached_property
     def nodes_by_reason(self) -> Mapping[str, int]:
-        """Reason -> number of nodes on which preemption does not help. It must be read before any pod moves."""
+        """The number of nodes on which preemption does not help, by reason. It must be read before any pod moves."""
         return self.run.count_unhelpful_nodes(candidates_wanted=bool(self.wanted)) if self.run else {}
 
 
@@ -238,7 +238,7 @@ def find_potential_nodes(cycle: Cycle) -> Bools:
 def clears_nomination(outcome: PostFilterOutcome) -> bool:
     """Return whether PostFilter clears the pod's nomination.
 
-    This is so if preemption was tried in vain or if no PostFilter plugin ran.
+    It does if preemption was tried without success or if no PostFilter plugin ran.
     """
     reports = [result.report for result in outcome.results.values()]
     tried = any(isinstance(report, Preemption) and report.eligible for report in reports)

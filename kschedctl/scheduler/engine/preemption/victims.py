@@ -34,15 +34,15 @@ class Selection(Protocol):
     """
 
     def find_potential_victims(self, nodes: Bools) -> Positions:
-        """Return the evictable pods on these nodes (N,), sorted by node and then by importance, (V,)."""
+        """Return the evictable pods on the nodes of a mask (N,), sorted by node and then by importance."""
 
     def find_rejected_nodes(self, pods: Positions) -> tuple[str, Bools] | None:
         """Return a reason and a mask (N,) of the nodes that it rejects even if all of these pods (V,) go, or None."""
 
     def find_nodes_to_evict_again(self, pods: Positions, is_gone: Bools) -> Bools | None:
-        """Return the nodes on which the pod that was just put back must go nevertheless, (N,), or None.
+        """Return a mask (N,) of the nodes on which the pod just put back must be evicted after all, or None.
 
-        `is_gone` (V,) marks the pods that are evicted.
+        `is_gone` is a mask over the victims of those that are evicted.
         """
 
     def iter_no_victims_messages(self, rows: Positions) -> Iterator[tuple[str, int]]:
@@ -56,7 +56,7 @@ class DecidedByFilters(Selection, Protocol):
     """A selection whose victims follow from the Filter plugins alone."""
 
     def find_potential_victims_unsorted(self, nodes: Bools) -> Positions:
-        """Return the positions of the evictable pods on the masked nodes (N,), in no particular order, (V,)."""
+        """Return the positions of the evictable pods on the nodes of a mask (N,), in no particular order."""
 
 
 class LowerPriority:
@@ -68,7 +68,7 @@ class LowerPriority:
         self.view, self.priority = view, priority
 
     def find_potential_victims(self, nodes: Bools) -> Positions:
-        """Return the pods of lower priority on these nodes (N,), sorted by node and then by importance, (V,)."""
+        """Return the pods of lower priority on the nodes of a mask (N,), sorted by node and then by importance."""
         pods = self.find_potential_victims_unsorted(nodes)
         return pods[order_by_importance(self.view, pods, self.view.arrivals.place[pods])]
 
@@ -115,7 +115,7 @@ def order_by_importance(view: Fork, pods: Positions, arrival_order: Positions) -
 
 
 def find_never_started(view: Fork, pods: Positions) -> Bools:
-    """Return a mask (V,) of the pods whose start upstream replaces by the present in each comparison.
+    """Return a mask over the pods of those whose start upstream replaces with the present in each comparison.
 
     These are pods that have not started. If time stands still, no pod is marked.
     """
@@ -137,7 +137,7 @@ class Judge(NamedTuple):
     """(N,): the nodes that matter."""
 
     def find_rejected_rows(self, delta: Delta, rows: Rows) -> Bools:
-        """Return a mask (M,) of the given rows that the filters reject under a hypothesis.
+        """Return a mask over `rows` of those that the filters reject after the hypothetical change.
 
         Raises PluginError if a plugin fails.
         """
@@ -167,12 +167,12 @@ class Victims:
 
     @cached_property
     def rank(self) -> Positions:
-        """(V,): the step in which each victim is put back."""
+        """The step in which each victim is put back."""
         return rank_within_runs(self.node)
 
     @cached_property
     def time(self) -> Positions:
-        """(V,): when each victim last came or went."""
+        """The time at which each victim was last removed or put back."""
         return np.arange(len(self.pod))
 
     def restrict_to(self, nodes: Bools) -> Victims:

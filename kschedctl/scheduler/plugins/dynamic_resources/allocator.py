@@ -168,7 +168,7 @@ class TakenCounters:
     def _build_counter_key(self, pool: Pool) -> PoolId:
         """Return the key under which the pool's counters are kept: its ID, with an empty driver before 1.37.
 
-        Those versions mix up the counters of pools that have the same name but different drivers.
+        Versions before 1.37 mix up the counters of pools that have the same name but different drivers.
         """
         _, pool_name = pool.id
         return pool.id if self._by_driver else ("", pool_name)
@@ -517,7 +517,7 @@ class Search:
     # -- one device ------------------------------------------------------------------------------------------------
 
     def is_candidate(self, position: SearchPosition, device: PooledDevice) -> bool:
-        """Return whether the device is free, selected and large enough. Raises AllocationError."""
+        """Return whether the device is free, selected and large enough. Raises AllocationError if a selector fails."""
         if self.is_in_use(position, device):
             return False
         return self.is_selectable(position, device) and self.has_capacity(self._get_request(position), device)
@@ -563,10 +563,11 @@ class Search:
         return capacity.fits_capacity(request.capacity, device.device.capacity, *taken, arithmetic=self.arithmetic)
 
     def _is_large_enough(self, request: Request, device: PooledDevice) -> bool:
-        """Return whether a request with mode All includes the device, judging by its capacity. Raises AllocationError.
+        """Return whether a request with mode All includes the device, judging by its capacity.
 
-        Since 1.37, the device's total capacity decides, so that the request fails if a large enough device has too
-        little capacity left. Older versions leave out such a device, because they look at its remaining capacity.
+        Raises AllocationError if the requested amount is rejected. Since 1.37, the device's total capacity decides, so
+        that the request fails if a large enough device has too little capacity left. Older versions leave out such a
+        device, because they look at its remaining capacity.
         """
         if self.features.consumable_capacity and ALL_HAVE_ROOM.at(self.features.release):
             return capacity.fits_capacity(request.capacity, device.device.capacity, arithmetic=self.arithmetic)
@@ -660,7 +661,10 @@ class Search:
         return not device.device.consumes_counters or self.features.partitionable_devices or self.all_consumers
 
     def _is_tainted(self, position: SearchPosition, device: PooledDevice) -> bool:
-        """Return whether the device has a taint that the request does not tolerate. False without DRADeviceTaints."""
+        """Return whether the device has a taint that the request does not tolerate.
+
+        Return False if DRADeviceTaints is off.
+        """
         if not self.features.device_taints:
             return False
         return self._get_request(position).find_untolerated_taint(device.device) is not None

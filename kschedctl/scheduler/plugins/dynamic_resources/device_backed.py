@@ -42,7 +42,7 @@ class DeviceBackedResources:
         return device_class.metadata.name
 
     def find_nodes_with_devices(self) -> Bools:
-        """Return the mask of the view's nodes (N,) on which some device is available, whether allocated or not."""
+        """Return a mask (N,) of the view's nodes on which any device is available, whether allocated or not."""
         from kschedctl.scheduler.plugins.dynamic_resources.inventory import find_device_nodes, get_inventory  # noqa: PLC0415 - for few profiles
 
         return find_device_nodes(get_inventory(self._fork, self.features))[self._rows]

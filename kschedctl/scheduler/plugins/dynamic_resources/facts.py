@@ -59,7 +59,7 @@ class DeviceFault(Detail, frozen=True):
 
     @property
     def is_from_claim(self) -> bool:
-        """Whether the selector is the claim's own rather than that of its DeviceClass."""
+        """Whether the selector comes from the claim rather than from its DeviceClass."""
         return self.source.startswith("claim ")
 
 

@@ -164,7 +164,7 @@ class Inventory:
         return self.visible.get_pools(row)
 
     def compute_available_counters(self, pool: Pool) -> Counters:
-        """Return the pool's counters minus those that allocated devices consume."""
+        """Return the pool's counters minus the amounts that allocated devices consume."""
         return compute_remaining_counters(pool, self.state, self.features.release)
 
     def build_device_key(self, row: int) -> object:
@@ -193,7 +193,7 @@ class Inventory:
         return self.visible.find_available_nodes(name, everywhere, selector)
 
     def is_on_node(self, device: PooledDevice, row: int) -> bool:
-        """Return whether the device is available on a node that sees its slice. Raises AllocationError."""
+        """Return whether the device is available on a node. Raises AllocationError for an invalid node selector."""
         return self.visible.is_on_node(device, row)
 
     def matches_selector(self, expression: Expression, device: PooledDevice, shares: bool = True) -> bool:
@@ -286,8 +286,8 @@ class VisibleDevices:
     def find_available_nodes(self, name: str | None, everywhere: bool | None, selector: NodeSelector | None) -> Bools:
         """Return the mask (N,) of the nodes on which a slice or device with these three fields is available.
 
-        If `name` is not empty, only the node with that name counts. Otherwise all nodes do if `everywhere` is True, and
-        else the nodes that the selector matches. Without a selector, no node counts. Raises AllocationError for an
+        If `name` is not empty, only the node with that name counts. Otherwise, all nodes count if `everywhere` is True,
+        or else the nodes that the selector matches. Without a selector, no node counts. Raises AllocationError for an
         invalid selector.
         """
         if name:
@@ -309,7 +309,7 @@ class VisibleDevices:
         return self._masks_by_selector[key]
 
     def is_on_node(self, device: PooledDevice, row: int) -> bool:
-        """Return whether the device is available on a node that sees its slice. Raises AllocationError."""
+        """Return whether the device is available on a node. Raises AllocationError for an invalid node selector."""
         if not device.slice.spec.per_device_node_selection:
             return True
         spec = device.device
@@ -360,7 +360,7 @@ class VisibleDevices:
         return self._pools_by_slices[indices]
 
     def _is_visible_everywhere(self, indexed_slice: IndexedSlice) -> bool:
-        """Return whether every node sees the slice, which is so since 1.35 for a slice with shared counters."""
+        """Return whether every node sees the slice, as all nodes do since 1.35 for a slice with shared counters."""
         if COUNTER_SCOPE.at(self.devices.features.release) is not CounterScope.POOL:
             return False
         return bool(indexed_slice.slice.spec.shared_counters)

@@ -289,9 +289,9 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         return _build_unschedulable_result(STILL_NOT_SCHEDULABLE)
 
     def score(self, info: PodInfo, view: Fork, state: Evaluation | None, rows: Rows) -> Scores:
-        """Return the scores of the nodes in `rows`, which are higher if earlier alternatives of requests are allocated.
+        """Score the nodes in `rows`: the earlier the allocated alternatives of requests, the higher the score.
 
-        All scores are 0 without DRAPrioritizedList, and for a pod that needs no devices.
+        All scores are 0 if DRAPrioritizedList is off or the pod needs no devices.
         """
         if state is None or not self.features.prioritized_list:
             return np.zeros(len(rows), np.int64)

@@ -326,7 +326,7 @@ class NodeRestriction(NamedTuple):
 def _get_node_restriction(pooled: PooledDevice) -> NodeRestriction:
     """Return the nodes to which an allocated device is restricted.
 
-    The device itself says so if its slice selects nodes per device, otherwise the slice does.
+    If the slice selects nodes per device, the restriction comes from the device, otherwise from the slice.
     """
     spec, device = pooled.slice.spec, pooled.device
     holder = device if spec.per_device_node_selection else spec

@@ -289,15 +289,15 @@ STRATEGIES = {
 
 
 def _compute_weighted_mean(shares: Amounts, usage: NodeUsage) -> Scores:
-    """Return the weighted mean for each node (F,) of non-negative shares of all resources (X, F), rounded down."""
+    """Return each node's weighted mean of the non-negative shares of all resources, rounded down."""
     mean: Scores = usage.weights.dot(shares) // sum(usage.weights.tolist())
     return mean
 
 
 def _compute_weighted_mean_of_offered(shares: Amounts, usage: NodeUsage) -> Scores:
-    """Return the weighted mean for each node (F,) of the shares (X, F) of the resources that the node offers.
+    """Return each node's weighted mean of the shares of the resources that the node offers.
 
-    It is 0 for a node that offers none of them.
+    The mean is 0 for a node that offers none of them.
     """
     weights = (usage.allocatable != 0) * usage.weights[:, None]
     return truncating_divide((shares * weights).sum(axis=0), np.maximum(weights.sum(axis=0), 1))

@@ -76,7 +76,7 @@ def is_schedulable_after_pod_change(
 
 
 def is_unaffected(info: PodInfo, actions: ActionType, view: Fork) -> bool:
-    """Return whether the pod need not be checked, because only pods are added and it has no required affinity terms.
+    """Return whether the pod need not be checked, because pods are only added and it has no required affinity terms.
 
     Terms that cannot be parsed count as affinity terms.
     """

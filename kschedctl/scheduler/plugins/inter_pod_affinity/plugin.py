@@ -287,7 +287,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         return False
 
     def score(self, info: PodInfo, view: Fork, state: TopologyCounts | None, rows: Rows) -> Scores:
-        """Return, for each node in `rows` (F,), the sum of the weights of the terms that match in the node's domains.
+        """Return, for each node in `rows`, the sum of the weights of the terms that match in the node's domains.
 
         Raises PluginError if PreScore did not run.
         """
@@ -340,7 +340,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         return sum_terms_per_key(terms, view)
 
     def upstream_fault(self, cycle: Cycle) -> UpstreamFault | None:
-        """Return the fault that a namespaceSelector of the pod that only excludes selects every namespace.
+        """Return the fault that a namespaceSelector of the pod selects every namespace although it only excludes some.
 
         Return None if no term of the pod has such a selector, or if the version has no fault.
         """
@@ -376,7 +376,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
 
 
 def _count_existing_anti_affinity(info: PodInfo, view: Fork) -> dict[str, Weights]:
-    """Return, by topology key, how many required anti-affinity terms of each pod info (T,) match the incoming pod."""
+    """Return, by topology key, how many required anti-affinity terms of each pod info match the incoming pod."""
     return count_matches_per_key(find_terms_matching_pod(info, view, "required_anti_affinity"), view)
 
 
@@ -394,7 +394,7 @@ def _only_excludes(term: AffinityTerm) -> bool:
 
 
 def _find_infos_with_terms(view: Fork, *fields: str) -> Bools:
-    """Return a mask (T,) of the pod infos that have terms in one of the fields, by default in any."""
+    """Return a mask over the pod infos of those that have terms in one of the fields, by default in any field."""
     term_fields = fields or TERM_FIELDS
     key = _find_infos_with_terms, term_fields
     return view.memo_of_pods(key, lambda: view.pods.distinct.mask_with_terms(*term_fields))

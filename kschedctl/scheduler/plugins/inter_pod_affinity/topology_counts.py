@@ -43,7 +43,7 @@ class SparseWeights(Mapping[str, Weights]):
         return weights if isinstance(weights, cls) else cls(weights)
 
     def __getitem__(self, key: str) -> Weights:
-        """Return the weights (T,) of a topology key, including zeros, as a new array."""
+        """Return the weights of a topology key for all pod infos, including zeros, as a new array."""
         numbers, amounts = self._nonzero[key]
         weights = np.zeros(self._num_infos, np.int64)
         weights[numbers] = amounts
@@ -158,7 +158,7 @@ class RunningCounts:
         return [Distinction(column, partial(tally.bring_up_to_date, self._trail)) for column, tally in self._tallies]
 
     def iter_counts(self, rows: Rows) -> Iterator[Counts]:
-        """Yield, for each topology key, the counts in the domains of the nodes in `rows` (F,), 0 without the label."""
+        """Yield, for each topology key, the count in the domain of each node in `rows`, 0 without the label."""
         return (distinction.values_at(rows) for distinction in self.distinctions)
 
     def find_rows_without_label(self, rows: Rows) -> Bools:
@@ -184,7 +184,7 @@ class RunningCounts:
 def _get_cached_weights(
     purpose: str, info: PodInfo, view: Fork, weights: Callable[[], Mapping[str, Weights]]
 ) -> SparseWeights:
-    """Return the weights in sparse form, from the cache for identical pods or else from the function `weights`."""
+    """Return the weights in sparse form, cached for identical pods. The function `weights` computes missing ones."""
     return view.memo_of_pods((NAME, purpose), lambda: SparseWeights.from_weights(weights()), info)
 
 
@@ -206,7 +206,7 @@ def find_terms_matching_pod(info: PodInfo, view: Fork, field: str) -> list[tuple
 
 
 def find_infos_matching_term(term: AffinityTerm, view: Fork) -> Bools:
-    """Return a mask (T,) of the pod infos that match a term of the incoming pod, whose namespaces are resolved."""
+    """Return a mask over the pod infos of those that match a term of the incoming pod, with namespaces resolved."""
     all_namespaces = term.namespace_selector.matches({})  # a resolved selector matches either all namespaces or none
     return view.pods.matching(term.selector, None if all_namespaces else term.namespaces)
 
@@ -222,7 +222,7 @@ def count_matches_per_key(matches: Iterable[tuple[AffinityTerm, Infos]], view: F
 
 
 def count_each_match_per_key(terms: Iterable[AffinityTerm], view: Fork) -> dict[str, Weights]:
-    """Return, by topology key, how many of the terms match each pod info (T,), whose namespaces are resolved."""
+    """Return, by topology key, how many of the terms match each pod info. The terms' namespaces must be resolved."""
     return count_matches_per_key(((term, find_infos_matching_term(term, view)) for term in terms), view)
 
 

@@ -169,13 +169,13 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, DemandedAmounts]):
     def _list_scored_requests(self, info: PodInfo, view: NodeView) -> list[int]:
         """Return the pod's requests for the scored resources, in the order of the resources.
 
-        Unlike in NodeResourcesFit, containers without a request count with 0.
+        Unlike in NodeResourcesFit, no default is assumed for containers without a request.
         """
         key = NodeResourcesBalancedAllocation, self.resources
         return view.memo(key, lambda: list_pod_amounts(info, self.resources, info.options), info)
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
-        """Return the pod's requests as a part of its signature, or None if devices may back its extended resources."""
+        """Return the pod's requests as part of its signature, or None if devices may back its extended resources."""
         return sign_resources(info, view, self.features)
 
 

@@ -465,7 +465,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
             yield WakeTrigger("DeviceClass", ADD_OR_UPDATE, newly_backed)
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
-        """Return the pod's requests as a part of its signature, or None if devices may back its extended resources."""
+        """Return the pod's requests as part of its signature, or None if devices may back its extended resources."""
         return sign_resources(info, view, self.features)
 
 

@@ -76,7 +76,7 @@ def _find_attached_volume(
 ) -> AttachedVolume | None:
     """Return the CSI volume behind a pod's volume, or None if no CSI driver attaches the volume.
 
-    The arguments and errors are those of `find_attachable_volumes`.
+    The arguments and errors are the same as for `find_attachable_volumes`.
     """
     if volume.persistent_volume_claim is None and volume.ephemeral is None:
         return _translate_inline_volume(volume, storage) if counts_in_tree else None
@@ -193,7 +193,7 @@ class AttachedVolumes:
         """The number of volumes of each pod info."""
 
     def select_driver(self, driver: str) -> Bools:
-        """Return a mask (volumes,) over all volume numbers, which is True for the driver's volumes."""
+        """Return a mask over all volume numbers of the driver's volumes."""
         no_driver = -1
         is_of_driver: Bools = np.array(self._drivers, np.int64) == self._driver_numbers.get(driver, no_driver)
         return is_of_driver
@@ -358,7 +358,7 @@ class NodeAttachments:
         return mask
 
     def count_volumes(self, driver: str, with_unused: bool) -> Counts:
-        """Return the number of the driver's volumes that are attached to each node (N,).
+        """Return, for each node, the number of the driver's volumes that are attached to it.
 
         If `with_unused` is True, volumes that have a VolumeAttachment count even if no pod uses them.
         """

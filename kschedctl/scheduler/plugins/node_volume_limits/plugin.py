@@ -257,7 +257,7 @@ class NodeVolumeLimits(DeclaredPlugin):
         yield WakeTrigger("PersistentVolumeClaim", ADD, f"claim {describe_claims(info)} is created")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
-        """Return the sources of the pod's volumes as a part of its signature."""
+        """Return the sources of the pod's volumes as part of its signature."""
         return sign_volumes(info)
 
 

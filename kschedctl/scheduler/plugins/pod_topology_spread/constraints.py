@@ -214,7 +214,7 @@ def restrict_domains(domains: Domains, included: Bools, key: Hashable, view: For
 def count_matching_pods(
     constraint: SpreadConstraint, info: PodInfo, view: Fork, domains: Domains | None = None, key: Hashable = None
 ) -> Counts:
-    """Return the number of pods that match the constraint in each of the `domains`, or on each node (N,) without them.
+    """Return the number of pods that match the constraint in each of the `domains`, or on each node if there are none.
 
     A pod matches if it is in the incoming pod's namespace, is selected and is not terminating. An empty selector
     matches no pods. `key` is the name of the domains in the cache.
@@ -228,7 +228,7 @@ def tally_matching_pods(
     """Return a tally that maintains the count of matching pods, by node or by domain (see `count_matching_pods`)."""
 
     def compute_weights() -> Counts:
-        """Compute how many pods each distinct PodInfo counts for: 1 if it matches, otherwise 0."""
+        """Compute the weight of each distinct PodInfo: 1 if its pods match, otherwise 0."""
         if constraint.selector == EVERYTHING:  # an empty selector, which upstream takes for one that matches nothing
             return np.zeros(len(view.pods.infos), np.int8)
         selected = view.pods.matching(constraint.selector, frozenset((info.namespace,)))

@@ -91,7 +91,7 @@ COUNTS_ITSELF = ByVersion("queueing hint: the rejected pod itself counts", (("",
 
 
 class PodTopologySpreadArgs(PluginArgs, frozen=True):
-    """Default constraints for pods that have none of their own."""
+    """Default constraints for pods without constraints."""
 
     naming: ClassVar[Mapping[str, Naming]] = {"topologyKey": "key"}
     default_constraints: tuple[TopologySpreadConstraint, ...] = ()
@@ -285,7 +285,7 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
         return PreScoreResult(compute_raw_scores(constraints, self.settings, info, view, rows))
 
     def score(self, info: PodInfo, view: Fork, state: RawScores | None, rows: Rows) -> Scores:
-        """Return the raw scores (F,) that PreScore has computed. Raises PluginError if it did not run."""
+        """Return the raw scores that PreScore has computed. Raises PluginError if it did not run."""
         return require_state(state, NO_PRE_SCORE).scores
 
     def normalize(self, state: RawScores | None, scores: Scores) -> Scores:
@@ -293,14 +293,14 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
         return normalize_scores(scores, require_state(state, NO_PRE_SCORE).ignored)
 
     def row_verdicts(self, info: PodInfo, view: Fork) -> SpreadVerdicts:
-        """Return the verdicts of the hard constraints, for any rows, in a form that is updated as pods come and go.
+        """Return an object that judges any rows by the hard constraints and is updated as pods come and go.
 
         Raises PluginError for invalid selectors.
         """
         return SpreadVerdicts(self.find_hard_constraints(info, view), self.settings, info, view)
 
     def row_scores(self, info: PodInfo, view: Fork) -> SpreadAmong:
-        """Return the scores of the soft constraints, for any subset of the nodes, in a form that follows pod changes.
+        """Return an object that scores any nodes by the soft constraints and is updated as pods come and go.
 
         The pod must have soft constraints.
         """
@@ -326,10 +326,7 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
         yield WakeTrigger(NODE, ActionType.UPDATE_NODE_TAINT, f"taints of a node with label {keys} change")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
-        """Return an empty fragment, or None for a pod with constraints of its own or by default.
-
-        Such a pod is never batched with other pods.
-        """
+        """Return an empty fragment, or None for a pod with its own or default constraints, which is never batched."""
         if info.spec.topology_spread_constraints or self.settings.defaults:
             return None
         return {}

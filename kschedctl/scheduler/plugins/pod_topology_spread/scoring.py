@@ -136,7 +136,7 @@ class ScoredDomains(NamedTuple):
     """The running count of matching pods per domain."""
 
     def get_codes(self, rows: Rows) -> Ints | Rows:
-        """Return the code of the domain of each node in `rows` (F,), which is the row if each node is a domain."""
+        """Return the code of the domain of each node in `rows`, which is the row if each node is a domain."""
         return rows if self.domains is None else self.domains.codes[rows]
 
 
@@ -153,7 +153,7 @@ def build_scored_domains(
         return ScoredDomains(column, None, tally_matching_pods(constraint, info, view))
 
     def build_domains() -> tuple[Domains, Domains]:
-        """Build the domains of all nodes, and those of the nodes that count."""
+        """Build the domains of all nodes, and the domains of the nodes that count."""
         topology = constraint.topology_key, "with unlabelled"
         all_domains = view.memo((NAME, *topology), lambda: _build_domains_with_unlabelled(column))
         included = settings.find_included_nodes(constraint, info, view)
@@ -262,7 +262,7 @@ class SpreadAmong:
         return round_half_away(score)
 
     def normalize(self, scores: Scores, counted: Bools) -> Scores:
-        """Scale the scores (F,) to 0..100 by the lowest and highest score in the mask `counted` (F,). Others get 0."""
+        """Scale the scores to 0..100 by the lowest and highest score in the mask `counted`. Other nodes get 0."""
         all_count = self._labelled is None or counted.all()
         return normalize_scores(scores, None if all_count else ~counted)
 

@@ -142,7 +142,7 @@ def _list_required_hostnames(volume: PersistentVolume) -> frozenset[str]:
 class PodVolumes:
     """The result of evaluating a pod's claims on N nodes, in the steps that upstream takes.
 
-    A node that fails in a step takes no part in the later ones. Raises InputError.
+    A node that fails in a step is skipped in later steps. Raises InputError for an invalid size.
     """
 
     def __init__(self, claims: PodVolumeClaims, listers: Listers, attributes_class: bool = True) -> None:
@@ -294,7 +294,7 @@ class PodVolumes:
             self.provisions.append(Provision(claim, lacks_volume, pools or (), capacity))
 
     def _find_provisionable_nodes(self, class_: StorageClass) -> Bools:
-        """Return a mask (N,) of the nodes in the class's allowed topologies, or of no node without a provisioner."""
+        """Return a mask (N,) of the nodes in the class's allowed topologies, all False without a provisioner."""
         if class_.provisioner in ("", NO_PROVISIONER):
             return np.zeros(len(self._active), np.bool_)
         return self.listers.topology.find_allowed_nodes(class_.allowed_topologies)

@@ -305,7 +305,7 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
     def score(self, info: PodInfo, view: Fork, state: BindingState | None, rows: Rows) -> Scores:
         """Score the nodes in `rows` by the utilization of the storage that the claims would use.
 
-        All scores are 0 without a shape, and for a pod without claims.
+        All scores are 0 if no shape is set or the pod has no claims.
         """
         if state is None or not self.shape:
             return np.zeros(len(rows), np.int64)
@@ -361,5 +361,5 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         yield WakeTrigger(NODE, ADD | ActionType.UPDATE_NODE_LABEL, "a node is added, or its labels change")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
-        """Return the sources of the pod's volumes as a part of its signature."""
+        """Return the sources of the pod's volumes as part of its signature."""
         return sign_volumes(info)

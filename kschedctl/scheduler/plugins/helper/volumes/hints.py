@@ -209,7 +209,7 @@ def _list_topology_labels(volume: PersistentVolume) -> list[tuple[str, frozenset
 
 
 def describe_claims(info: PodInfo, ephemeral: bool = True) -> str:
-    """Return the pod's claims as a phrase that follows "claim", such as "a/x or a/y", or "of the pod" without claims.
+    """Return the pod's claims as a phrase that follows "claim": "a/x or a/y", or "of the pod" if there are none.
 
     If `ephemeral` is False, claims of ephemeral volumes are left out.
     """

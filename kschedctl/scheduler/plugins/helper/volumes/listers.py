@@ -174,14 +174,17 @@ class Listers:
 
     @property
     def volumes_of_class(self) -> Mapping[str, ClassVolumes]:
-        """The volumes of each storage class, by class name. Raises InputError."""
+        """The volumes of each storage class, by class name. Raises InputError for an invalid size."""
         if self._volumes_of_class is None:
             self._volumes_of_class = dict(self.objects.index(ClassVolumes, _group_volumes_by_class, "PersistentVolume"))
         return self._volumes_of_class
 
     @cached_property
     def pools_of_class(self) -> dict[str, tuple[StoragePool, ...]]:
-        """The pools from which the volumes of each storage class are provisioned, by class name. Raises InputError."""
+        """The pools from which the volumes of each storage class are provisioned, by class name.
+
+        Raises InputError for an invalid size.
+        """
         return self.objects.index(StoragePool, self._build_pools_by_class, "CSIStorageCapacity", of=(self.topology,))
 
     def _build_pools_by_class(self, capacities: Iterable[CSIStorageCapacity]) -> dict[str, tuple[StoragePool, ...]]:
