@@ -82,11 +82,11 @@ def prepared_streams() -> Iterator[None]:
         yield
     finally:
         sys.stdout = out
-        _flush_or_discard(out)
-        _flush_or_discard(sys.stderr)
+        _flush_or_discard_stream(out)
+        _flush_or_discard_stream(sys.stderr)
 
 
-def _flush_or_discard(stream: Any) -> None:
+def _flush_or_discard_stream(stream: Any) -> None:
     """Flush the stream. If that fails, point it at /dev/null so that the interpreter can flush it at exit."""
     try:
         if stream is not None:

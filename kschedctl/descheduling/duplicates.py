@@ -45,9 +45,9 @@ class RemoveDuplicates(DeschedulerPlugin[RemoveDuplicatesArgs]):
         positions = self.find_evictable_pods(self.seen.find_infos_in_namespaces(self.arguments.namespaces, None))
         info_numbers = self.seen.info[positions].tolist()
         pod_counts = Counter(owner for number in info_numbers for owner in self._owners_by_info[number])
-        self._evict_duplicates(self._find_duplicates(positions), pod_counts)
+        self._evict_duplicates(self._find_duplicate_pods(positions), pod_counts)
 
-    def _find_duplicates(self, positions: Rows) -> Duplicates:
+    def _find_duplicate_pods(self, positions: Rows) -> Duplicates:
         """Return the pods at these positions by owner and node, except the first pod of each owner on each node."""
         info_numbers, rows = self.seen.info[positions].tolist(), self.view.node[positions].tolist()
         duplicates: Duplicates = defaultdict(lambda: defaultdict(list))

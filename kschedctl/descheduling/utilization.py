@@ -146,7 +146,7 @@ class _Utilization(DeschedulerPlugin[U]):
         """
         usage = self.usage[row]
         evicted_count = 0
-        for position in self._removable_by_row.get(row, ()):
+        for position in self._evictable_positions_by_row.get(row, ()):
             if not self._should_lose_more_pods(usage, limits) or (room <= 0).any():
                 return None
             if evicted_count == self._max_evictions_per_node:
@@ -169,7 +169,7 @@ class _Utilization(DeschedulerPlugin[U]):
         return None
 
     @cached_property
-    def _removable_by_row(self) -> dict[int, list[int]]:
+    def _evictable_positions_by_row(self) -> dict[int, list[int]]:
         """The positions of each node's evictable pods in the order of eviction, by the node's row."""
         positions = self.seen.sort_positions_by_priority(
             self.find_evictable_pods(self._selected_infos, pre_eviction=False)

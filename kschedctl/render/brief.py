@@ -41,7 +41,7 @@ def to_brief(document: Document, style: Style) -> str:
     """
     summary = build_summary(document, style)
     lists_causes = isinstance(document, PlainReport) and document.headline_lists_causes
-    parts = list(_iter_parts(summary, headline_lists_causes=lists_causes))
+    parts = list(_iter_brief_parts(summary, headline_lists_causes=lists_causes))
     wrapped = [_wrap_part(part, style.width) for part in parts]
     shown: set[int] = set()
     for index in sorted(range(len(parts)), key=lambda index: parts[index].rank):
@@ -49,7 +49,7 @@ def to_brief(document: Document, style: Style) -> str:
             continue
         if sum(len(wrapped[part]) for part in (*shown, index)) <= MAX_LINES:
             shown.add(index)
-    entry_count = len(_list_entries(summary)) + summary.left_out.get(_get_list_field(summary), 0)
+    entry_count = len(_list_summary_entries(summary)) + summary.left_out.get(_get_list_field(summary), 0)
     _add_left_out_count(parts, wrapped, shown, entry_count)
     return "".join(f"{line}\n" for index in sorted(shown) for line in wrapped[index])
 
@@ -73,16 +73,17 @@ def _get_list_field(summary: Summary) -> str:
     return "advice" if summary.summarizes == "Audit" else "pods"
 
 
-def _list_entries(summary: Summary) -> tuple[str, ...]:
+def _list_summary_entries(summary: Summary) -> tuple[str, ...]:
     """Return the summary's list as texts: its advice, or its pods with the reason why they do not fit."""
     if _get_list_field(summary) == "advice":
         return summary.advice
     return tuple(
-        f"{_describe_pods(summary, pods)}: {describe_verdict(rewrite_fit_error(pods.why))}" for pods in summary.pods
+        f"{_describe_entry_subject(summary, pods)}: {describe_verdict(rewrite_fit_error(pods.why))}"
+        for pods in summary.pods
     )
 
 
-def _describe_pods(summary: Summary, pods: ShortPods) -> str:
+def _describe_entry_subject(summary: Summary, pods: ShortPods) -> str:
     """Describe the subject of an entry: a pod ("x and 3 other pods") or a workload ("3 pods of Deployment x").
 
     Entries of Capacity and Rebalancing count pods or evictions of a workload.
@@ -114,14 +115,14 @@ def build_summary(document: Document, style: Style) -> Summary:
     return Summary(summarizes=kind_of(document), subject="", verdict="", headline=headline).shorten()
 
 
-def _iter_parts(summary: Summary, *, headline_lists_causes: bool) -> Iterator[BriefText]:
+def _iter_brief_parts(summary: Summary, *, headline_lists_causes: bool) -> Iterator[BriefText]:
     """Yield the parts of the brief form from top to bottom.
 
     These are the verdict, causes, doubts, warnings, the first fix with its commands, and the rest.
     `headline_lists_causes` says whether the headline of an Explanation repeats its causes.
     """
     if summary.summarizes == "Explanation":
-        yield BriefText(_describe_result(summary), 3)
+        yield BriefText(_describe_verdict_and_node(summary), 3)
         yield from _iter_causes(summary, headline_lists_causes=headline_lists_causes)
     else:
         yield BriefText(summary.headline, 3)
@@ -142,7 +143,7 @@ def _iter_parts(summary: Summary, *, headline_lists_causes: bool) -> Iterator[Br
     further_fixes = len(summary.fixes) - 1 + summary.left_out.get("fixes", 0)
     if further_fixes > 0:
         yield BriefText(f"  and {counted(further_fixes, 'more fix', 'more fixes')}", 1, rank=1, needs_previous=True)
-    for entry in _list_entries(summary)[:MAX_ENTRIES]:
+    for entry in _list_summary_entries(summary)[:MAX_ENTRIES]:
         yield BriefText(entry, 2, rank=2, is_entry=True)
     if summary.next:
         yield BriefText(f"more: {summary.next[0]}", 0, rank=3 if fix_commands else 1)
@@ -168,7 +169,7 @@ MAX_COMMAND_LENGTH = 100
 """Longest command that is shown."""
 
 
-def _describe_result(summary: Summary) -> str:
+def _describe_verdict_and_node(summary: Summary) -> str:
     """Describe the verdict, and name the pod's node or the pods to preempt."""
     verdict = f"{summary.subject} {describe_verdict(summary.verdict)}"
     if summary.nominated:

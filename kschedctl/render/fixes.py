@@ -65,7 +65,7 @@ def build_fixes_section(
     incomplete: list[Block] = []
     for number, remedy in enumerate(shown, 1):
         blocks = incomplete if remedy.needs_values else complete
-        blocks += build_fix(number, remedy, style, with_manifests)
+        blocks += build_fix_lines(number, remedy, style, with_manifests)
 
     page: list[Block] = []
     if complete:
@@ -80,7 +80,9 @@ def build_fixes_section(
     return tuple(page)
 
 
-def build_fix(number: int, remedy: Remedy, style: Style, with_manifests: bool, facts: Sequence[Cell] = ()) -> Page:
+def build_fix_lines(
+    number: int, remedy: Remedy, style: Style, with_manifests: bool, facts: Sequence[Cell] = ()
+) -> Page:
     """Build the lines about a fix: summary, alternatives, costs, commands, and possibly manifests and patches.
 
     Manifests and patches are included if ``with_manifests`` or if the style asks for patches. `facts` come first and
@@ -89,7 +91,7 @@ def build_fix(number: int, remedy: Remedy, style: Style, with_manifests: bool, f
     lines: list[Cell] = [*facts]
     if remedy.alternatives:
         lines.append(Marked(f"or {names(tuple(map(_drop_repeated_places, remedy.alternatives)))}", Tone.FAINT))
-    lines += _iter_costs(remedy)
+    lines += _iter_fix_drawbacks(remedy)
     if not facts:
         lines.append(Marked(f"{TEAMS[remedy.by]}; makes schedulable on {_describe_opened_nodes(remedy)}", Tone.FAINT))
     blocks: list[Block] = [paragraph(Marked(f"{number}", Tone.STRONG), remedy.summary), Bullets(tuple(lines))]
@@ -109,7 +111,7 @@ def _iter_manifests(remedy: Remedy, style: Style) -> Iterator[Block]:
         yield Verbatim(f"strategic merge patch of {remedy.owner}", to_yaml(remedy.owner_patch))
 
 
-def _iter_costs(remedy: Remedy) -> Iterator[Cell]:
+def _iter_fix_drawbacks(remedy: Remedy) -> Iterator[Cell]:
     """Yield the drawbacks of a fix, and a note on other pods that it places."""
     for drawback in remedy.drawbacks:
         yield Marked(f"but {drawback}", Tone.WARNING)

@@ -71,12 +71,12 @@ def render_folded(block: Block, style: Style) -> list[str]:
         emoji=False,
         highlight=False,
     )
-    for piece in _iter_renderables(block, console.width, style.ascii_only):
+    for piece in _iter_rich_renderables(block, console.width, style.ascii_only):
         console.print(piece, soft_wrap=isinstance(block, Command | Verbatim))
     return [" " * indent + line.replace(_GLUE, " ") for line in file.getvalue().splitlines()]
 
 
-def _iter_renderables(block: Block, room: int, ascii_only: bool) -> Iterator[RenderableType]:
+def _iter_rich_renderables(block: Block, room: int, ascii_only: bool) -> Iterator[RenderableType]:
     """Convert a block to rich's objects and yield them."""
     match block:
         case Heading(text):
@@ -96,7 +96,7 @@ def _iter_renderables(block: Block, room: int, ascii_only: bool) -> Iterator[Ren
             yield bullets
         case Table():
             fitted = fit_table(block, room)
-            yield _build_layout(*fitted) if fitted else _build_cards(block, room)
+            yield _build_rich_table(*fitted) if fitted else _build_cards(block, room)
             if block.note:
                 yield _build_text(Marked(block.note, Tone.FAINT), room)
         case Plot():
@@ -114,7 +114,7 @@ def _build_text(cell: Cell | Stack, room: int = UNFOLDED) -> Text:
     return lines[0] if len(lines) == 1 else Text("\n").join(lines)
 
 
-def _build_layout(table: Table, widths: Sequence[int]) -> Layout:
+def _build_rich_table(table: Table, widths: Sequence[int]) -> Layout:
     """Build rich's table from a table and the widths of its columns."""
     layout = Layout(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style=Look.null())
     for column, width in zip(table.columns, widths, strict=True):

@@ -52,7 +52,7 @@ def render_jsonpath(document: JsonObject, template: str) -> str:
     pieces = _parse_template(template)
     if not any(piece.path for piece in pieces):
         raise _build_template_error(template, "there is no {path} in it", "as in -o jsonpath='{.kind}'")
-    return "".join(_fill_in(pieces, document, document))
+    return "".join(_iter_filled_in_texts(pieces, document, document))
 
 
 def render_custom_columns(document: JsonObject, template: str) -> str:
@@ -130,7 +130,7 @@ def _unquote(text: str, template: str) -> str:
         raise _build_template_error(template, f"{text} is not a string", 'write {"\\n"}') from None
 
 
-def _fill_in(pieces: Sequence[Action], root: Json, item: Json) -> Iterator[str]:
+def _iter_filled_in_texts(pieces: Sequence[Action], root: Json, item: Json) -> Iterator[str]:
     """Yield the texts of the template's pieces, filled in for an item."""
     for text, path, repeated in pieces:
         if not path:
@@ -139,7 +139,7 @@ def _fill_in(pieces: Sequence[Action], root: Json, item: Json) -> Iterator[str]:
             yield " ".join(map(_format_value, _find_values(path, root, item)))
         else:
             for element in _find_values(path, root, item):
-                yield from _fill_in(repeated, root, element)
+                yield from _iter_filled_in_texts(repeated, root, element)
 
 
 def _format_value(value: Json) -> str:

@@ -47,7 +47,7 @@ def render_text(page: Page, style: Style) -> str:
             lines.append("")
         lines += block_lines
         previous = block
-    return "".join(f"{_strip_trailing_blanks(line)}\n" for line in lines)
+    return "".join(f"{_strip_blanks_at_line_end(line)}\n" for line in lines)
 
 
 def _render_block(block: Block, style: Style) -> list[str]:
@@ -81,7 +81,7 @@ def _needs_blank_line(previous: Block, block: Block) -> bool:
     )
 
 
-def _strip_trailing_blanks(line: str) -> str:
+def _strip_blanks_at_line_end(line: str) -> str:
     """Remove blanks at the end of a line, including blanks before a final color code."""
     line = line.rstrip()
     if not line.endswith("m"):

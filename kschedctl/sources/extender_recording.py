@@ -121,7 +121,7 @@ class Recorder:
 
         An ExtenderError is recorded as an answer as well.
         """
-        question = _build_question(extender, verb, payload)
+        question = _build_extender_question(extender, verb, payload)
         question = msgspec.structs.replace(question, whole=question.pod in self.full_pods)
         self.call_count += 1
         try:
@@ -176,7 +176,7 @@ class RecordedAnswers:
 
         Raises the recorded ExtenderError, or UnknownAnswerError if there is no answer to the question.
         """
-        question = _build_question(extender, verb, payload)
+        question = _build_extender_question(extender, verb, payload)
         remaining = self._remaining.get(question, [])
         if not remaining:
             raise UnknownAnswerError(f"were asked a question to which {self._name} has no answer")
@@ -191,7 +191,7 @@ def _get_question(answer: ExtenderAnswer) -> ExtenderAnswer:
     return msgspec.structs.replace(answer, status=0, body=None, error="", whole=False)
 
 
-def _build_question(extender: Payload, verb: str, payload: Payload) -> ExtenderAnswer:
+def _build_extender_question(extender: Payload, verb: str, payload: Payload) -> ExtenderAnswer:
     """Build the question of a call, as an ExtenderAnswer without a result.
 
     It contains the extender, the verb, the pod, the nodes, and a hash of the payload.

@@ -241,7 +241,7 @@ class Consolidation:
         if outcome is None:
             return None
         offers = [ReplacementClaim(claim) for claim in outcome.claims]
-        fault = outcome.fault or self._restrict_replacements(offers, candidates)
+        fault = outcome.fault or self._restrict_to_one_cheaper_replacement(offers, candidates)
         if fault:
             if len(candidates) == 1:
                 log.log_node_unconsolidatable(candidates[0].state, fault)
@@ -255,7 +255,9 @@ class Consolidation:
                 )
         return removal
 
-    def _restrict_replacements(self, offers: Sequence[ReplacementClaim], candidates: Sequence[NodeCandidate]) -> str:
+    def _restrict_to_one_cheaper_replacement(
+        self, offers: Sequence[ReplacementClaim], candidates: Sequence[NodeCandidate]
+    ) -> str:
         """Restrict the only replacement, if any, to cheaper types. Return an error, or "" if this succeeds.
 
         Several replacements are an error.

@@ -136,14 +136,14 @@ class SchedulerRun:
             )
             outcome = claim.check_pod_fits(data, self.settings.relaxes_min_values)
             if isinstance(outcome, ClaimAcceptance):
-                self._start_claim(claim, data, outcome)
+                self._add_claim_to_run(claim, data, outcome)
                 return None
             refusals.append(outcome)
             if outcome.final:
                 break
         return refusals
 
-    def _start_claim(self, claim: NewClaim, data: PodData, acceptance: ClaimAcceptance) -> None:
+    def _add_claim_to_run(self, claim: NewClaim, data: PodData, acceptance: ClaimAcceptance) -> None:
         """Add a new claim with its first pod to the run, and charge it to the limits of its pool.
 
         The charge is the largest instance type that the claim may have.

@@ -134,16 +134,16 @@ class StateNode:
         """The capacity, filled in from the NodeClaim until the node is initialized, with one unit of ``nodes``."""
         reported = self.node.status.capacity if self.node else {}
         claimed = self.claim.status.capacity if self.claim else {}
-        return {**self._fill_from_claim(reported, claimed), NODES: Quantity(1)}
+        return {**self._fill_missing_amounts_from_claim(reported, claimed), NODES: Quantity(1)}
 
     @cached_property
     def allocatable(self) -> Quantities:
         """The allocatable resources, filled in from the NodeClaim until the node is initialized."""
         reported = self.node.status.allocatable if self.node else {}
         claimed = self.claim.status.allocatable if self.claim else {}
-        return self._fill_from_claim(reported, claimed)
+        return self._fill_missing_amounts_from_claim(reported, claimed)
 
-    def _fill_from_claim(self, reported: Resources, claimed: Resources) -> Quantities:
+    def _fill_missing_amounts_from_claim(self, reported: Resources, claimed: Resources) -> Quantities:
         """Return the amounts that the node reports.
 
         Until the node is initialized, the claim supplies the amounts that it does not report yet.

@@ -288,7 +288,7 @@ class Checker:
 
     # -- comprehensions ------------------------------------------------------------------------------------------
 
-    def _check_fold(self, node: Fold) -> Type:
+    def _check_comprehension(self, node: Fold) -> Type:
         """Return the type of a comprehension, whose variables are visible only inside it."""
         range_type = self.unification.resolve(self.get_type(node.range))
         accumulator_type = self.get_type(node.initial)
@@ -331,7 +331,7 @@ _CHECKS: Mapping[type[SyntaxNode], Callable[..., Type]] = {
     ListOf: Checker._check_list,
     MapOf: Checker._check_map,
     Message: Checker._check_message,
-    Fold: Checker._check_fold,
+    Fold: Checker._check_comprehension,
 }
 
 

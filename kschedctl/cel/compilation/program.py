@@ -18,16 +18,16 @@ from kschedctl.cel.compilation.steps import (
     build_argument_guard,
     build_binary_call,
     build_binding,
-    build_choice,
     build_constant,
     build_dispatcher,
     build_field_test,
     build_logical_operation,
     build_loop,
     build_membership_test,
+    build_optional_choice,
     charge_call,
     is_present,
-    precompute,
+    precompute_constant,
     select_value,
     unwrap_entry,
 )
@@ -73,7 +73,7 @@ class Planner:
         """Plan a constant."""
         return build_constant(node.value)
 
-    def _plan_fold(self, node: Fold) -> Computation:
+    def _plan_comprehension(self, node: Fold) -> Computation:
         """Plan a comprehension: a loop, or a binding if its loop variable is unused."""
         range_run = self.plan(node.range).run
         initial = self.plan(node.initial).run
@@ -173,13 +173,13 @@ class Planner:
         args = [*([resolution.target] if resolution.target else []), *node.args]
         steps = [self.plan(arg) for arg in args]
         if resolution.function in ("or", "orValue"):
-            return Computation(build_choice(steps[0].run, steps[1].run, resolution.function == "or"))
+            return Computation(build_optional_choice(steps[0].run, steps[1].run, resolution.function == "or"))
         self._validate_pattern(resolution.function, args)
         if resolution.function == "@in" and steps[1].constant:
             return build_membership_test(steps[0].run, steps[1].run([0]))
         step = Computation(self._plan_function(resolution, args, steps))
         if resolution.function in CONVERSIONS and steps[0].constant:
-            return precompute(step)
+            return precompute_constant(step)
         return step
 
     def _plan_function(self, resolution: Resolution, args: list[SyntaxNode], steps: list[Computation]) -> Run:
@@ -245,7 +245,7 @@ class Planner:
             ]
 
         step = Computation(run)
-        return precompute(step) if all(step.constant for step in steps) else step
+        return precompute_constant(step) if all(step.constant for step in steps) else step
 
     def _plan_map(self, node: MapOf) -> Computation:
         """Plan a map literal. Entries with missing optional values are left out."""
@@ -265,7 +265,7 @@ class Planner:
             return result
 
         step = Computation(run)
-        return precompute(step) if all(key.constant and value.constant for key, value, _ in steps) else step
+        return precompute_constant(step) if all(key.constant and value.constant for key, value, _ in steps) else step
 
     def _plan_message(self, node: Message) -> Computation:
         """Plan a message literal. Missing optional fields are left out."""
@@ -350,7 +350,7 @@ _PLANS: Mapping[type[SyntaxNode], Callable[..., Computation]] = {
     ListOf: Planner._plan_list,
     MapOf: Planner._plan_map,
     Message: Planner._plan_message,
-    Fold: Planner._plan_fold,
+    Fold: Planner._plan_comprehension,
 }
 _SPECIAL: Mapping[str, Callable[[Planner, Call], Computation]] = {
     "_||_": Planner._plan_logical_operator,

@@ -181,7 +181,7 @@ def build_constant(value: Value) -> Computation:
     return Computation(lambda frame: value, constant=True)
 
 
-def precompute(step: Computation) -> Computation:
+def precompute_constant(step: Computation) -> Computation:
     """Evaluate a constant computation in advance. Raises CompileError if the evaluation fails."""
     try:
         return build_constant(step.run([0]))
@@ -284,7 +284,7 @@ def build_membership_test(value: Run, container: Value) -> Computation:
     return Computation(run)
 
 
-def build_choice(left: Run, right: Run, keeps_optional: bool) -> Run:
+def build_optional_choice(left: Run, right: Run, keeps_optional: bool) -> Run:
     """Build the computation of ``orValue``, or of ``or``, which keeps the value optional."""
 
     def run(frame: Frame) -> Value:
@@ -360,13 +360,13 @@ def build_loop(loop: Loop) -> Run:
                 frame[slot] = value
             if frame[COST] > LIMIT:
                 raise CostLimitError
-            if not _should_continue(condition, frame):
+            if not _should_continue_loop(condition, frame):
                 break
             try:
                 frame[accumulator] = step(frame)
             except CelError as error:
                 frame[accumulator] = error
-        return _freeze(result(frame))
+        return _freeze_accumulator(result(frame))
 
     return run
 
@@ -376,12 +376,12 @@ def build_binding(slot: int, initial: Run, result: Run) -> Run:
 
     def run(frame: Frame) -> Value:
         frame[slot] = DeferredAccumulator(initial)
-        return _freeze(result(frame))
+        return _freeze_accumulator(result(frame))
 
     return run
 
 
-def _should_continue(condition: Run, frame: Frame) -> bool:
+def _should_continue_loop(condition: Run, frame: Frame) -> bool:
     """Return whether the loop goes on. It ends only if the condition is false, not if evaluating it fails."""
     try:
         return condition(frame) is not False
@@ -389,7 +389,7 @@ def _should_continue(condition: Run, frame: Frame) -> bool:
         return True
 
 
-def _freeze(value: Value) -> Value:
+def _freeze_accumulator(value: Value) -> Value:
     """Return the final value of an accumulator as a list or map that can no longer grow."""
     if type(value) is GrowingList:
         return list(value)

@@ -47,7 +47,7 @@ def format_go_float(value: float) -> str:
         return "NaN"
     if math.isinf(value):
         return "+Inf" if value > 0 else "-Inf"
-    sign, digits, power = _split_scientific(value)
+    sign, digits, power = _split_into_digits_and_power(value)
     if digits == "0":
         return f"{sign}0"
     if -4 <= power < 6:
@@ -62,7 +62,7 @@ def format_plain_float(value: float) -> str:
     >>> format_plain_float(3600.0), format_plain_float(1e-7), format_plain_float(-1.5e21)
     ('3600', '0.0000001', '-1500000000000000000000')
     """
-    sign, digits, power = _split_scientific(value)
+    sign, digits, power = _split_into_digits_and_power(value)
     return sign + _format_positional(digits, power)
 
 
@@ -73,7 +73,7 @@ def format_seconds(duration: Duration) -> str:
     return format_plain_float(-seconds if duration.nanos < 0 else seconds)
 
 
-def _split_scientific(value: float) -> tuple[str, str, int]:
+def _split_into_digits_and_power(value: float) -> tuple[str, str, int]:
     """Split a value into its sign, its shortest exact digits, and the power of ten of the first digit."""
     number = Decimal(repr(value)).normalize()
     sign, digits, exponent = number.as_tuple()

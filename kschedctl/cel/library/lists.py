@@ -227,15 +227,15 @@ def insert_entry(target: Map, key: Value, value: Value) -> Map:
 
     A map that a comprehension builds grows in place. Other maps are copied.
     """
-    return _insert_all(target, [(key, value)])
+    return _insert_pairs_into_map(target, [(key, value)])
 
 
 def insert_entries(target: Map, added: Map) -> Map:
     """Return the map with the entries of another map inserted, like `insert_entry`."""
-    return _insert_all(target, [(key, added.find(key)) for key in added])
+    return _insert_pairs_into_map(target, [(key, added.find(key)) for key in added])
 
 
-def _insert_all(target: Map, pairs: list[tuple[Value, Value]]) -> Map:
+def _insert_pairs_into_map(target: Map, pairs: list[tuple[Value, Value]]) -> Map:
     """Return the map with the pairs of keys and values inserted. Raises CelError if a key already exists."""
     extended = target if isinstance(target, GrowingMap) else Map((key, target.find(key)) for key in target)
     for key, value in pairs:

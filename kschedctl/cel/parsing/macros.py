@@ -51,7 +51,7 @@ def _get_name(node: SyntaxNode, fault: str) -> str:
     return node.name
 
 
-def _get_variable_names(call: Call, count: int) -> tuple[str, ...]:
+def _get_loop_variable_names(call: Call, count: int) -> tuple[str, ...]:
     """Return the names of the loop variables, which are the first `count` arguments.
 
     Raises CompileError if an argument is not a name, is used twice, or hides the accumulator.
@@ -81,14 +81,14 @@ class _Loop:
     result: SyntaxNode | None = None
 
 
-def _build_fold(call: Call, count: int, loop: _Loop) -> Fold:
+def _build_comprehension(call: Call, count: int, loop: _Loop) -> Fold:
     """Build a comprehension over the call's target with `count` loop variables."""
     assert call.target is not None
     return Fold(
         call.at,
         call.height,
         range=call.target,
-        names=_get_variable_names(call, count),
+        names=_get_loop_variable_names(call, count),
         accumulator=ACCUMULATOR,
         initial=loop.initial,
         condition=loop.condition or _build_constant(call, True),
@@ -109,14 +109,14 @@ def _expand_all(call: Call) -> SyntaxNode:
     """Expand ``list.all(x, condition)`` into a loop that ends at the first false condition."""
     step = _build_call(call, "_&&_", _build_accumulator(call), call.args[-1])
     condition = _build_call(call, "@not_strictly_false", _build_accumulator(call))
-    return _build_fold(call, len(call.args) - 1, _Loop(_build_constant(call, True), step, condition))
+    return _build_comprehension(call, len(call.args) - 1, _Loop(_build_constant(call, True), step, condition))
 
 
 def _expand_exists(call: Call) -> SyntaxNode:
     """Expand ``list.exists(x, condition)`` into a loop that ends at the first true condition."""
     step = _build_call(call, "_||_", _build_accumulator(call), call.args[-1])
     condition = _build_call(call, "@not_strictly_false", _build_call(call, "!_", _build_accumulator(call)))
-    return _build_fold(call, len(call.args) - 1, _Loop(_build_constant(call, False), step, condition))
+    return _build_comprehension(call, len(call.args) - 1, _Loop(_build_constant(call, False), step, condition))
 
 
 def _expand_exists_one(call: Call) -> SyntaxNode:
@@ -124,7 +124,7 @@ def _expand_exists_one(call: Call) -> SyntaxNode:
     more = _build_call(call, "_+_", _build_accumulator(call), _build_constant(call, 1))
     step = _build_call(call, "_?_:_", call.args[-1], more, _build_accumulator(call))
     result = _build_call(call, "_==_", _build_accumulator(call), _build_constant(call, 1))
-    return _build_fold(call, len(call.args) - 1, _Loop(_build_constant(call, 0), step, result=result))
+    return _build_comprehension(call, len(call.args) - 1, _Loop(_build_constant(call, 0), step, result=result))
 
 
 def _expand_map(call: Call) -> SyntaxNode:
@@ -135,7 +135,7 @@ def _expand_map(call: Call) -> SyntaxNode:
 def _expand_filter(call: Call) -> SyntaxNode:
     """Expand ``list.filter(x, condition)`` into a loop that keeps elements."""
     step = _build_call(call, "_?_:_", call.args[1], _build_append(call, call.args[0]), _build_accumulator(call))
-    return _build_fold(call, 1, _Loop(ListOf(call.at, 0, ()), step))
+    return _build_comprehension(call, 1, _Loop(ListOf(call.at, 0, ()), step))
 
 
 def _expand_transform_list(call: Call) -> SyntaxNode:
@@ -174,7 +174,7 @@ def _build_collecting_fold(call: Call, count: int, initial: SyntaxNode, step: Sy
     """
     if len(call.args) > count + 1:
         step = _build_call(call, "_?_:_", call.args[count], step, _build_accumulator(call))
-    return _build_fold(call, count, _Loop(initial, step))
+    return _build_comprehension(call, count, _Loop(initial, step))
 
 
 def _build_binding(near: SyntaxNode, name: str, value: SyntaxNode, result: SyntaxNode) -> SyntaxNode:

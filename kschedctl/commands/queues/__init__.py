@@ -23,7 +23,7 @@ from kschedctl.queueing.kueue.amounts import (
 )
 from kschedctl.queueing.kueue.cluster_queues import CachedQueue
 from kschedctl.queueing.kueue.installation import KueueInstallation, find_installation
-from kschedctl.queueing.kueue.outlook import NEEDED_KINDS, WorkloadOutlook, foresee, start_replay
+from kschedctl.queueing.kueue.outlook import NEEDED_KINDS, WorkloadOutlook, foresee_workloads, start_replay
 from kschedctl.queueing.kueue.quota_tree import CohortNode, QuotaNode
 from kschedctl.queueing.kueue.replay import KueueReplay, render_share
 from kschedctl.queueing.kueue.unreplayed_features import iter_unreplayed_features
@@ -55,7 +55,7 @@ def queues(
     quotas = tuple(_iter_quotas(replay, selected))
     states = tuple(_report_queue(replay, name) for name in selected)
     cohorts = tuple(_report_cohort(replay, cohort) for cohort in _list_cohorts(replay, selected))
-    outlook = foresee(replay)
+    outlook = foresee_workloads(replay)
     unknown = _list_unread_kueue_kinds(cluster)
     doubts = (
         *(doubt for doubt in (installation.doubt, outlook.doubt) if doubt),
@@ -65,7 +65,7 @@ def queues(
         states,
         cohorts,
         quotas,
-        _report_waiting(cluster, WaitingQueues(cluster, outlook), None if not names else frozenset(selected)),
+        _report_waiting_workloads(cluster, WaitingQueues(cluster, outlook), None if not names else frozenset(selected)),
         installation.release.value,
         tuple(replay.cache.problems),
         doubts,
@@ -230,7 +230,7 @@ def _report_quota(
     )
 
 
-def _report_waiting(
+def _report_waiting_workloads(
     cluster: Cluster, waiting_queues: WaitingQueues, selected: frozenset[str] | None
 ) -> tuple[QueuedWorkload, ...]:
     """Build reports on the Workloads that wait for quota, sorted by queue and place in it.

@@ -7,7 +7,7 @@ from functools import partial
 
 from kschedctl.commands.make_room.page import build_moves_sections
 from kschedctl.commands.remedies.report import ChosenRemedy, HelplessPods, Remedies, RemediesOfMany
-from kschedctl.render.fixes import build_fix, build_fixes_section
+from kschedctl.render.fixes import build_fix_lines, build_fixes_section
 from kschedctl.render.page import (
     Block,
     Marked,
@@ -104,7 +104,7 @@ def _build_chosen_fix(number: int, chosen: ChosenRemedy, style: Style) -> Page:
     if chosen.workloads:
         facts.append(Marked(f"of {names(chosen.workloads)}", Tone.FAINT))
     facts.append(Marked(f"{TEAMS[chosen.remedy.by]}; clears {counted(len(chosen.clears), 'pod')}", Tone.FAINT))
-    return build_fix(number, chosen.remedy, style, with_manifests=True, facts=tuple(facts))
+    return build_fix_lines(number, chosen.remedy, style, with_manifests=True, facts=tuple(facts))
 
 
 def _build_still_waiting(helpless_pods: Sequence[HelplessPods], style: Style) -> Page:

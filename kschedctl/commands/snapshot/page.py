@@ -118,7 +118,7 @@ def _shorten_values(before: str | None, after: str | None) -> tuple[str, str]:
         return old, new
     start = max(_count_common_prefix(old, new) - AROUND, 0)
     end = max(_count_common_prefix(old[::-1], new[::-1]) - AROUND, 0)
-    return _cut_value(old, start, end), _cut_value(new, start, end)
+    return _cut_out_difference(old, start, end), _cut_out_difference(new, start, end)
 
 
 def _count_common_prefix(first: str, second: str) -> int:
@@ -127,7 +127,7 @@ def _count_common_prefix(first: str, second: str) -> int:
     return next((i for i, (a, b) in pairs if a != b), min(len(first), len(second)))
 
 
-def _cut_value(text: str, start: int, end: int) -> str:
+def _cut_out_difference(text: str, start: int, end: int) -> str:
     """Cut ``start`` characters from the beginning and ``end`` from the end, and shorten to the maximum length."""
     shown = text[start : len(text) - end]
     is_cut_at_end = end > 0

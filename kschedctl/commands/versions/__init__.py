@@ -165,10 +165,10 @@ def iter_versioned_aspects() -> Iterator[VersionedAspect]:
         args = (_describe_arguments(plugin.for_minor(minor), minor) for minor in MINORS)
         aspects = {"enabled by default": defaults, "extension points": points, "arguments": args}
         for aspect, values in aspects.items():
-            yield VersionedAspect("plugin", plugin.name, ByVersion(aspect, _build_steps(values)))
+            yield VersionedAspect("plugin", plugin.name, ByVersion(aspect, _build_value_changes(values)))
     for gate in GATE_STAGES:
-        stages = (_describe_stage(get_stage(gate, minor)) for minor in MINORS)
-        yield VersionedAspect("gate", gate, ByVersion("stage", _build_steps(stages)))
+        stages = (_describe_gate_stage(get_stage(gate, minor)) for minor in MINORS)
+        yield VersionedAspect("gate", gate, ByVersion("stage", _build_value_changes(stages)))
 
 
 def describe_value(value: object) -> str:
@@ -201,7 +201,7 @@ def _describe_template(template: str) -> str:
     return text
 
 
-def _build_steps(values: Iterator[str]) -> tuple[tuple[str, str], ...]:
+def _build_value_changes(values: Iterator[str]) -> tuple[tuple[str, str], ...]:
     """Reduce a value per minor version to pairs of a version and the new value.
 
     The first pair has the version "". An empty value means that the aspect does not exist in a version, and does not
@@ -236,7 +236,7 @@ def _describe_arguments(plugin: Declaration | None, minor: int) -> str:
     return "none" if plugin.args_type is None else ", ".join(list_fields(plugin.args_type, minor))
 
 
-def _describe_stage(stage: Stage) -> str:
+def _describe_gate_stage(stage: Stage) -> str:
     """Describe a feature gate's maturity and default, such as "beta, on", or say that the gate is unknown."""
     if stage.maturity == "pre-alpha":
         return "unknown"

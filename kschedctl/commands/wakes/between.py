@@ -116,7 +116,7 @@ def _is_pod_covered(pod: Pod, moments: Moments, keys: Collection[str] | None, *,
     return is_served and waits and (keys is None or pod.key in keys)
 
 
-def _find_later_pod(pod: Pod, after: Scheduler) -> Pod | None:
+def _find_pod_after_changes(pod: Pod, after: Scheduler) -> Pod | None:
     """Return the pod as it is in ``after``, or None if it no longer exists or was recreated."""
     later_pod = after.cluster.pod(pod.metadata.namespace, pod.metadata.name)
     if later_pod is None or not is_same_pod(later_pod, pod):
@@ -126,7 +126,7 @@ def _find_later_pod(pod: Pod, after: Scheduler) -> Pod | None:
 
 def _describe_end_of_wait(pod: Pod, after: Scheduler) -> str:
     """Describe why the pod no longer waits in ``after``, or return "" if it still does."""
-    later_pod = _find_later_pod(pod, after)
+    later_pod = _find_pod_after_changes(pod, after)
     if later_pod is None:
         return "is gone"
     if later_pod.terminated:
@@ -239,7 +239,7 @@ class LaterState(NamedTuple):
 
         `ended` says why the pod no longer waits, and is empty if it still does.
         """
-        later_pod = None if ended else _find_later_pod(pod, after)
+        later_pod = None if ended else _find_pod_after_changes(pod, after)
         if later_pod is None:
             return cls(ended)
         tried = try_pod(after, after.view.stored(later_pod))

@@ -56,7 +56,7 @@ def build_wake_ups_report(scheduler: Scheduler, rejected: RejectedPod) -> WakeUp
         )
     return WakeUps(
         pod=pod.key,
-        headline=_describe_wait(rejected, sum(len(rejector.wake_ups) for rejector in rejectors)),
+        headline=_describe_awaited_changes(rejected, sum(len(rejector.wake_ups) for rejector in rejectors)),
         queue=rejected.queue,
         message=rejected.message,
         gating_plugin=rejected.attempt.gating_plugin,
@@ -85,7 +85,7 @@ def _list_rejectors_in_profile_order(rejected: RejectedPod) -> list[str]:
     return sorted(rejected.attempt.rejectors.all, key=order.index)
 
 
-def _describe_wait(rejected: RejectedPod, kind_count: int) -> str:
+def _describe_awaited_changes(rejected: RejectedPod, kind_count: int) -> str:
     """Describe what the pod waits for, or that it waits for nothing.
 
     Groups, rejectors and back-off are considered in this order. `kind_count` is the number of kinds of changes that

@@ -248,7 +248,7 @@ def replay_queueing_hints(
     as the hints see it.
     """
     occurrences = tuple(occurrences)
-    info = _apply_pod_update(rejected.info, occurrences)
+    info = _apply_updates_to_pod_info(rejected.info, occurrences)
     registrations, rejectors = rejected.registrations, rejected.attempt.rejectors
     gating_plugin, queue = rejected.attempt.gating_plugin, rejected.queue
     events = []
@@ -258,11 +258,11 @@ def replay_queueing_hints(
         events.append(EventReport(occurrence.event.label, occurrence.event.resource, hint_texts))
         if queue == UNSCHEDULABLE and does_event_concern_pod(registrations, rejectors, info, occurrence, gating_plugin):
             strategy = choose_strategy(registrations, rejectors, info, occurrence, view, known_hints=hints)
-            queue = _choose_queue(rejected, info, strategy, view)
+            queue = _choose_queue_after_wake_up(rejected, info, strategy, view)
     return tuple(events), queue
 
 
-def _apply_pod_update(info: PodInfo, occurrences: Iterable[Occurrence]) -> PodInfo:
+def _apply_updates_to_pod_info(info: PodInfo, occurrences: Iterable[Occurrence]) -> PodInfo:
     """Return the pod's info after the events. It is a new info if an event updates the pod itself, otherwise `info`."""
     for occurrence in occurrences:
         if occurrence.itself:
@@ -270,7 +270,7 @@ def _apply_pod_update(info: PodInfo, occurrences: Iterable[Occurrence]) -> PodIn
     return info
 
 
-def _choose_queue(rejected: RejectedPod, info: PodInfo, strategy: QueueingStrategy, view: Fork) -> str:
+def _choose_queue_after_wake_up(rejected: RejectedPod, info: PodInfo, strategy: QueueingStrategy, view: Fork) -> str:
     """Choose the queue to which the pod moves, given the queueing strategy that its rejectors' hints demand.
 
     PreEnqueue plugins may keep the pod in the unschedulable queue. A pod that was held back before it was tried needs

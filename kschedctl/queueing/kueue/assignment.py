@@ -254,7 +254,7 @@ class Assignment:
         """
         usage: Usage = {}
         for pod_set, requested in zip(self.pod_sets, info.pod_sets, strict=False):
-            for resource, amount in requested.scaled_to(pod_set.count).requests.items():
+            for resource, amount in requested.scale_to_count(pod_set.count).requests.items():
                 choice = pod_set.flavors.get(resource)
                 if amount == 0 or choice is None:
                     continue

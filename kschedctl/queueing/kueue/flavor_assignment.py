@@ -154,7 +154,7 @@ class FlavorAssigner:
         """
         groups: dict[str, list[_GroupPodSet]] = {}
         for index, requested in enumerate(self.info.pod_sets):
-            scaled = requested if counts is None else requested.scaled_to(counts[index])
+            scaled = requested if counts is None else requested.scale_to_count(counts[index])
             requests = dict(scaled.requests)
             if self.queue.settings.find_resource_group(_PODS) is not None:
                 requests = sort_by_hash({**requests, _PODS: scaled.count})

@@ -129,13 +129,13 @@ def _with_missing_namespaces(cluster: Cluster) -> Cluster:
     return cluster.with_objects({"Namespace": [Namespace(metadata=ObjectMeta(name=name)) for name in sorted(missing)]})
 
 
-def foresee(replay: KueueReplay) -> Outlook:
+def foresee_workloads(replay: KueueReplay) -> Outlook:
     """Run a started replay until nothing changes or its states repeat. Return the fate of each Workload.
 
     The replay stops early after too many cycles or tries. Workloads that it would still try are then undecided.
     """
     outlooks = {key: WorkloadOutlook(w.priority) for key, w in replay.queues.store.workloads.items() if not w.has_quota}
-    shapes = _record_positions(replay, outlooks)
+    shapes = _record_queue_positions(replay, outlooks)
     quotas = _compute_quotas(replay)
     order: list[str] = []
     history = _StateHistory(replay)
@@ -149,7 +149,7 @@ def foresee(replay: KueueReplay) -> Outlook:
         result = replay.run_cycle()
         if result is None:
             break
-        _record_cycle(replay, result, cycle, outlooks, order)
+        _record_cycle_outcome(replay, result, cycle, outlooks, order)
         tries += len(result.order)
         replay.settle()
         if history.record_state():
@@ -167,7 +167,7 @@ def foresee(replay: KueueReplay) -> Outlook:
     return Outlook(outlooks, quotas, inactive, order, replay.cache.problems, tries)
 
 
-def _record_positions(replay: KueueReplay, outlooks: dict[str, WorkloadOutlook]) -> dict[str, bytes]:
+def _record_queue_positions(replay: KueueReplay, outlooks: dict[str, WorkloadOutlook]) -> dict[str, bytes]:
     """Record in ``outlooks`` the place of each Workload in its queue, and return the queued Workloads' shapes.
 
     Kueue treats Workloads of the same shape alike, so all of them fail if one does. A shape begins with the name of the
@@ -287,7 +287,7 @@ def _build_workload_key(workload: WorkloadState) -> Hashable:
     return frozenset(conditions), assigned, checks, workload.active
 
 
-def _record_cycle(
+def _record_cycle_outcome(
     replay: KueueReplay, result: CycleResult, cycle: int, outlooks: dict[str, WorkloadOutlook], order: list[str]
 ) -> None:
     """Record in ``outlooks`` what happened to waiting Workloads in a cycle: warnings, quota and preempted victims.

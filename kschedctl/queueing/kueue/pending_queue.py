@@ -107,7 +107,7 @@ class PendingQueue:
         previous = self.inadmissible.get(key)
         if previous is not None:
             self._failures_changed.add(key)
-            if _is_same_for_queue(previous.workload, info.workload):
+            if _is_unchanged_for_queue(previous.workload, info.workload):
                 self.inadmissible[key] = info
                 return
             del self.inadmissible[key]
@@ -224,7 +224,7 @@ def _waits_for_backoff(workload: WorkloadState) -> bool:
     return requeued is not None and not requeued.status
 
 
-def _is_same_for_queue(old: WorkloadState, new: WorkloadState) -> bool:
+def _is_unchanged_for_queue(old: WorkloadState, new: WorkloadState) -> bool:
     """Return whether two states of a Workload agree in everything that could make it admissible again."""
     if (old.queue_name, old.priority, old.active) != (new.queue_name, new.priority, new.active):
         return False

@@ -347,7 +347,7 @@ class PodSetRequests:
     """The topology domains in use, or None without a topology assignment."""
     delayed_topology: str = ""
 
-    def scaled_to(self, count: int) -> PodSetRequests:
+    def scale_to_count(self, count: int) -> PodSetRequests:
         """Return the requests for ``count`` pods.
 
         A pod set with a topology assignment or without pods keeps its requests.

@@ -264,11 +264,11 @@ def _find_field_line(file: str, field: str) -> int:
     spellings = (field, field.replace("/", "~1"))  # as a key, and in a JSON pointer (RFC 6901)
     alternatives = "|".join(map(re.escape, spellings))
     name = re.compile(rf"(?<![\w.-])(?:{alternatives})(?![\w-])")
-    return next((number for number, line in enumerate(_read_lines(file), 1) if name.search(line)), 0)
+    return next((number for number, line in enumerate(_read_file_lines(file), 1) if name.search(line)), 0)
 
 
 @lru_cache(maxsize=256)
-def _read_lines(file: str) -> list[str]:
+def _read_file_lines(file: str) -> list[str]:
     """Return the lines of a file, or [] if the file cannot be read."""
     try:
         return load_content(file).text.splitlines()

@@ -140,7 +140,7 @@ class KustomizeBuild:
         The annotations are removed from ``value``. The origin is unknown if the object was generated or read from
         another repository.
         """
-        path, transformations = _take_annotations(value)
+        path, transformations = _pop_kustomize_annotations(value)
         folder = relative_path(self.folder)
         file = os.path.normpath(os.path.join(outer_folder, path)) if path else ""
         if not os.path.isfile(file):
@@ -192,7 +192,7 @@ def _find_repository_top(folder: str) -> str:
     return folder
 
 
-def _take_annotations(value: JsonDict) -> tuple[str, str]:
+def _pop_kustomize_annotations(value: JsonDict) -> tuple[str, str]:
     """Remove Kustomize's annotations from the object, and return its file and its annotation with transformations.
 
     The file is "" if the annotation names no file or a file in another repository.

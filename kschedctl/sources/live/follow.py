@@ -75,12 +75,12 @@ class Follower:
             threading.Thread(target=self._watch_kind, args=(kind, listing), daemon=True, name=f"watch-{kind}").start()
         try:
             while True:
-                self._apply_updates(self._collect_burst())
+                self._apply_updates(self._collect_update_burst())
                 yield self.reading.cluster()
         finally:
             self.stopped.set()
 
-    def _collect_burst(self) -> list[Update]:
+    def _collect_update_burst(self) -> list[Update]:
         """Collect updates until none arrives for ``settle`` seconds, for at most MAX_SETTLE_SECONDS.
 
         Return [] if no update arrives for ``every`` seconds.

@@ -109,13 +109,13 @@ def _open_connection(cluster: Kubeconfig, user: Kubeconfig) -> Iterator[http.cli
 
 def _build_ssl_context(cluster: JsonObject, user: JsonObject) -> ssl.SSLContext:
     """Build the TLS context from the cluster's certificate authority and the user's client certificate."""
-    certificate_authority = _read_field(cluster, "certificate-authority")
+    certificate_authority = _read_kubeconfig_field(cluster, "certificate-authority")
     context = ssl.create_default_context(cadata=certificate_authority.decode() or None)
     if cluster.get("insecure-skip-tls-verify"):
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    certificate = _read_field(user, "client-certificate")
-    key = _read_field(user, "client-key")
+    certificate = _read_kubeconfig_field(user, "client-certificate")
+    key = _read_kubeconfig_field(user, "client-key")
     if certificate and key:
         with _open_pipe_path(certificate) as cert_file, _open_pipe_path(key) as key_file:
             context.load_cert_chain(cert_file, key_file)
@@ -134,7 +134,7 @@ def _open_pipe_path(data: bytes) -> Iterator[str]:
         os.close(reader)
 
 
-def _read_field(entry: Kubeconfig, name: str) -> bytes:
+def _read_kubeconfig_field(entry: Kubeconfig, name: str) -> bytes:
     """Return a kubeconfig field's data from ``name-data`` or from the file in ``name``, or b"" without both."""
     if entry.get(f"{name}-data"):
         return base64.b64decode(entry[f"{name}-data"])

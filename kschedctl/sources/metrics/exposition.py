@@ -77,14 +77,14 @@ def compute_difference(old: Exposition, new: Exposition, seconds: float | None =
     If their times are unknown, they are ``seconds`` apart. If the scheduler restarted in between, return its metrics
     since the restart, as PromQL treats decreasing counters. Raises InputError if the readings are in the wrong order.
     """
-    if _has_restarted(old, new):
+    if _has_scheduler_restarted(old, new):
         return _build_reading(new, new.samples, Period.BETWEEN, None, restarted=True)
     if old.read_at is not None and new.read_at is not None:
         seconds = new.read_at - old.read_at
     return _build_reading(new, _subtract_counters(old.samples, new.samples), Period.BETWEEN, seconds)
 
 
-def _has_restarted(old: Exposition, new: Exposition) -> bool:
+def _has_scheduler_restarted(old: Exposition, new: Exposition) -> bool:
     """Return whether the scheduler restarted between two readings, judging by its start time or its counters.
 
     Raises InputError if the readings are in the wrong order.
@@ -92,12 +92,12 @@ def _has_restarted(old: Exposition, new: Exposition) -> bool:
     old_start = old.get_start_time()
     new_start = new.get_start_time()
     if old_start is None or new_start is None:
-        return _has_decreased(old, new)
+        return _has_any_counter_decreased(old, new)
     if old_start > new_start + 1:  # start times may differ by a second
         raise InputError("from an older process than the first reading", where=new.source, hint=IN_ORDER)
     if new_start > old_start + 1:
         return True
-    if _has_decreased(old, new):
+    if _has_any_counter_decreased(old, new):
         raise InputError("its counters are lower than in the first reading", where=new.source, hint=IN_ORDER)
     return False
 
@@ -109,7 +109,7 @@ def _iter_counter_names() -> Iterator[str]:
             yield from (name.text + suffix for name in metric.names for suffix in SUFFIXES[metric.kind])
 
 
-def _has_decreased(old: Exposition, new: Exposition) -> bool:
+def _has_any_counter_decreased(old: Exposition, new: Exposition) -> bool:
     """Return whether a sample that can only grow is smaller or missing in the newer reading."""
     return any(
         new.samples.get(name, {}).get(labels, 0.0) < value
