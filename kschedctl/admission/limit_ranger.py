@@ -223,7 +223,7 @@ def _iter_minimum_breaches(amount: _BoundedAmount) -> Iterator[Breach]:
 
 
 def _iter_maximum_breaches(amount: _BoundedAmount) -> Iterator[Breach]:
-    """Yield a breach if the request or limit is above the maximum."""
+    """Yield a breach if the limit is missing or above the maximum, or if the request is above the maximum."""
     request, limit, bound = amount.convert_to_common_unit()
     message = f"maximum {amount.name} usage per {amount.type} is {amount.bound}"
     if amount.limit is None:

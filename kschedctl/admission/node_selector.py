@@ -19,7 +19,9 @@ def add_node_selector(request: AdmissionRequest) -> None:
         return
     check_node_selector(request)
     pod_selector = request.spec.get("nodeSelector") or {}
-    missing = {key: value for key, value in parse_namespace_selector(request).items() if key not in pod_selector}
+    missing = {
+        key: value for key, value in parse_node_selector_of_namespace(request).items() if key not in pod_selector
+    }
     if missing:
         added = ",".join(f"{key}={value}" for key, value in missing.items())
         enabled_clause = request.describe_optional_plugin("PodNodeSelector")
@@ -32,13 +34,13 @@ def check_node_selector(request: AdmissionRequest) -> None:
     if not request.is_pod:
         return
     pod_selector = request.spec.get("nodeSelector") or {}
-    required = parse_namespace_selector(request)
+    required = parse_node_selector_of_namespace(request)
     if any(pod_selector.get(key, value) != value for key, value in required.items()):
         raise request.forbidden("pod node label selector conflicts with its namespace node label selector")
 
 
-def parse_namespace_selector(request: AdmissionRequest) -> dict[str, str]:
-    """Parse the node selector in the namespace's annotation, {} if there is none.
+def parse_node_selector_of_namespace(request: AdmissionRequest) -> dict[str, str]:
+    """Parse the node selector in the namespace's annotation, or return {} if there is none.
 
     Raises NotAdmittedError if it is invalid.
     """

@@ -133,14 +133,15 @@ class RequiredNodeAffinity:
     def match(self, labels: Mapping[str, str], node_name: str) -> bool:
         """Return whether nodeSelector and affinity both match.
 
-        Raises NodeSelectorError if the nodeSelector matches and a term of the affinity could not be parsed.
+        Raises NodeSelectorError if the nodeSelector matches, no term of the affinity matches, and some terms could not
+        be parsed.
         """
         return self.selector.matches(labels) and (self.affinity is None or self.affinity.match(labels, node_name))
 
     def allows(self, labels: Mapping[str, str], node_name: str) -> bool:
         """Return whether nodeSelector and required affinity both match the node.
 
-        As in most of upstream, terms that cannot be parsed do not match.
+        As in most upstream code, a term that cannot be parsed matches no node.
         """
         try:
             return self.match(labels, node_name)

@@ -34,7 +34,7 @@ class CostLimitError(AbortedError):
         super().__init__(COST_LIMIT_EXCEEDED)
 
 
-def build_acceptance_test(parse: Callable[..., object]) -> Callable[..., bool]:
+def build_validity_predicate(parse: Callable[..., object]) -> Callable[..., bool]:
     """Build a predicate that calls ``parse`` and returns False if it raises a ValueError, otherwise True."""
 
     def accepts(*values: object) -> bool:

@@ -230,17 +230,19 @@ def log_left_out(reading: ReadResult) -> None:
     kinds = ", ".join(f"{number:,} {kind}" for kind, number in reading.skipped.items() if kind not in KINDS)
     if kinds:
         log.warning("note: left out, because scheduling does not read them and they create no pods here: %s", kinds)
-    _log_custom_resources(reading)
+    _log_unchecked_custom_resources(reading)
     _log_kustomizations(reading)
     log_hooks(reading)
 
 
-def _log_custom_resources(reading: ReadResult) -> None:
-    """Log the custom resources whose operators would create pods of unknown shape."""
+def _log_unchecked_custom_resources(reading: ReadResult) -> None:
+    """Log a note on the custom resources that are not checked, as their operators create pods of unknown shape."""
     unknown = set()
     for kind, objects in reading.objects.items():
         for resource in objects:
-            if not isinstance(resource, OperatorResource) or resource.metadata.uid or _has_known_pods(resource):
+            if not isinstance(resource, OperatorResource) or _has_known_pods(resource):
+                continue
+            if resource.metadata.uid:  # it exists in a cluster, where its operator has seen it
                 continue
             api_kind = resource.resource_kind if isinstance(resource, CustomResource) else get_api_kind(kind)
             unknown.add((api_kind, resource.metadata.name))

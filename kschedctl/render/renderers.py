@@ -99,14 +99,17 @@ def _make_picture_renderer(format: str) -> Callable[[Document, Style], str | byt
         if not plots:
             raise UsageError(f"-o {format} draws plots, and this answer has none", hint="-o html has everything")
         render_plots = _import_function(f"render.plots.pictures:render_{format}")
-        picture: str | bytes = render_plots(plots, _describe_doubt(document))
+        picture: str | bytes = render_plots(plots, _describe_uncertainty(document))
         return picture
 
     return render
 
 
-def _describe_doubt(document: Document) -> str:
-    """Return a sentence for an undecided answer, or "". Pictures show it, because they may be seen alone."""
+def _describe_uncertainty(document: Document) -> str:
+    """Return a sentence on why the answer is undecided, or "" if it is decided.
+
+    Pictures show the sentence, because they may be seen without the rest of the answer.
+    """
     if not getattr(document, "undecided", False):
         return ""
     doubts = describe_verdict_doubts(getattr(document, "unknown", ()))

@@ -31,6 +31,9 @@ ROW_FIELDS = {
 }
 """Kind of a document -> the list whose items are rows of custom columns; other kinds are one row."""
 GAP = 3
+"""The number of spaces between two columns."""
+_COLUMN_SEPARATOR = re.compile(r",(?![^\[]*\])")
+"""A comma outside of brackets: paths can have commas within brackets."""
 _STEP = re.compile(
     r"""(?P<deep>\.\.)?(?:\.?(?P<any>\*)|(?P<bracket>\[(?:"[^"]*"|'[^']*'|[^\]"'])*\])|\.?(?P<name>(?:\\.|[^.\[\]\\\s])+))"""
 )
@@ -60,7 +63,7 @@ def render_custom_columns(document: JsonObject, template: str) -> str:
 
     Raises UsageError if the template is invalid.
     """
-    columns = [part.partition(":") for part in re.split(r",(?![^\[]*\])", template)]
+    columns = [part.partition(":") for part in _COLUMN_SEPARATOR.split(template)]
     if not all(name and path for name, _, path in columns):
         raise _build_template_error(
             template, "each column is NAME:path", "as in -o custom-columns=POD:.pod,VERDICT:.verdict"
@@ -68,12 +71,18 @@ def render_custom_columns(document: JsonObject, template: str) -> str:
     paths = [_normalize_path(path) for _, _, path in columns]
     rows = [[name for name, _, _ in columns]]
     field = ROW_FIELDS.get(str(document["kind"]), "")
-    for item in array_at(document, field) if field in document else [document]:
+    items = array_at(document, field) if field in document else [document]
+    for item in items:
         cells = []
         for path in paths:
             values = _find_values(path, document, item)
             cells.append(",".join(map(_format_value, values)) or "<none>")
         rows.append(cells)
+    return _align_columns(rows)
+
+
+def _align_columns(rows: Sequence[Sequence[str]]) -> str:
+    """Return the rows as lines of text with aligned columns."""
     widths = [max(map(len, column)) + GAP for column in zip(*rows, strict=True)]
     text = ""
     for row in rows:

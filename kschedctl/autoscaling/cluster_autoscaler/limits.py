@@ -30,12 +30,12 @@ class ResourceTracker:
         self._amounts_by_group: dict[str, Amounts] = {}
 
     @classmethod
-    def build_maximum_tracker(
+    def build_scale_up_tracker(
         cls, options: AutoscalerOptions, nodes: Iterable[Node], group_by_node: Mapping[str, str]
     ) -> ResourceTracker:
         """Build the tracker for a scale-up: the cluster's maximum of each resource minus what the nodes have.
 
-        ``group_by_node`` maps the names of nodes to their groups.
+        ``group_by_node`` maps the names of nodes to their groups. Nodes of virtual kubelets do not count.
         """
         maxima = {name: limit.max for name, limit in options.resource_limits.items() if limit.max is not None}
         tracker = cls(options, dict(maxima))
@@ -45,12 +45,12 @@ class ResourceTracker:
         return tracker
 
     @classmethod
-    def build_minimum_tracker(
+    def build_scale_down_tracker(
         cls, options: AutoscalerOptions, nodes: Iterable[Node], group_by_node: Mapping[str, str]
     ) -> ResourceTracker:
         """Build the tracker for a scale-down: what the nodes have of each resource minus the cluster's minimum.
 
-        ``group_by_node`` maps the names of nodes to their groups.
+        ``group_by_node`` maps the names of nodes to their groups. Nodes of virtual kubelets do not count.
         """
         minima = {name: limit.min for name, limit in options.resource_limits.items() if limit.min is not None}
         tracker = cls(options, {name: -minimum for name, minimum in minima.items()})

@@ -265,7 +265,7 @@ class ScaleDownPlan:
         loop = self.loop
         nodes = [loop.snapshot.universe.nodes.objects[row] for row in loop.snapshot.order]
         group_by_node = {node_name: group.id for node_name, group in loop.groups.of_node.items()}
-        return ResourceTracker.build_minimum_tracker(loop.options, nodes, group_by_node)
+        return ResourceTracker.build_scale_down_tracker(loop.options, nodes, group_by_node)
 
     def _reserve_removal(self, node: Node, sizes: dict[str, int], limits: ResourceTracker) -> bool:
         """Return whether the node may be removed now, and if so, charge the removal to ``sizes`` and ``limits``.

@@ -225,7 +225,7 @@ class ScaleUpRun:
         loop = self.loop
         nodes = [loop.snapshot.universe.nodes.objects[row] for row in loop.snapshot.order]
         group_by_node = {node_name: group.id for node_name, group in loop.groups.of_node.items()}
-        return ResourceTracker.build_maximum_tracker(loop.options, nodes, group_by_node)
+        return ResourceTracker.build_scale_up_tracker(loop.options, nodes, group_by_node)
 
     def _iter_growable_groups(self) -> Iterable[AutoscaledGroup]:
         """Yield the groups that may grow, and record in ``skipped`` why the other groups may not."""

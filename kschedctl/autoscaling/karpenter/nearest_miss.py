@@ -95,7 +95,7 @@ class _ObstacleSearch:
             obstacle = (
                 self._find_taint_obstacle()
                 or self._find_label_obstacle()
-                or self._find_empty_label_obstacle(refusal)
+                or self._find_empty_label_value_obstacle(refusal)
                 or self._find_limit_obstacle()
                 or _Obstacle(self._describe_missing_subnet(refusal) or self._describe_closest_type(refusal), None)
             )
@@ -104,7 +104,7 @@ class _ObstacleSearch:
             if obstacle.edited_pool is None:
                 # A missing subnet hides what else the instance types lack.
                 if refusal.requirements is not None and self._describe_missing_subnet(refusal):
-                    closest_type = self._describe_closest_type_in_any_zone(refusal.requirements)
+                    closest_type = self._describe_closest_type_regardless_of_subnets(refusal.requirements)
                     if closest_type:
                         yield closest_type
                 return
@@ -180,21 +180,22 @@ class _ObstacleSearch:
         reference = self.template.pool.spec.template.spec.node_class_ref
         return SIMULATION_LABELS | {NODE_POOL, f"{reference.group}/{reference.kind.lower()}"}
 
-    def _find_empty_label_obstacle(self, refusal: ClaimRefusal) -> _Obstacle | None:
-        """Return as an obstacle that a topology label has an empty value, which Karpenter ignores as a domain.
+    def _find_empty_label_value_obstacle(self, refusal: ClaimRefusal) -> _Obstacle | None:
+        """Return the obstacle that a topology label has an empty value, because Karpenter ignores empty domains.
 
-        The edited pool has an example value for the label. Return None if the pod is refused for another reason, or if
-        the label follows from the pool itself.
+        In the edited pool, the label has an example value. Return None if the pod is refused for another reason, or if
+        the label follows from the pool itself and cannot be edited.
         """
         key, pool = refusal.empty_label, self.template.pool
         if not key or key in self._fixed_labels:
             return None
+        # If the pool does not define the label, the empty value comes from existing nodes
         nodes = () if key in self.template.requirements else tuple(self._iter_nodes_with_empty_label(key))
         location = f" on {first_few(nodes)}" if nodes else ""
         reason = f"the label {key} is empty{location}, and Karpenter finds no topology domain in an empty value"
-        named = LabelRequirement.from_operator(key, IN, (EXAMPLE_VALUE,))
+        example = LabelRequirement.from_operator(key, IN, (EXAMPLE_VALUE,))
         description = f"{reason}: give it a value in NodePool {pool.metadata.name}"
-        return _Obstacle(description, _replace_requirement(pool, named))
+        return _Obstacle(description, _replace_requirement(pool, example))
 
     def _iter_nodes_with_empty_label(self, key: str) -> Iterator[str]:
         """Yield the names of the nodes that have the label with an empty value."""
@@ -222,18 +223,23 @@ class _ObstacleSearch:
         class_name = self.setting.node_classes.describe_class_reference(self.template.pool)
         return f"{class_name} has no subnet in {needed}, only in {', '.join(sorted(zones))}{offered}"
 
-    def _describe_closest_type_in_any_zone(self, requirements: Requirements) -> str:
-        """Describe what the instance types lack even if the node class had subnets in all zones.
+    def _describe_closest_type_regardless_of_subnets(self, requirements: Requirements) -> str:
+        """Describe what the instance types would lack if the node class had subnets in all zones.
 
-        Return "" if no type is offered in the required zone.
+        The text names the type that comes closest. Return "" if no type is offered in a required zone, or if nothing
+        else is missing.
         """
         wanted = requirements[ZONE]
         offerings = (offer for instance_type in self.setting.catalog.types for offer in instance_type.offerings)
         if not any(wanted.allows_value(offer.zone) for offer in offerings):
             return ""
+
+        # Let the template choose among all types again, also among types that are offered only in other zones
         pool = self.template.pool
         columns = TypeColumns(self.setting.node_classes.adjust_types(pool, self.setting.catalog.types, anywhere=True))
         template = replace(self.template, columns=columns, options=np.ones(len(columns), np.bool_))
+
+        # The simulation labels exist only for DaemonSets, and no instance type has them
         pod_requirements = {
             key: requirement for key, requirement in requirements.items() if key not in SIMULATION_LABELS
         }

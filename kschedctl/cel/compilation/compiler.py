@@ -97,9 +97,13 @@ def _compile(source: str, variables: Mapping[str, Type], structs: Structs) -> Pr
     errors = checked.errors or validate_expression(checked)
     if errors:
         raise build_compile_error(source, errors)
+
+    # Plan the steps that evaluate the expression. The variables take the first slots after the cost in each frame.
     slots = {name: FIRST + i for i, name in enumerate(variables)}
     planner = Planner(checked, [slots], FIRST + len(slots))
     step = planner.plan(root)
+
+    # If the expression is deep, `Program.evaluate` raises Python's recursion limit
     deep = root.height > _SHALLOW_HEIGHT or len(planner.planned) > _FEW_NODES
     return Program(
         checked.types[root],

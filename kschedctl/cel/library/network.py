@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote, unquote, unquote_plus
 
-from kschedctl.cel.errors import NO_SUCH_OVERLOAD, CelError, build_acceptance_test
+from kschedctl.cel.errors import NO_SUCH_OVERLOAD, CelError, build_validity_predicate
 from kschedctl.cel.values import Map, Opaque, Value
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -98,7 +98,7 @@ def _mask_cidr(value: Opaque) -> Opaque:
 
 _ADDRESS_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "ip(string) net.IP": parse_ip,
-    "isIP(string) bool": build_acceptance_test(parse_ip),
+    "isIP(string) bool": build_validity_predicate(parse_ip),
     "ip.isCanonical(string) bool": lambda text: str(parse_ip(text).held) == text,
     "{net.IP}.family() int": lambda value: value.held.version,
     "{net.IP}.isUnspecified() bool": lambda value: value.held.is_unspecified,
@@ -107,7 +107,7 @@ _ADDRESS_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "{net.IP}.isLinkLocalUnicast() bool": lambda value: value.held.is_link_local,
     "{net.IP}.isGlobalUnicast() bool": _is_global_unicast,
     "cidr(string) net.CIDR": parse_cidr,
-    "isCIDR(string) bool": build_acceptance_test(parse_cidr),
+    "isCIDR(string) bool": build_validity_predicate(parse_cidr),
     "{net.CIDR}.containsIP(net.IP) bool": _contains_ip,
     "{net.CIDR}.containsIP(string) bool": lambda outer, text: _contains_ip(outer, _parse_argument(parse_ip, text)),
     "{net.CIDR}.containsCIDR(net.CIDR) bool": _contains_network,
@@ -270,7 +270,7 @@ def parse_query(value: Opaque) -> Map:
 
 _URL_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "url(string) kubernetes.URL": to_url,
-    "isURL(string) bool": build_acceptance_test(parse_request_url),
+    "isURL(string) bool": build_validity_predicate(parse_request_url),
     "{kubernetes.URL}.getScheme() string": lambda value: value.held.scheme,
     "{kubernetes.URL}.getHost() string": lambda value: value.held.host,
     "{kubernetes.URL}.getHostname() string": lambda value: value.held.hostname(),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from kschedctl.api.quantity import INT64_MAX, INT64_MIN, Format, Quantity, QuantityError, parse
-from kschedctl.cel.errors import CelError, build_acceptance_test
+from kschedctl.cel.errors import CelError, build_validity_predicate
 from kschedctl.cel.values import INT_MAX, Opaque, Value
 
 QUANTITY = "kubernetes.Quantity"
@@ -141,7 +141,9 @@ class SemanticVersion(NamedTuple):
 
 
 def parse_semantic_version(text: str, normalize: bool = False) -> SemanticVersion:
-    """Parse a semantic version. Raises ValueError if it is invalid. With ``normalize``, ``v1.02`` is valid too.
+    """Parse a semantic version. Raises ValueError if it is invalid.
+
+    With ``normalize``, a leading ``v``, leading zeros, and fewer than three numbers are valid too.
 
     >>> str(parse_semantic_version("1.2.3-rc.1+build")), str(parse_semantic_version("v1.02", normalize=True))
     ('1.2.3-rc.1', '1.2.0')
@@ -217,7 +219,10 @@ SEMVER = "kubernetes.Semver"
 
 
 def parse_version(text: str, normalize: bool = False) -> Opaque:
-    """Parse a semantic version into a value for expressions. Raises CelError if it is invalid."""
+    """Parse a semantic version into a value for expressions. Raises CelError if it is invalid.
+
+    With ``normalize``, a leading ``v``, leading zeros, and fewer than three numbers are valid too.
+    """
     try:
         return Opaque(SEMVER, parse_semantic_version(text, normalize))
     except ValueError as error:
@@ -244,8 +249,8 @@ def _compare_versions(left: Opaque, right: Opaque) -> int:
 _VERSION_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "semver(string) kubernetes.Semver": parse_version,
     "semver(string, bool) kubernetes.Semver": parse_version,
-    "isSemver(string) bool": build_acceptance_test(parse_semantic_version),
-    "isSemver(string, bool) bool": build_acceptance_test(parse_semantic_version),
+    "isSemver(string) bool": build_validity_predicate(parse_semantic_version),
+    "isSemver(string, bool) bool": build_validity_predicate(parse_semantic_version),
     "{kubernetes.Semver}.isGreaterThan(kubernetes.Semver) bool": lambda a, b: _compare_versions(a, b) > 0,
     "{kubernetes.Semver}.isLessThan(kubernetes.Semver) bool": lambda a, b: _compare_versions(a, b) < 0,
     "{kubernetes.Semver}.compareTo(kubernetes.Semver) int": _compare_versions,

@@ -142,7 +142,10 @@ def explain(
         def build_answer(inquiry: Inquiry) -> Answer:
             """Build the answer about the inquiry's cluster, with the commands to run next."""
             report = question.build_report(inquiry)
-            return _build_answer(report, view, question.find_next_commands(report, inquiry.cluster), inquiry.places)
+            commands = question.find_next_commands(report, inquiry.cluster)
+            if view.output.name == "name":  # prints only names, without caveats
+                _log_caveats(report)
+            return _build_answer(report, view, commands, inquiry.places)
 
         if watch:
             from kschedctl.commands.explain.watching import watch_cluster  # noqa: PLC0415 - needs a live cluster
@@ -337,16 +340,19 @@ def find_commands_for_pending(source: Source, report: PendingPods, options: Iter
 def _build_answer(
     report: Explanation | Explanations | PendingPods, view: View, commands: Commands, places: Places
 ) -> Answer:
-    """Build the answer with its exit code. With -o name, which prints only names, log the caveats."""
-    if view.output.name == "name":
-        for not_created in _list_creation_failures(report):
-            log.warning("not created: %s: %s", not_created.workload, not_created.headline)
-        for text in report.not_replayed:
-            log.warning("not replayed yet: %s", text)
-        if report.ignored:
-            log.warning("ignored: %s", "; ".join(report.ignored))
+    """Build the answer with its exit code."""
     code = choose_exit_code(is_everything_fine(report), interrupted=False, undecided=report.undecided)
     return view.answer(report, code, commands, places)
+
+
+def _log_caveats(report: Explanation | Explanations | PendingPods) -> None:
+    """Log which workloads fail to create pods, what is not replayed yet, and what is ignored."""
+    for not_created in _list_creation_failures(report):
+        log.warning("not created: %s: %s", not_created.workload, not_created.headline)
+    for text in report.not_replayed:
+        log.warning("not replayed yet: %s", text)
+    if report.ignored:
+        log.warning("ignored: %s", "; ".join(report.ignored))
 
 
 def _list_creation_failures(report: Explanation | Explanations | PendingPods) -> Sequence[NotCreated]:

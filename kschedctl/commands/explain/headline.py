@@ -38,10 +38,11 @@ def build_headline(report: Explanation, pod: Pod, profiles: Collection[str]) -> 
     return _describe_settled_pod(report, pod, profiles)
 
 
-def find_shared_cause(report: Explanation) -> str:
-    """Return a text by which to group pods that wait for the same reason.
+def get_cause_for_grouping(report: Explanation) -> str:
+    """Return the cause by which pending pods are grouped, which is equal for pods that wait for the same reason.
 
-    For an unschedulable pod, this is the main cause without the pod's own figures; for most others, the headline.
+    For an unschedulable pod, this is the main cause without the pod's own figures. For most other pods, it is the
+    headline. If the pod's group is to blame, it is the failure of the group.
     """
     if report.pod_group and (group_failure := describe_group_failure(report.pod_group, report)):
         return group_failure

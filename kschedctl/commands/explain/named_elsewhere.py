@@ -179,7 +179,7 @@ def _find_waiting_foreign_job(
         return None
     from kschedctl.replay.controllers.workload_pods import find_pods  # noqa: PLC0415 - only for Jobs
 
-    for owner in _iter_waiting_owners(waiting):
+    for owner in _iter_waiting_objects_and_parents(waiting):
         if owner.kind != "Job" or owner.name != reference.name:
             continue
         if namespaces is not None and owner.namespace not in namespaces:
@@ -190,8 +190,8 @@ def _find_waiting_foreign_job(
     return None
 
 
-def _iter_waiting_owners(waiting: Iterable[WaitingElsewhere]) -> Iterator[Owner]:
-    """Yield the identity of each waiting object, and then of each object that it is part of."""
+def _iter_waiting_objects_and_parents(waiting: Iterable[WaitingElsewhere]) -> Iterator[Owner]:
+    """Yield the identity of each waiting object, followed by the identities of the objects that it is part of."""
     for entry in waiting:
         for title in (entry.resource, *entry.part_of):  # such as "Job batch/train"
             kind, _, key = title.partition(" ")

@@ -9,7 +9,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.times import format_age
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.headline import find_shared_cause
+from kschedctl.commands.explain.headline import get_cause_for_grouping
 from kschedctl.commands.explain.pending_report import ExplainedPods, PendingGroup, PendingPod, PendingPods
 from kschedctl.commands.explain.report import FINE, UNSCHEDULABLE, Explanation
 from kschedctl.replay.controllers.creation_failures import CreationFailures, find_unread_kinds
@@ -211,7 +211,7 @@ def _group_by_cause(pods: Iterable[Pod], explanations: Mapping[str, Explanation]
     by_cause: dict[tuple[str, str], list[Pod]] = {}
     for pod in pods:
         report = explanations[pod.key]
-        by_cause.setdefault((report.verdict, find_shared_cause(report)), []).append(pod)
+        by_cause.setdefault((report.verdict, get_cause_for_grouping(report)), []).append(pod)
     groups = [
         _build_pending_group(sorted(pods_of_cause, key=_build_age_sort_key), explanations, now)
         for pods_of_cause in by_cause.values()
@@ -226,7 +226,7 @@ def _build_pending_group(pods: list[Pod], explanations: Mapping[str, Explanation
     members = tuple(_build_pending_pod(pod, explanations[pod.key], now) for pod in pods)
     return PendingGroup(
         verdict=first_report.verdict,
-        cause=find_shared_cause(first_report),
+        cause=get_cause_for_grouping(first_report),
         message=messages.pop() if len(messages) == 1 else None,
         pods=tuple(pod.key for pod in pods),
         age=members[0].age,

@@ -601,11 +601,11 @@ class Explanation(_ExtenderPart, frozen=True):
         """Return the pod."""
         return (self.pod,)
 
-    def find_gate_problems(self) -> list[GateProblem]:
-        """Return the one problem that fails a CI gate: the pod, or another pod of its workload, gets no node.
+    def find_ci_gate_problems(self) -> list[GateProblem]:
+        """Return a list with the problem that fails a CI gate, or an empty list if the pods get nodes.
 
-        A pod that is not scheduled comes with its best fix. The list is empty if all these pods have a node or would
-        get one.
+        The problem is that pods of the workload cannot be created, that some of its replicas get no node, or that the
+        explained pod gets no node. In the last case, the problem comes with the best fix.
         """
         creation_failure = self.not_created
         if creation_failure is not None and not creation_failure.past:
@@ -663,6 +663,6 @@ class Explanations(Report, frozen=True):
         """Return the explained pods."""
         return tuple(explanation.pod for explanation in self.explanations)
 
-    def find_gate_problems(self) -> list[GateProblem]:
+    def find_ci_gate_problems(self) -> list[GateProblem]:
         """Return the problems that fail a CI gate, at most one for each explained pod."""
-        return [problem for explanation in self.explanations for problem in explanation.find_gate_problems()]
+        return [problem for explanation in self.explanations for problem in explanation.find_ci_gate_problems()]

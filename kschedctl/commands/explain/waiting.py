@@ -19,7 +19,7 @@ from kschedctl.api.objects import Condition, Event, Pod
 from kschedctl.api.times import format_age, parse_nanoseconds, subtract_seconds
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.cycle_report import drop_unwritten_message, explain_pod
-from kschedctl.commands.explain.headline import WAIT, describe_group_failure, find_shared_cause
+from kschedctl.commands.explain.headline import WAIT, describe_group_failure, get_cause_for_grouping
 from kschedctl.commands.explain.pending_report import LastWords, TerminatingVictim
 from kschedctl.commands.explain.pod_group_report import PodGroupReport
 from kschedctl.commands.explain.report import Advice, Explanation
@@ -319,7 +319,7 @@ def _find_rejection_cause(pod: Pod, report: Explanation, audited: ReplayedCluste
     if report.verdict == "Error":
         return WaitCause("error", report.message or report.headline)
     under_way = report.preemption is not None and report.preemption.terminating
-    return WaitCause(("preemption" if under_way else "unschedulable"), find_shared_cause(report))
+    return WaitCause(("preemption" if under_way else "unschedulable"), get_cause_for_grouping(report))
 
 
 def _is_group_stuck(group: PodGroupReport) -> bool:

@@ -118,7 +118,11 @@ def races(*, source: Source, simulated: RaceOptions, result: DrawnUnlisted) -> A
 
 
 def _measure_named_cluster(source: Source) -> Measures | None:
-    """Measure the cluster if one is named, otherwise return None. Raises KschedctlError."""
+    """Measure the cluster that options name or files contain, or return None if there is neither.
+
+    Without an option, the current context of the kubeconfig is not measured. Raises KschedctlError if the cluster
+    cannot be read.
+    """
     is_named = source.kubeconfig or source.context or source.cluster or source.user
     if source.live and not is_named:
         return None

@@ -83,7 +83,11 @@ def _iter_steps(
 
 
 def _try_pod(scheduler: StepwiseScheduler, position: Position, choice: str | None) -> FollowedStep:
-    """Try a pod and return the step: the pod is placed, rejected, gated or gone, or an error occurs."""
+    """Try a pod and return the step: the pod is placed, rejected, gated or gone, or an error occurs.
+
+    If several nodes are best, the pod is placed on the node named `choice` or, if `choice` is None or not one of them,
+    on the node that comes first by name.
+    """
     pod = scheduler.view.pods.objects[position].key
     if position in scheduler.gone:
         return FollowedStep(pod, gone=True)

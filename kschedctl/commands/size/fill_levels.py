@@ -84,8 +84,11 @@ def _find_dependent_groups(program: PackingProgram, waiting: Iterable[str], crow
     return [group for group in groups if not program.takes[group][~crowded].any()]
 
 
-def add_one_node_of_each_shape(program: PackingProgram, counts: Counts) -> dict[str, int]:
-    """Return the set `counts` with one more node of each shape that no other shape dominates at the same price."""
+def add_one_node_of_each_undominated_shape(program: PackingProgram, counts: Counts) -> dict[str, int]:
+    """Return `counts` with one more node of each shape, except shapes that another shape dominates.
+
+    A shape dominates another if it offers as much to as many groups of pods for the same money or less.
+    """
     extended_counts = dict(counts)
     for shape in np.flatnonzero(program.find_undominated(program.takes)).tolist():
         name = program.names[shape]

@@ -24,7 +24,7 @@ def build_page(report: NodeSizing, style: Style) -> Page:
     if report.shapes:
         remarks = (
             paragraph(Marked(report.choice_warning, Tone.FAINT)),
-            paragraph(Marked(_describe_bound(report), Tone.FAINT)),
+            paragraph(Marked(_describe_lower_bound(report), Tone.FAINT)),
         )
     return (
         *build_interruption_line(report.interrupted, "the shapes so far"),
@@ -68,7 +68,7 @@ def _mark_replayed(alternative: SizingAlternative) -> Marked:
     return Marked(f"✓ {alternative.shapes}", Tone.GOOD)
 
 
-def _describe_bound(report: NodeSizing) -> str:
+def _describe_lower_bound(report: NodeSizing) -> str:
     """Describe what the lower bound ignores, how to get a better bound, and the bound that replays prove, if any."""
     text = "the lower bound ignores spreading, affinity, zones, and where kube-scheduler puts pods"
     if not report.solver:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kschedctl.commands.size.fill_levels import (
     FillLevels,
     SetBasis,
-    add_one_node_of_each_shape,
+    add_one_node_of_each_undominated_shape,
     find_crowded_shapes,
     measure_levels_when_full,
 )
@@ -106,7 +106,7 @@ class SetSearch:
                     self.pack_with_slack(levels.build_set_basis(self.program, crowded), 0.0)
                 )
 
-            measured = self.measure_fill_levels(add_one_node_of_each_shape(self.program, counts), waiting)
+            measured = self.measure_fill_levels(add_one_node_of_each_undominated_shape(self.program, counts), waiting)
             self._probed_levels = min(measured, key=compute_cost, default=None)
         return self._probed_levels
 

@@ -172,8 +172,8 @@ def default_object(kind: str, obj: Any, view: Fork) -> Any:
 def apply_change_to_view(view: Fork, change: ChangedObject) -> Fork:
     """Return the cluster as queueing hints see it after the change.
 
-    Changed nodes and pods are not applied, because hints receive them with the event. Pods of a group are, because the
-    group is scheduled as a whole. Deleted objects stay in the view.
+    Changes of nodes and pods are not applied, because hints receive them with the event. Changes of pods of a group are
+    applied, because the group is scheduled as a whole. Other deleted objects stay in the view.
     """
     if change.kind == "Pod" and get_group_key(change.object) is not None:
         changed = change_pods(view.cluster, {get_object_key(change.object): change.new})

@@ -78,11 +78,15 @@ def render_svg(plots: Sequence[Plot], doubt: str = "") -> str:
     check_installed(PICTURES, "-o svg")
     with _matplotlib_settings():
         svg = _draw_figure(plots, doubt, "svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+
+    # Remove any other metadata that matplotlib writes
     ElementTree.register_namespace("", SVG)
     ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
     root = ElementTree.fromstring(svg)
     for metadata in root.findall(f"{{{SVG}}}metadata"):
         root.remove(metadata)
+
+    # Describe the picture for screen readers. The title is inserted last, because it has to come first.
     titles = "; ".join(printable(plot.title) for plot in plots[:MAX_PLOTS])
     words = "\n".join([*map(describe_plot, plots[:MAX_PLOTS]), *filter(None, [printable(doubt)])])
     for tag, text in (("desc", words), ("title", titles)):

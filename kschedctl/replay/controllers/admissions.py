@@ -88,7 +88,8 @@ class Admissions:
         Return a report, with fixes, for each workload with denied pods. The pods that a change removes are first
         released from quotas. Bare pods that differ only in name share their fixes.
         """
-        # Usually all pods are admitted, and then equal bare pods are admitted at once
+        # Usually all pods are admitted. Equal bare pods are then admitted at once, which is faster than one by one. If
+        # any pod is denied, `_admit_all_groups` undoes all of this and returns False.
         groups = group_bare_pods(workloads, changes, self._written)
         if len(groups) < len(workloads) and self._admit_all_groups(groups.values(), workloads, changes):
             return []

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from kschedctl.admission import defaults, limit_ranger
-from kschedctl.admission.node_selector import parse_namespace_selector
+from kschedctl.admission.node_selector import parse_node_selector_of_namespace
 from kschedctl.admission.pod_security import ENFORCE, LEVELS, get_enforced_standard
 from kschedctl.admission.request import AdmissionRequest, Writable
 from kschedctl.api.json_values import Json, JsonObject, drop_nulls, object_at
@@ -223,7 +223,9 @@ def _suggest_namespace_selector(denied: DeniedPod) -> Iterator[FixStep]:
     request = AdmissionRequest(denied.cluster, "Pod", {}, denied.namespace)
     pod_selector: Any = denied.spec.get("nodeSelector") or {}
     conflicting = {
-        key: value for key, value in parse_namespace_selector(request).items() if pod_selector.get(key, value) != value
+        key: value
+        for key, value in parse_node_selector_of_namespace(request).items()
+        if pod_selector.get(key, value) != value
     }
     listed = ",".join(f"{key}={value}" for key, value in conflicting.items())
     yield FixStep(

@@ -271,7 +271,7 @@ def _suggest_quota_steps(stored: AdmissionRequest, count: int) -> Iterator[FixSt
     unset_resources = resource_quota.find_unset_resources(stored)
     if unset_resources:
         summary = f"set {'; '.join(unset_resources)}"
-        yield FixStep(StepKind.SET_RESOURCES, summary, partial(_set_small_amounts, unset_resources))
+        yield FixStep(StepKind.SET_RESOURCES, summary, partial(_set_missing_resources, unset_resources))
         return
     yield from suggest_quota_raise(stored, count)
 
@@ -321,11 +321,11 @@ def _format_amounts(hard: dict[str, str]) -> str:
     return ", ".join(f"{name}={amount}" for name, amount in sorted(hard.items()))
 
 
-def _set_small_amounts(unset_resources: Sequence[str], spec: Writable) -> None:
-    """Set resources that a quota requires in each container: requests to the limits and limits to the requests.
+def _set_missing_resources(unset_resources: Sequence[str], spec: Writable) -> None:
+    """Set the resources that a quota requires in each container of `spec`, where they are not set yet.
 
-    A resource that has neither gets a small amount. `unset_resources` are texts that begin with a name such as
-    `limits.cpu` or `cpu`.
+    A missing request is copied from the limit, and a missing limit from the request. If both are missing, a small
+    amount is set. `unset_resources` are texts that begin with a name such as `limits.cpu` or `cpu`.
     """
     for text in unset_resources:
         name, _, _ = text.partition(" ")
@@ -340,7 +340,7 @@ def _set_small_amounts(unset_resources: Sequence[str], spec: Writable) -> None:
 
 def _has_guessed_amounts(step: FixStep) -> bool:
     """Return whether the step sets amounts that are only placeholders for what somebody has to choose."""
-    return isinstance(step.edit, partial) and step.edit.func is _set_small_amounts
+    return isinstance(step.edit, partial) and step.edit.func is _set_missing_resources
 
 
 # -- scheduling ------------------------------------------------------------------------------------------------------

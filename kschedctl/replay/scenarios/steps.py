@@ -96,7 +96,7 @@ def add_nodes(part: parts.AddNodes, cluster: Cluster, read: FileReader) -> StepR
 
     Raises UsageError unless exactly one of `like` and `template` is set, or if a name is taken.
     """
-    model_node = _find_model_node(part, cluster)
+    model_node = _get_node_to_copy(part, cluster)
     names = _generate_node_names(part, model_node, cluster)
     nodes = [_copy_node(model_node, name, part.labels) for name in names]
     if part.like:
@@ -134,10 +134,11 @@ def _add_nodes_like_existing(nodes: Sequence[Node], model_name: str, cluster: Cl
     return edit
 
 
-def _find_model_node(part: parts.AddNodes, cluster: Cluster) -> Node:
-    """Return the existing node or the template that the new nodes copy.
+def _get_node_to_copy(part: parts.AddNodes, cluster: Cluster) -> Node:
+    """Return the node that the new nodes copy: an existing node, or a node built from the template.
 
-    Raises UsageError if the node does not exist, and InputError if the template is invalid.
+    Raises UsageError unless exactly one of ``like`` and ``template`` is given, or if the node does not exist. Raises
+    InputError if the template is invalid.
     """
     if bool(part.like) == bool(part.template):
         raise UsageError("exactly one of like and template is needed")

@@ -207,7 +207,7 @@ def _find_reason_in_queue(workload: KueueWorkload, local_queue: LocalQueue, queu
     if problem := queues.find_inactive_reason(name):
         return WaitReason(f"waits: ClusterQueue {name} is inactive: {problem}")
     try:
-        return _find_quota_reason(workload, cluster_queue, queues)
+        return _explain_quota_wait(workload, cluster_queue, queues)
     except QuantityError as error:
         return WaitReason(_build_status_headline(workload), (f"its quota was not evaluated: {error.what}",))
 
@@ -220,30 +220,40 @@ def _build_status_headline(workload: KueueWorkload) -> str:
     return f"waits for quota{queue}" + (f": {message}" if message else "")
 
 
-def _find_quota_reason(workload: KueueWorkload, queue: ClusterQueue, queues: WaitingQueues) -> WaitReason:
-    """Return which pod sets lack quota in the ClusterQueue, and who holds it, or that there is enough quota.
+def _explain_quota_wait(workload: KueueWorkload, queue: ClusterQueue, queues: WaitingQueues) -> WaitReason:
+    """Explain why a Workload waits: which pod sets lack quota and who holds it, or why it waits despite free quota.
 
     Raises QuantityError for a malformed amount.
     """
-    name = queue.metadata.name
     reservations = queues.find_reservations(queue)
     shortages = list(_iter_shortages(workload, queue, queues.find_quotas(queue)))
-    if not shortages and queues.outlook is not None:
-        return WaitReason(_build_outlook_headline(queues.outlook.workloads.get(format_key(workload)), name))
-
-    cohort = queue.spec.cohort_name or queue.spec.cohort
-    details = []
-    if cohort and queues.outlook is None:
-        details = [f"Cohort {cohort} may lend more to ClusterQueue {name}: that is not counted here"]
-    elif cohort:
-        details = [f"The free quota includes what cohort {cohort} can lend"]
     if not shortages:
-        details.append(f"What ClusterQueue {name} has free is enough by itself")
-        return WaitReason(f"waits in ClusterQueue {name}: {_build_status_headline(workload)}", details)
+        return _explain_wait_despite_free_quota(workload, queue, queues)
 
+    descriptions = "; ".join(shortage.description for shortage in shortages)
+    headline = f"waits for quota in ClusterQueue {queue.metadata.name}: {descriptions}"
     short_resources = {(flavor, shortage.resource) for shortage in shortages for flavor in shortage.flavors}
-    headline = f"waits for quota in ClusterQueue {name}: {'; '.join(shortage.description for shortage in shortages)}"
-    return WaitReason(headline, details, list(_iter_quota_holders(reservations, short_resources)))
+    holders = list(_iter_quota_holders(reservations, short_resources))
+    return WaitReason(headline, _describe_cohort_quota(queue, queues), holders)
+
+
+def _explain_wait_despite_free_quota(workload: KueueWorkload, queue: ClusterQueue, queues: WaitingQueues) -> WaitReason:
+    """Explain the wait by the replay of Kueue or, if there was none, by the Workload's status."""
+    name = queue.metadata.name
+    if queues.outlook is not None:
+        return WaitReason(_build_outlook_headline(queues.outlook.workloads.get(format_key(workload)), name))
+    details = [*_describe_cohort_quota(queue, queues), f"What ClusterQueue {name} has free is enough by itself"]
+    return WaitReason(f"waits in ClusterQueue {name}: {_build_status_headline(workload)}", details)
+
+
+def _describe_cohort_quota(queue: ClusterQueue, queues: WaitingQueues) -> list[str]:
+    """Return a sentence on whether the quota of the ClusterQueue's cohort was counted, or [] without a cohort."""
+    cohort = queue.spec.cohort_name or queue.spec.cohort
+    if not cohort:
+        return []
+    if queues.outlook is None:
+        return [f"Cohort {cohort} may lend more to ClusterQueue {queue.metadata.name}: that is not counted here"]
+    return [f"The free quota includes what cohort {cohort} can lend"]
 
 
 def _build_outlook_headline(outlook: WorkloadOutlook | None, queue: str) -> str:
@@ -327,8 +337,9 @@ class WaitingQueues:
         return {key: _Quota(free[key], total[key]) for key in total}
 
     def find_reservations(self, queue: ClusterQueue) -> dict[str, dict[FlavorResource, Quantity]]:
-        """Return the amounts that each Workload reserves in a ClusterQueue, by the Workload's title.
+        """Return the amounts that each Workload reserves in a ClusterQueue.
 
+        The keys are titles such as ``Workload team/train (priority 5)``, and the amounts are by flavor and resource.
         Raises QuantityError for a malformed amount.
         """
         name = queue.metadata.name

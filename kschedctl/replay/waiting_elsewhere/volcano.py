@@ -179,7 +179,7 @@ def _find_wait_reason(group: VolcanoPodGroup, queues: _Queues) -> _WaitReason:
     if queue.status.state not in ("", "Open"):
         return _WaitReason(f"waits: {VOLCANO}'s queue {name} is {queue.status.state}")
     try:
-        return _find_quota_reason(group, queue, queues)
+        return _explain_quota_wait(group, queue, queues)
     except QuantityError:
         return _WaitReason(f"waits for {VOLCANO}'s queue {name}{_format_last_message(group)}")
 
@@ -190,8 +190,8 @@ def _format_last_message(group: VolcanoPodGroup) -> str:
     return f": {messages[-1]}" if messages else ""
 
 
-def _find_quota_reason(group: VolcanoPodGroup, queue: VolcanoQueue, queues: _Queues) -> _WaitReason:
-    """Return which resources of the Queue are short, and which PodGroups hold them.
+def _explain_quota_wait(group: VolcanoPodGroup, queue: VolcanoQueue, queues: _Queues) -> _WaitReason:
+    """Explain why a PodGroup waits: which resources of the Queue are short, and which PodGroups hold them.
 
     If no resource is short, the reason is the last message of the group's conditions. Raises QuantityError for a
     malformed amount.

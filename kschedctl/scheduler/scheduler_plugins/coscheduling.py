@@ -371,10 +371,11 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         history.record_failure(gang.key)
 
     def record_permitted(self, pod: Pod, view: Fork, *, waits: bool) -> Sequence[Position]:
-        """Record that a pod passed Permit or waits there, and return the pods to activate.
+        """Record in the view's history that a pod passed Permit, or return the pods to activate if it waits there.
 
-        The first assigned pod of a group activates the other pods. Once enough pods are assigned, the group's failure
-        is forgotten.
+        If the pod passed, its group has enough pods, and an earlier failure of the group is forgotten. If the pod waits
+        and is the first pod of its group with a node, the other pods of the group are activated. Nothing happens for a
+        pod without an existing group.
         """
         gang = _find_existing_gang(pod, view)
         if gang is None:
@@ -384,7 +385,8 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
                 view.gang_history.failed.pop(gang.key, None)
             return ()
         pods = find_gang_pods(view, gang.key)
-        if len(pods.assigned) != 1:
+        is_first_assigned = len(pods.assigned) == 1  # the pod that waits counts as assigned
+        if not is_first_assigned:
             return ()
         return [Position(position) for position in pods.waiting.tolist()]
 

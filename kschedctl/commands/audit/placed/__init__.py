@@ -253,8 +253,9 @@ def _build_misplaced_finding(misplaced: MisplacedPods) -> Finding:
     further = misplaced.pods - len(misplaced.examples)
     suffix = f" and {further:,} more" if further else ""
     message = f"{counted(misplaced.pods, 'pod')}: {', '.join(misplaced.examples)}{suffix}: {misplaced.reason}"
-    _, _, name = misplaced.workload.partition(" ")
-    namespace, _, _ = name.partition("/")
+    _, _, key = misplaced.workload.partition(" ")  # of a title such as "Deployment shop/web"
+    namespace, _, _ = key.partition("/")
+    # No field of the workload is at fault. The reason takes its place, to tell several findings of a workload apart.
     return rule.build_finding(misplaced.workload, message, namespace=namespace, path=misplaced.reason)
 
 

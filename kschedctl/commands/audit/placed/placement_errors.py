@@ -187,9 +187,10 @@ def _iter_pods_on_node(view: Fork, row: Row, column: int) -> Iterator[_NodePod]:
     table = view.pods.objects.table
     columns = table.columns
     for position in view.pods_on(row):
+        request = int(view.requests[view.pods.info[position], column])
         table_row = int(view.pods.objects.rows[position])
         time = columns.scheduled.text_of(table_row) or columns.started.text_of(table_row)
-        yield _NodePod(position, int(view.requests[view.pods.info[position], column]), time, _parse_time(time))
+        yield _NodePod(position, request, time, _parse_time(time))
 
 
 def _parse_time(time: str) -> int | None:

@@ -160,9 +160,10 @@ def _list_topology_keys(view: Fork, scope: TopologyScope) -> list[str]:
 def _list_single_domain_workloads(
     placements: Sequence[DomainPlacement], workloads: Workloads
 ) -> list[SingleDomainWorkload]:
-    """Return the workloads whose pods share a domain although the cluster has several.
+    """Return the workloads whose pods are all in one domain although the cluster has several.
 
-    Each workload comes with the first placement, by topology key, for which this is so.
+    There is one placement for each topology key. A workload comes with the first placement in which its pods share a
+    domain.
     """
     placement_by_workload: dict[int, DomainPlacement] = {}
     for placement in placements:

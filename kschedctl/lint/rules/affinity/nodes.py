@@ -132,7 +132,7 @@ def _may_match_any_pod(context: LintContext, term: RequiredTerm, namespaces: fro
     return bool(context.facts.view.pods.matching(term.selector, namespaces).any())
 
 
-def find_anti_affinity_on_partial_labels(context: LintContext) -> Iterator[Problem]:
+def find_anti_affinity_on_missing_node_labels(context: LintContext) -> Iterator[Problem]:
     """Find required anti-affinity terms with a topologyKey that some usable nodes lack."""
     facts = context.facts
     for workload in context.workloads:
@@ -151,7 +151,7 @@ def find_anti_affinity_on_partial_labels(context: LintContext) -> Iterator[Probl
 AF_UNLABELLED_NODES = Rule(
     "af-unlabelled-nodes",
     WARNING,
-    find_anti_affinity_on_partial_labels,
+    find_anti_affinity_on_missing_node_labels,
     summary="Anti-affinity on a label that some usable nodes lack",
     why="The term has no effect on nodes without the label: several of its pods may share such a node.",
     fix="Label all nodes",

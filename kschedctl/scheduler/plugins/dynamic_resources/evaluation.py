@@ -217,14 +217,17 @@ class Evaluation:
             return ClaimsUnusable(tuple(claim.why for claim in unavailable))
         try:
             claims = self._read_unallocated_claims(self._find_device_backed_resources(row))
-        except LookupError as missing:
-            (resource,) = missing.args
-            return ResourceNotOffered(resource)
-        except AllocationError as error:
+        except LookupError as error:
+            (missing_resource,) = error.args
+            return ResourceNotOffered(missing_resource)
+        except AllocationError as error:  # a claim is faulty, so no devices were searched
             return DeviceSearchFailed(str(error))
-        if outcome.searched and outcome.code is not Code.ERROR:
-            return diagnose_node(self.inventory, row, claims)
-        return DeviceSearchFailed(outcome.reason, outcome.expression)
+
+        # Devices can only be diagnosed if the search for them ended without an error.
+        was_searched_without_error = outcome.searched and outcome.code is not Code.ERROR
+        if not was_searched_without_error:
+            return DeviceSearchFailed(outcome.reason, outcome.expression)
+        return diagnose_node(self.inventory, row, claims)
 
     def list_free_devices(self, row: int) -> list[FreeDevices]:
         """Return the free devices of the node for each request, or an empty list if reading them fails."""

@@ -240,9 +240,14 @@ def _align_requests(resources: Sequence[ResourceSpec], requests: Sequence[int], 
 
 
 def score_least_allocated(strategy: ScoringStrategy, usage: NodeUsage) -> Scores:
-    """Return each node's score, from 0 to 100: the weighted mean of the free shares after placing the pod."""
+    """Return each node's score, from 0 to 100: the weighted mean of the free shares after placing the pod.
+
+    The mean of a node is over the resources that it offers.
+    """
     requested, allocatable = usage.requested, usage.allocatable
-    if usage.offered_everywhere and _are_exact_as_floats(requested):  # the usual case, in fewer steps
+    # Usually all nodes offer all resources, so that no divisor is zero and all resources count. The general formula
+    # below would give the same scores in more steps.
+    if usage.offered_everywhere and _are_exact_as_floats(requested):
         free = np.maximum(allocatable - requested, 0)
         return _compute_weighted_mean(_divide_exactly(free * MAX_NODE_SCORE, allocatable), usage)
 
@@ -252,10 +257,14 @@ def score_least_allocated(strategy: ScoringStrategy, usage: NodeUsage) -> Scores
 
 
 def score_most_allocated(strategy: ScoringStrategy, usage: NodeUsage) -> Scores:
-    """Return each node's score, from 0 to 100: the weighted mean of the used shares after placing the pod."""
+    """Return each node's score, from 0 to 100: the weighted mean of the used shares after placing the pod.
+
+    The mean of a node is over the resources that it offers.
+    """
     requested, allocatable = usage.requested, usage.allocatable
     used = np.minimum(requested, allocatable) * MAX_NODE_SCORE
-    if usage.offered_everywhere and _are_exact_as_floats(requested):  # the usual case, in fewer steps
+    # The usual case, in fewer steps: no divisor is zero and all resources count
+    if usage.offered_everywhere and _are_exact_as_floats(requested):
         return _compute_weighted_mean(_divide_exactly(used, allocatable), usage)
     shares = truncating_divide(used, np.where(allocatable == 0, 1, allocatable))
     return _compute_weighted_mean_of_offered(shares, usage)

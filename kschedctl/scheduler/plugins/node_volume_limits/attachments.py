@@ -300,25 +300,28 @@ class CurrentVolumes:
     def __init__(self, view: Fork, of_pod: VolumesOfPod) -> None:
         self.listers = get_listers(view)
         self.of_pod = of_pod
-        self.volumes = _get_shared_volumes(view, of_pod)
+        self.volumes = _get_cached_attached_volumes(view, of_pod)
 
     def replace_object(self, obj: PersistentVolumeClaim | PersistentVolume) -> None:
         """Discard all volumes, so that they are looked up again, because claims may refer to other volumes now."""
         self.volumes = AttachedVolumes(self.listers, self.of_pod)
 
 
-def _get_shared_volumes(view: Fork, of_pod: VolumesOfPod) -> AttachedVolumes:
+def _get_cached_attached_volumes(view: Fork, of_pod: VolumesOfPod) -> AttachedVolumes:
     """Return the attached volumes of the fork's objects, computed once for all forks with the same objects.
 
     The result does not depend on nodes, so forks without some nodes share it as well. Callers must not change it.
     """
+    migrates_portworx = view.settings.migrates_portworx
+
+    def look_up_volumes(*_objects: object) -> AttachedVolumes:
+        """Look up the volumes through listers, which find the objects themselves."""
+        return AttachedVolumes(Listers(view.objects.fork(), view.nodes, migrates_portworx), of_pod)
+
+    # The volumes are looked up again once an object of these kinds or a pod differs
     kinds = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass", "VolumeAttachment")
-    return view.objects.index(
-        (AttachedVolumes, of_pod, view.settings.migrates_portworx),
-        lambda *_: AttachedVolumes(Listers(view.objects.fork(), view.nodes, view.settings.migrates_portworx), of_pod),
-        *kinds,
-        of=(view.pods.infos,),
-    )
+    cache_key = (AttachedVolumes, of_pod, migrates_portworx)
+    return view.objects.index(cache_key, look_up_volumes, *kinds, of=(view.pods.infos,))
 
 
 def find_node_attachments(view: Fork, delta: Delta, of_pod: VolumesOfPod = find_csi_volumes) -> NodeAttachments:

@@ -290,7 +290,8 @@ def iter_rejections(
 ) -> Iterator[Rejection]:
     """Yield, for each constraint, the rejections of nodes without its label and of nodes that would exceed its skew.
 
-    A node is rejected only by the first constraint that it violates.
+    A node is rejected only by the first constraint that it violates. ``delta`` has the pods that are hypothetically
+    added or removed. ``comparison_operators`` says whether tolerations can have comparison operators.
     """
     passing = np.ones(len(view.nodes), np.bool_)
     for spread in spreads:
