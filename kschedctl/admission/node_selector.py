@@ -19,9 +19,8 @@ def add_node_selector(request: AdmissionRequest) -> None:
         return
     check_node_selector(request)
     pod_selector = request.spec.get("nodeSelector") or {}
-    missing = {
-        key: value for key, value in parse_node_selector_of_namespace(request).items() if key not in pod_selector
-    }
+    namespace_selector = parse_node_selector_of_namespace(request)
+    missing = {key: value for key, value in namespace_selector.items() if key not in pod_selector}
     if missing:
         added = ",".join(f"{key}={value}" for key, value in missing.items())
         enabled_clause = request.describe_optional_plugin("PodNodeSelector")

@@ -70,14 +70,14 @@ LEGEND: dict[str, object] = {"frameon": False, "fontsize": 8, "borderpad": 0, "b
 SVG = "http://www.w3.org/2000/svg"
 
 
-def render_svg(plots: Sequence[Plot], doubt: str = "") -> str:
+def render_svg(plots: Sequence[Plot], caveat: str = "") -> str:
     """Render the plots as SVG with a description in words. Raises UsageError if matplotlib is not installed.
 
-    `doubt` is a caveat that is written below the plots.
+    `caveat` is a sentence that is written below the plots.
     """
     check_installed(PICTURES, "-o svg")
     with _matplotlib_settings():
-        svg = _draw_figure(plots, doubt, "svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+        svg = _draw_figure(plots, caveat, "svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
 
     # Remove any other metadata that matplotlib writes
     ElementTree.register_namespace("", SVG)
@@ -88,7 +88,7 @@ def render_svg(plots: Sequence[Plot], doubt: str = "") -> str:
 
     # Describe the picture for screen readers. The title is inserted last, because it has to come first.
     titles = "; ".join(printable(plot.title) for plot in plots[:MAX_PLOTS])
-    words = "\n".join([*map(describe_plot, plots[:MAX_PLOTS]), *filter(None, [printable(doubt)])])
+    words = "\n".join([*map(describe_plot, plots[:MAX_PLOTS]), *filter(None, [printable(caveat)])])
     for tag, text in (("desc", words), ("title", titles)):
         element = ElementTree.Element(f"{{{SVG}}}{tag}", id=tag)
         element.text = text
@@ -97,11 +97,14 @@ def render_svg(plots: Sequence[Plot], doubt: str = "") -> str:
     return ElementTree.tostring(root, "unicode", xml_declaration=False) + "\n"
 
 
-def render_png(plots: Sequence[Plot], doubt: str = "") -> bytes:
-    """Render the plots as PNG, with the caveat `doubt` below them. Raises UsageError if matplotlib is not installed."""
+def render_png(plots: Sequence[Plot], caveat: str = "") -> bytes:
+    """Render the plots as PNG. Raises UsageError if matplotlib is not installed.
+
+    `caveat` is a sentence that is written below the plots.
+    """
     check_installed(PICTURES, "-o png")
     with _matplotlib_settings():
-        return _draw_figure(plots, doubt, "png", dpi=DOTS_PER_INCH, metadata={"Software": None})
+        return _draw_figure(plots, caveat, "png", dpi=DOTS_PER_INCH, metadata={"Software": None})
 
 
 @contextmanager
@@ -118,14 +121,14 @@ def _matplotlib_settings() -> Iterator[None]:
             yield
 
 
-def _draw_figure(plots: Sequence[Plot], doubt: str, form: str, **options: Any) -> bytes:
-    """Draw the plots below each other, then the doubt and how many plots are left out. Return the file's bytes."""
+def _draw_figure(plots: Sequence[Plot], caveat: str, form: str, **options: Any) -> bytes:
+    """Draw the plots below each other, then the caveat and how many plots are left out. Return the file's bytes."""
     from matplotlib import figure as figures  # noqa: PLC0415 - extra "plots"
 
     shown = plots[:MAX_PLOTS]
     lines = []
-    if doubt:
-        lines.append((shorten_middle(printable(doubt), MAX_TITLE_LENGTH), INK))
+    if caveat:
+        lines.append((shorten_middle(printable(caveat), MAX_TITLE_LENGTH), INK))
     left_out = len(plots) - len(shown)
     if left_out:
         lines.append((f"… {counted(left_out, 'more plot')} {agreeing(left_out, 'is', 'are')} not drawn", FAINT))

@@ -222,11 +222,8 @@ def _suggest_namespace_selector(denied: DeniedPod) -> Iterator[FixStep]:
     """Yield the step that sets conflicting nodeSelector labels to the values that the namespace demands."""
     request = AdmissionRequest(denied.cluster, "Pod", {}, denied.namespace)
     pod_selector: Any = denied.spec.get("nodeSelector") or {}
-    conflicting = {
-        key: value
-        for key, value in parse_node_selector_of_namespace(request).items()
-        if pod_selector.get(key, value) != value
-    }
+    namespace_selector = parse_node_selector_of_namespace(request)
+    conflicting = {key: value for key, value in namespace_selector.items() if pod_selector.get(key, value) != value}
     listed = ",".join(f"{key}={value}" for key, value in conflicting.items())
     yield FixStep(
         StepKind.OTHER_NODE_SELECTOR,
