@@ -211,7 +211,7 @@ _ZERO = Quantity(0)
 
 
 def _iter_minimum_breaches(amount: _BoundedAmount) -> Iterator[Breach]:
-    """Yield a breach if the request or limit is below the minimum."""
+    """Yield a breach if the request is missing or below the minimum, or if the limit is below the minimum."""
     request, limit, bound = amount.convert_to_common_unit()
     message = f"minimum {amount.name} usage per {amount.type} is {amount.bound}"
     if amount.request is None:
@@ -235,7 +235,7 @@ def _iter_maximum_breaches(amount: _BoundedAmount) -> Iterator[Breach]:
 
 
 def _iter_ratio_breaches(amount: _BoundedAmount) -> Iterator[Breach]:
-    """Yield a breach if the ratio of the limit to the request is above the maximum."""
+    """Yield a breach if the request or limit is missing or 0, or if their ratio is above the maximum."""
     request, limit, _ = amount.convert_to_common_unit()
     message = f"{amount.name} max limit to request ratio per {amount.type} is {amount.bound}, but"
     if not request:

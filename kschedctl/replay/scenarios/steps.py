@@ -110,7 +110,7 @@ def add_nodes(part: parts.AddNodes, cluster: Cluster, read: FileReader) -> StepR
 
 
 def _generate_node_names(part: parts.AddNodes, model: Node, cluster: Cluster) -> list[str]:
-    """Return names for the new nodes. Raises UsageError if a name is taken."""
+    """Return names for the new nodes, which copy the model node. Raises UsageError if a name is taken."""
     prefix = part.name or model.metadata.name or "node"
     existing = {node.metadata.name for node in cluster.nodes}
     names = [f"{prefix}-{i}" for i in range(part.count)]
@@ -157,7 +157,7 @@ def _copy_node(model: Node, name: str, labels: Mapping[str, str]) -> Node:
 
 
 def _copy_daemon_pod(pod: Pod, source: str, node: str) -> Pod:
-    """Return a copy of a DaemonSet's pod for another node."""
+    """Return a copy of a DaemonSet's pod on the node ``source`` for another node."""
     copy = recreate_pod(pod)
     meta = replace(copy.metadata, name=f"{pod.metadata.name}-{node}", uid="")
     affinity = copy.spec.affinity
