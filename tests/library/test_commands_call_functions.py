@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import kschedctl
+from kschedctl.autoscaling.growth import Autoscaler, NewNodes
 from kschedctl.reports.report import PlainReport
 
 FOLDER = Path(kschedctl.__file__).parent
@@ -66,6 +67,10 @@ def _is_of(node: ast.AST, module: str) -> typing.TypeGuard[ast.Attribute]:
     return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == module
 
 
+ONLY_FOR_TYPES = {"Autoscaler": Autoscaler, "NewNodes": NewNodes}
+"""Classes that modules import for type checkers only, since they load much."""
+
+
 def is_report(hint: object) -> bool:
     if isinstance(hint, type):
         return issubclass(hint, PlainReport)
@@ -73,7 +78,9 @@ def is_report(hint: object) -> bool:
 
 
 def answers(value: object) -> bool:
-    return isinstance(value, types.FunctionType) and is_report(typing.get_type_hints(value).get("return"))
+    if not isinstance(value, types.FunctionType):
+        return False
+    return is_report(typing.get_type_hints(value, localns=ONLY_FOR_TYPES).get("return"))
 
 
 def faults(source: str) -> list[str]:
