@@ -40,7 +40,7 @@ def build_gate_findings(document: Document, command: str, places: Mapping[str, s
 
     ``places`` maps the name of an object, such as ``Pod shop/web``, to the place of its manifest.
     """
-    problems = document.find_gate_problems() if isinstance(document, PlainReport) else None
+    problems = document.find_ci_gate_problems() if isinstance(document, PlainReport) else None
     if problems is None:
         return None
     findings = [_build_finding(problem, places) for problem in (*problems, *_iter_undecided_problems(document))]

@@ -59,7 +59,7 @@ class DeschedulerPlugin(ABC, Generic[A]):
         return self.current_round.evictions.evict_pod(Position(position), self.name)
 
     def find_evictable_pods(self, selected: Bools, *, pre_eviction: bool = True) -> Rows:
-        """Return the positions of the evictable pods on ready nodes whose PodInfos are selected, sorted by node.
+        """Return the positions, sorted by node, of the evictable pods on ready nodes and whose PodInfo is selected.
 
         ``selected`` is a (T,) mask of PodInfos. With ``pre_eviction``, PreEvictionFilter is applied now. Otherwise, the
         caller has to apply it before each eviction.

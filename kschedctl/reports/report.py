@@ -90,7 +90,7 @@ class PlainReport(Document, frozen=True):
         """Return the pods for ``-o name``, as ``namespace/name``, or None if the report is not about pods."""
         return None
 
-    def find_gate_problems(self) -> Iterable[GateProblem] | None:
+    def find_ci_gate_problems(self) -> Iterable[GateProblem] | None:
         """Return the problems that fail a CI gate, or None if reports of this kind have no gate."""
         return None
 
@@ -201,10 +201,10 @@ class Answers(Report, frozen=True):
             return None
         return tuple(pod for pods in pods_by_answer for pod in pods)
 
-    def find_gate_problems(self) -> list[GateProblem]:
+    def find_ci_gate_problems(self) -> list[GateProblem]:
         """Return the problems of all clusters, each preceded by the name of its cluster."""
         return [
             problem._replace(message=f"{answer.cluster}: {problem.message}")
             for answer in self.answers
-            for problem in answer.document.find_gate_problems() or ()
+            for problem in answer.document.find_ci_gate_problems() or ()
         ]

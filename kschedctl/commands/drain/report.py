@@ -202,7 +202,7 @@ class Drain(Report, frozen=True):
             *(pod for group in self.unplaced for pod in group.pods),
         )
 
-    def find_gate_problems(self) -> list[GateProblem]:
+    def find_ci_gate_problems(self) -> list[GateProblem]:
         """Return a problem for each pod that blocks the drain, gets no node or quota, is lost, returns or is evicted.
 
         A workload whose replacements are denied, and pods that wait for the same reason, give one problem together.

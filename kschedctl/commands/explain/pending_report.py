@@ -158,7 +158,7 @@ class PendingPods(Report, frozen=True):
         """Return the names of the pending pods."""
         return tuple(pod for group in self.groups for pod in group.pods)
 
-    def find_gate_problems(self) -> list[GateProblem]:
+    def find_ci_gate_problems(self) -> list[GateProblem]:
         """Return a problem for each workload without pods, cause of pending pods, and object that is not admitted."""
         waiting = [
             GateProblem("not-scheduled", f"Pod {group.pods[0]}", with_pod_count(len(group.pods), group.cause))

@@ -601,17 +601,19 @@ class Explanation(_ExtenderPart, frozen=True):
         """Return the pod."""
         return (self.pod,)
 
-    def find_gate_problems(self) -> list[GateProblem]:
-        """Return the one problem that fails a CI gate: the pod, or another pod of its workload, gets no node.
+    def find_ci_gate_problems(self) -> list[GateProblem]:
+        """Return the problem that should fail a CI gate, as a list of at most one.
 
-        A pod that is not scheduled comes with its best fix. The list is empty if all these pods have a node or would
-        get one.
+        The problem is that the pod, or another pod of its workload, could not be created or gets no node. If the pod
+        itself gets no node, its best fix is included. The list is empty if all of these pods have a node or would get
+        one.
         """
         creation_failure = self.not_created
-        if creation_failure is not None and not creation_failure.past:
+        if creation_failure is not None and not creation_failure.past:  # after past failures, pods were created
             return [creation_failure.gate_problem]
-        if self.replicas is not None:
-            return [GateProblem("not-scheduled", self.replicas.workload, self.replicas.sentence)]
+        unfitting_replicas = self.replicas  # only given if this pod fits, but not all pods of its workload do
+        if unfitting_replicas is not None:
+            return [GateProblem("not-scheduled", unfitting_replicas.workload, unfitting_replicas.sentence)]
         if self.verdict in FINE:
             return []
         # A pod that stands for a workload is reported under the workload's name
@@ -663,6 +665,6 @@ class Explanations(Report, frozen=True):
         """Return the explained pods."""
         return tuple(explanation.pod for explanation in self.explanations)
 
-    def find_gate_problems(self) -> list[GateProblem]:
-        """Return the problems that fail a CI gate, at most one for each explained pod."""
-        return [problem for explanation in self.explanations for problem in explanation.find_gate_problems()]
+    def find_ci_gate_problems(self) -> list[GateProblem]:
+        """Return the problems that should fail a CI gate, at most one for each explained pod."""
+        return [problem for explanation in self.explanations for problem in explanation.find_ci_gate_problems()]

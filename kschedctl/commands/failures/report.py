@@ -125,7 +125,7 @@ class Failures(Report, frozen=True):
         """Return the pods that some failure leaves without a node."""
         return tuple(pod for failure in self.failures for group in failure.reasons for pod in group.pods)
 
-    def find_gate_problems(self) -> list[GateProblem]:
+    def find_ci_gate_problems(self) -> list[GateProblem]:
         """Return a problem for a CI gate for each failure that leaves pods without a node or preempts pods."""
         return [
             GateProblem(

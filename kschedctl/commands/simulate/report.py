@@ -222,7 +222,7 @@ class SimulationReport(Report, frozen=True):
         """Return the pods without a node."""
         return tuple(pod for group in self.pending for pod in group.pods)
 
-    def find_gate_problems(self) -> list[GateProblem]:
+    def find_ci_gate_problems(self) -> list[GateProblem]:
         """Return a problem for each workload or pod that is not created, not admitted, gets no node or is evicted."""
         return [
             *(workload.gate_problem for workload in self.not_created),

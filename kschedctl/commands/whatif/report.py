@@ -181,7 +181,7 @@ class WhatIf(Report, frozen=True):
         """List the names of the newly pending pods."""
         return tuple(change.pod for change in self.changes if change.change == "NewlyPending")
 
-    def find_gate_problems(self) -> list[GateProblem]:
+    def find_ci_gate_problems(self) -> list[GateProblem]:
         """Return a problem for each newly pending pod, for a CI gate to report."""
         return [
             GateProblem("not-scheduled", f"Pod {change.pod}", change.message or "becomes Pending")

@@ -109,34 +109,37 @@ class LocalScores:
         """Whether devices that count as resources of nodes were allocated or freed since the scores were computed."""
         return self._requests_devices and self._replaced_count != self.view.objects.replaced_count
 
-    def bring_up_to_date(self, tied: Rows | TiedRows, alone: bool = True) -> None:
-        """Bring the scores up to date after moves.
+    def bring_up_to_date(self, tied: Rows | TiedRows, only_local: bool = True) -> None:
+        """Update the scores of the nodes that pods joined or left since the last update.
 
-        If a pod with these requests was placed, scores are also precomputed for the nodes where the next such pod may
-        go. `tied` are the nodes that shared the best score when the latest pod was placed. Set `alone` if pods on other
-        nodes do not matter to these pods, so that it pays to precompute more scores.
+        If the latest move placed a pod with the same requests as this object's pod, more pods like it are expected.
+        Then the scores that the nodes will have after the next placements are precomputed as well. `tied` are the nodes
+        that shared the best score when the latest pod was placed. Set `only_local` if nothing but these scores decides
+        where the pods go, so that more of the precomputed scores will be used.
         """
         trail = self.view.trail
         previously_seen = self.seen
         if previously_seen == len(trail):
             return
         self.seen = len(trail)
+        is_single_move = self.seen - previously_seen == 1
 
-        # The usual case: one such pod came to a node, and the new score was computed ahead.
-        row, number, sign = trail.latest  # `sign` is 1 if the pod came to the row, and -1 if it left
-        has_arrived = sign > 0 and self.demand_codes[number] == self.demand_codes[self.number]
-        self.placed += has_arrived
-        if has_arrived and self.seen - previously_seen == 1 and self._use_precomputed_score(row):
+        # The usual case: one pod with the same requests came to a node, and the node's new score was precomputed.
+        row, moved_info, sign = trail.latest  # `sign` is 1 if the pod came to the row, and -1 if it left
+        has_same_requests = self.demand_codes[moved_info] == self.demand_codes[self.number]
+        has_like_pod_arrived = sign > 0 and has_same_requests
+        self.placed += has_like_pod_arrived
+        if has_like_pod_arrived and is_single_move and self._use_precomputed_score(row):
             return
 
-        # Otherwise, compute the scores of all changed nodes, and scores ahead if more such pods are to be expected.
-        rows = trail.find_rows_since(previously_seen)
-        if has_arrived:
+        # Otherwise, compute the scores of all changed nodes, and future scores if more such pods are to be expected.
+        changed_rows = trail.find_rows_since(previously_seen)
+        if has_like_pod_arrived:
             next_rows = self._predict_next_rows(row, tied)
-            pods_ahead = LOOKAHEAD if alone or len(next_rows) < MANY_NODES else 1
-            self._precompute_scores(rows, next_rows, pods_ahead)
+            pods_ahead = LOOKAHEAD if only_local or len(next_rows) < MANY_NODES else 1
+            self._precompute_scores(changed_rows, next_rows, pods_ahead)
         else:
-            self._store_scores(rows, self._compute_scores(self.view, rows))
+            self._store_scores(changed_rows, self._compute_scores(self.view, changed_rows))
 
     def fits(self, row: int) -> bool:
         """Return whether a pod with these requests fits on one row now, even if the scores are not up to date."""

@@ -66,7 +66,7 @@ def test_a_successor_waits_behind_those_in_the_queue() -> None:
     assert "quota" in workload.reason
     assert not report.safe
     assert "1 pod waits for quota of Kueue" in report.build_first_line()[2]
-    assert [problem.rule for problem in report.find_gate_problems()] == ["not-scheduled"]
+    assert [problem.rule for problem in report.find_ci_gate_problems()] == ["not-scheduled"]
 
 
 def test_a_pod_without_a_controller_gives_its_quota_back() -> None:
