@@ -78,9 +78,9 @@ def apply_node_defaults(node: Node) -> Node:
 
 
 def _apply_container_defaults(container: Container, host_network: bool) -> Container:
-    """Return the container with requests that default to its limits.
+    """Return the container with missing requests set to its limits.
 
-    With host networking, its host ports default to its container ports.
+    With host networking, missing host ports are set to the container ports.
     """
     resources = container.resources
     if not resources.limits.keys() <= resources.requests.keys():

@@ -192,7 +192,7 @@ def _describe_externally_decided_gang(group: PodGroupReport) -> str:
 
 
 def _describe_unplaced_group(group: PodGroupReport) -> str:
-    """Describe why the group, or the tree of groups that contains it, is not placed."""
+    """Describe why the group is not placed: because of the tree of groups that contains it, or else by itself."""
     tree_outcome = _describe_unplaced_tree(group, group.tree) if group.tree else ""
     return tree_outcome or _describe_why_group_is_unplaced(group)
 

@@ -196,9 +196,9 @@ def _count_evictions(tried: TriedNode) -> Counter[str]:
 
 
 def _iter_move_fix(tried: TriedNode, position: Position, allowed_nodes: Bools) -> Iterator[Fix]:
-    """Yield the fix that moves the pod to the best of the allowed nodes, a mask (N,), if the pod fits on one of them.
+    """Yield the fix that moves the pod to the best of the allowed nodes, if the pod fits on one of them.
 
-    It has to fit there while the target pod takes its place on the tried node.
+    The pod has to fit there while the target pod takes its place on the tried node. `allowed_nodes` is a mask (N,).
     """
     view = tried.cycle.view
     pod = view.pods.objects[position]

@@ -142,7 +142,7 @@ class LocalScores:
             self._store_scores(changed_rows, self._compute_scores(self.view, changed_rows))
 
     def fits(self, row: int) -> bool:
-        """Return whether a pod with these requests fits on one row now, even if the scores are not up to date."""
+        """Return whether the pod fits on the node at one row now, even if the scores are not up to date."""
         if self.view.touched[row] <= self.seen:
             return bool(self.scores[row] >= 0)
         return not self._find_rejecting_rows(NO_CHANGE, OwnRows(self.view, np.array([row])))[0]
@@ -150,7 +150,7 @@ class LocalScores:
     def find_crowded_nodes(self, nominated: Delta, priority: int) -> Bools:
         """Return a mask (N,) of the nodes that reject a pod of this priority because of pods nominated ahead of it.
 
-        The answer is cached by priority, and only nodes that pods joined or left are judged again.
+        The answer is cached by priority, and computed anew only for nodes that pods joined or left.
         """
         crowded = self._crowded.get(priority)
         trail_length = len(self.view.trail)
@@ -165,7 +165,7 @@ class LocalScores:
         return crowded.rejected
 
     def _recompute_crowded_nodes(self, nominated: Delta, previous: Crowded | None) -> Crowded:
-        """Compute which nodes are crowded by these nominated pods.
+        """Compute which nodes reject the pod because of the nominated pods.
 
         A node keeps its answer from `previous` if its nominated pods are the same and no pod has joined or left it
         since.
@@ -184,7 +184,7 @@ class LocalScores:
         return Crowded(nominated, has_nominations, rejected, len(self.view.trail))
 
     def _update_crowded_rows(self, crowded: Crowded) -> None:
-        """Judge again the nodes that pods joined or left, after several moves."""
+        """Find out anew, after several moves, which of the nodes that pods joined or left reject the pod."""
         rows = np.flatnonzero(crowded.has_nominations & (self.view.touched > crowded.seen))
         if len(rows):
             crowded.rejected[rows] = self._find_rejecting_rows(
@@ -224,7 +224,7 @@ class LocalScores:
         return answers
 
     def _find_rejecting_rows(self, nominated: Delta, rows: OwnRows) -> Bools:
-        """Return a mask over `rows` of those that reject a pod with these requests, counting nominated pods."""
+        """Return a mask over `rows` of the nodes that reject the pod if the nominated pods count as placed."""
         rejected = self._mask_closed_rows(rows.rows)
         for plugin, state in self.filters:
             rejected |= find_nodes_rejected_by_filter(plugin, self.info, rows, state, nominated)
@@ -243,9 +243,9 @@ class LocalScores:
         return True
 
     def _predict_next_rows(self, latest: int, tied: Rows | TiedRows) -> Rows:
-        """Return the nodes on which the next pods with these requests may be placed.
+        """Return the nodes on which the next pods with the same requests are likely to be placed.
 
-        These are the latest node and, after MANY_PODS pods, all tied nodes whose next scores are not known yet.
+        The nodes are the latest one and, after MANY_PODS pods, all tied nodes whose next scores are not known yet.
         """
         if self.placed < MANY_PODS:
             return np.array([latest])
