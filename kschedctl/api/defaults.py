@@ -39,21 +39,21 @@ DEFAULT_GRACE_PERIOD_SECONDS = 30
 _CONTAINERS_ONLY = Options(use_status=False, pod_level=False, overhead=False)
 
 
-def default_pod(pod: Pod) -> Pod:
+def apply_pod_defaults(pod: Pod) -> Pod:
     """Return the pod with the API server's defaults, or the same object if no field needs a default.
 
     Raises QuantityError if a default depends on an unreadable quantity.
     """
-    spec = default_pod_spec(pod.spec)
+    spec = apply_pod_spec_defaults(pod.spec)
     if spec.resources is not None and (spec.resources.limits or spec.resources.requests):
-        spec = replace(spec, resources=_default_pod_level_resources(replace(pod, spec=spec), spec.resources))
+        spec = replace(spec, resources=_apply_pod_level_resource_defaults(replace(pod, spec=spec), spec.resources))
     return pod if spec is pod.spec else replace(pod, spec=spec)
 
 
-def default_pod_spec(spec: PodSpec) -> PodSpec:
+def apply_pod_spec_defaults(spec: PodSpec) -> PodSpec:
     """Return the spec with the defaults of its fields, or the same object if no field needs a default."""
-    containers = tuple([_default_container(c, spec.host_network) for c in spec.containers])
-    init_containers = tuple([_default_container(c, spec.host_network) for c in spec.init_containers])
+    containers = tuple([_apply_container_defaults(c, spec.host_network) for c in spec.containers])
+    init_containers = tuple([_apply_container_defaults(c, spec.host_network) for c in spec.init_containers])
     grace_period = spec.termination_grace_period_seconds
     has_complete_fields = bool(spec.scheduler_name) and grace_period is not None
     has_complete_containers = _are_identical(containers, spec.containers) and _are_identical(
@@ -70,17 +70,17 @@ def default_pod_spec(spec: PodSpec) -> PodSpec:
     )
 
 
-def default_node(node: Node) -> Node:
+def apply_node_defaults(node: Node) -> Node:
     """Return the node with the capacity as its allocatable resources if it has none."""
     if node.status.allocatable or not node.status.capacity:
         return node
     return replace(node, status=replace(node.status, allocatable=node.status.capacity))
 
 
-def _default_container(container: Container, host_network: bool) -> Container:
-    """Return the container with requests that default to its limits.
+def _apply_container_defaults(container: Container, host_network: bool) -> Container:
+    """Return the container with missing requests set to its limits.
 
-    With host networking, its host ports default to its container ports.
+    With host networking, missing host ports are set to the container ports.
     """
     resources = container.resources
     if not resources.limits.keys() <= resources.requests.keys():
@@ -92,7 +92,7 @@ def _default_container(container: Container, host_network: bool) -> Container:
     return container
 
 
-def _default_pod_level_resources(pod: Pod, resources: ResourceRequirements) -> ResourceRequirements:
+def _apply_pod_level_resource_defaults(pod: Pod, resources: ResourceRequirements) -> ResourceRequirements:
     """Return the pod-level resources with missing limits and requests filled in.
 
     Limits for huge pages default to the containers' limits. Requests for cpu and memory default to the containers'

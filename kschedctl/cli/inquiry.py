@@ -186,7 +186,7 @@ def _build_cluster(
         log_hooks(reading)
         return build_described_cluster(source, reading, objects)
     log_left_out(reading)
-    _log_added_objects(reading)
+    _log_unexplained_objects(reading)
     gaps = {kind: gap for kind, gap in outer_cluster.gaps.items() if kind in reading.gaps}
     cluster = replace(outer_cluster.with_objects(objects), gaps=gaps)
     if reading.configuration is not None and not source.config:
@@ -194,12 +194,17 @@ def _build_cluster(
     return cluster
 
 
-def _log_added_objects(reading: ReadResult) -> None:
-    """Log the kinds of objects that were added to the cluster but are not explained themselves."""
-    unread = (*POD_HOLDERS, *LIMITS, *QUEUE_KINDS)
-    added_objects = {kind: objects for kind, objects in reading.objects.items() if kind not in unread and objects}
-    if added_objects:
-        counts = ", ".join(f"{len(objects):,} {kind}" for kind, objects in added_objects.items())
+def _log_unexplained_objects(reading: ReadResult) -> None:
+    """Log the kinds of the added objects that are not explained themselves, with the number of objects.
+
+    Pods and workloads, limits and queues are not listed.
+    """
+    kinds_not_listed = (*POD_HOLDERS, *LIMITS, *QUEUE_KINDS)
+    unexplained_objects = {
+        kind: objects for kind, objects in reading.objects.items() if objects and kind not in kinds_not_listed
+    }
+    if unexplained_objects:
+        counts = ", ".join(f"{len(objects):,} {kind}" for kind, objects in unexplained_objects.items())
         log.warning("note: not explained, but taken into account: %s", counts)
 
 

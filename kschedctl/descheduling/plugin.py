@@ -59,10 +59,10 @@ class DeschedulerPlugin(ABC, Generic[A]):
         return self.current_round.evictions.evict_pod(Position(position), self.name)
 
     def find_evictable_pods(self, selected: Bools, *, pre_eviction: bool = True) -> Rows:
-        """Return the positions of the evictable pods on ready nodes whose PodInfos are selected, sorted by node.
+        """Return the positions of the evictable pods on ready nodes, sorted by node.
 
-        ``selected`` is a (T,) mask of PodInfos. With ``pre_eviction``, PreEvictionFilter is applied now. Otherwise, the
-        caller has to apply it before each eviction.
+        Only pods whose PodInfo is in the (T,) mask ``selected`` are considered. With ``pre_eviction``,
+        PreEvictionFilter is applied now. Otherwise, the caller has to apply it before each eviction.
         """
         evictor = self.current_round.evictor
         is_evictable = evictor.evictable & self.seen.on_ready_nodes & selected[self.seen.info]

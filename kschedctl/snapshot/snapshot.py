@@ -18,8 +18,8 @@ from kschedctl.api import resource_names as names
 from kschedctl.api.arrays import Amounts, Bools, Ints, Row, Rows
 from kschedctl.api.defaults import (
     DEFAULT_SCHEDULER_NAME,
-    default_node,
-    default_pod,
+    apply_node_defaults,
+    apply_pod_defaults,
     merge_affinity_label_keys,
     merge_spread_label_keys,
 )
@@ -80,10 +80,10 @@ class Demands:
                 matrix[i, self.resources[name]] = amount
         return matrix
 
-    def build_offers(self, nodes: Sequence[Node]) -> Amounts:
-        """Return a matrix (nodes, resources) of what these nodes offer of the snapshot's resources.
+    def build_offer_matrix(self, nodes: Sequence[Node]) -> Amounts:
+        """Return a matrix (nodes, resources) of the amounts that the nodes offer.
 
-        Other resources are left out. Raises InputError for an invalid amount.
+        Resources that the snapshot does not have are left out. Raises InputError for an invalid amount.
         """
         rows = []
         for node in nodes:
@@ -154,7 +154,7 @@ class Settings(NamedTuple):
         for an invalid amount.
         """
         try:
-            pod = resolve_priority(default_pod(pod), cluster.priority_classes)
+            pod = resolve_priority(apply_pod_defaults(pod), cluster.priority_classes)
         except QuantityError as error:
             raise InputError(error.what, where=f"Pod {pod.key}", hint=error.hint) from None
         return self.merge_label_keys(pod) if cluster.admit and not pod.spec.node_name else pod
@@ -186,7 +186,7 @@ class Snapshot:
 
         It contains the pods that have not ended or, with `settings.ended`, only the pods that have ended.
         """
-        nodes = AllNodes(interleave_zones(map(default_node, cluster.nodes)))
+        nodes = AllNodes(interleave_zones(map(apply_node_defaults, cluster.nodes)))
         pod_table = cluster.pods.select_terminated() if settings.ended else cluster.pods.drop_terminated()
         pods = PodColumns.from_table(pod_table, lambda pod: settings.stored(pod, cluster), settings.requests)
         return cls(
@@ -273,7 +273,7 @@ class Snapshot:
             return self.demands.allocatable
         allocatable = self.demands.allocatable[self.demand_rows]
         if self.resized:
-            allocatable[list(self.resized)] = self.demands.build_offers(list(self.resized.values()))
+            allocatable[list(self.resized)] = self.demands.build_offer_matrix(list(self.resized.values()))
         return allocatable
 
     @cached_property

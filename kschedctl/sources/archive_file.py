@@ -30,7 +30,7 @@ from kschedctl.cluster import CREATION_KINDS, FIELDS, NOT_HELD, Cluster, Gap, Pr
 from kschedctl.errors import InputError
 from kschedctl.scheduler.configuration.secrets import redact_secrets
 from kschedctl.sources.archive_sections import decode_objects, encode_objects
-from kschedctl.sources.documents.files import STDIN, display_path, open_raw
+from kschedctl.sources.documents.files import STDIN, display_path, open_without_unpacking
 from kschedctl.sources.output_file import write_file
 
 # -- the zip file ------------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ def _open_seekable(path: str) -> Iterator[tuple[BinaryIO, int]]:
 
     Raises InputError if it is not a snapshot or too large.
     """
-    with open_raw(path) as (file, first):
+    with open_without_unpacking(path) as (file, first):
         head = first + file.read(_HEAD_SIZE)
         status = None if path == STDIN else os.fstat(file.fileno())
         if status is not None and stat.S_ISREG(status.st_mode):

@@ -111,7 +111,7 @@ def describe_shared_reason(reason: str) -> str:
 def rewrite_fit_error(message: str) -> str:
     """Rewrite a FitError message as a sentence, most frequent reason first.
 
-    Other messages, and reasons without words here, stay as they are.
+    Other messages, and reasons that have no rewording, are returned unchanged.
 
     >>> rewrite_fit_error("0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu.")
     'None of 3 nodes fits: 2 lack cpu, 1 is cordoned'

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from plugin_cases import cases, gate
 
-from kschedctl.api.defaults import default_pod
+from kschedctl.api.defaults import apply_pod_defaults
 from kschedctl.api.kube_version import KubeVersion
 from kschedctl.api.pod_requests import (
     COMPARED,
@@ -57,7 +57,7 @@ def test_requests_and_limits_of_containers(case):
 @cases("podresources", "ispodlevelresourcesset")
 def test_pod_level_resources_set(case):
     """Upstream looks at limits, too; the API server has made requests of them."""
-    assert has_pod_level_requests(default_pod(convert(case["pod"]))) == case["want"]["set"]
+    assert has_pod_level_requests(apply_pod_defaults(convert(case["pod"]))) == case["want"]["set"]
 
 
 @cases("podresources", "scheduler-podresource")

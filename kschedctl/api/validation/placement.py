@@ -151,11 +151,11 @@ def _validate_pod_affinity_term(term: PodAffinityTerm, path: Path) -> Validation
 def validate_affinity_label_keys(
     match: Sequence[str], mismatch: Sequence[str], selector: LabelSelector | None, path: Path
 ) -> ValidationErrors:
-    """Validate matchLabelKeys and mismatchLabelKeys (``match`` and ``mismatch``) with the term's selector.
+    """Validate matchLabelKeys and mismatchLabelKeys (``match`` and ``mismatch``) of a pod affinity term.
 
-    A key must not be in both lists. In a pod that is being created, the keys have already been added to the end of the
-    selector, so a key is an error only if the selector has it twice. Upstream:
-    ValidateMatchLabelKeysAndMismatchLabelKeys, which reports the index of the key without the name of its list.
+    The keys need a selector, must be valid label names, and must not be in both lists. When a pod is created, the API
+    server has already appended the matchLabelKeys to the selector. A key of this list is therefore reported only if it
+    is in the selector a second time. Upstream: ValidateMatchLabelKeysAndMismatchLabelKeys.
     """
     for field, keys in (("matchLabelKeys", match), ("mismatchLabelKeys", mismatch)):
         if keys and selector is None:
@@ -163,14 +163,14 @@ def validate_affinity_label_keys(
         elif keys:
             yield from names.validate_syntax_of_each((*path, field), keys, names.validate_qualified_name)
     if selector is not None:
-        index = {key: i for i, key in enumerate(match)}
-        seen = set(selector.match_labels)
+        index_by_key = {key: i for i, key in enumerate(match)}
+        seen_keys = set(selector.match_labels)
         for expression in selector.match_expressions:
-            if expression.key in index and expression.key in seen:
-                number = index[expression.key]
-                fault = invalid((*path, number), expression.key, IN_BOTH)
-                yield fault._replace(at=(*path, "matchLabelKeys", number))
-            seen.add(expression.key)
+            if expression.key in index_by_key and expression.key in seen_keys:
+                index = index_by_key[expression.key]
+                fault = invalid((*path, index), expression.key, IN_BOTH)  # upstream's path lacks the list's name
+                yield fault._replace(at=(*path, "matchLabelKeys", index))
+            seen_keys.add(expression.key)
     for i, key in enumerate(match):
         if key in mismatch:
             yield invalid((*path, "matchLabelKeys", i), key, "exists in both matchLabelKeys and mismatchLabelKeys")

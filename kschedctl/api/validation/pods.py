@@ -8,7 +8,7 @@ from contextlib import suppress
 import msgspec
 
 from kschedctl.api import objects as api
-from kschedctl.api.defaults import default_pod, merge_affinity_label_keys, merge_spread_label_keys
+from kschedctl.api.defaults import apply_pod_defaults, merge_affinity_label_keys, merge_spread_label_keys
 from kschedctl.api.field_errors import (
     Path,
     TypedString,
@@ -76,7 +76,7 @@ def apply_spec_defaults(manifest: Template, options: ValidationOptions) -> PodSp
     """
     pod = api.Pod(api.PodMeta(labels=manifest.metadata.labels), manifest.spec)
     with suppress(QuantityError):  # is reported where the quantity is validated
-        pod = default_pod(pod)
+        pod = apply_pod_defaults(pod)
     pod = merge_affinity_label_keys(pod)
     if options.selector_merge:
         pod = merge_spread_label_keys(pod)

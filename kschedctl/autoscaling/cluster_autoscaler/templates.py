@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kschedctl.api.copying import replace
-from kschedctl.api.defaults import default_node
+from kschedctl.api.defaults import apply_node_defaults
 from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Node, OwnerReference, Pod, PodMeta, PodStatus, StoredWorkload
 from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated_taint
@@ -121,7 +121,7 @@ def _build_template_node(group: AutoscaledGroup, node: Node, options: Autoscaler
     labels = {**node.metadata.labels, HOSTNAME: name, TEMPLATE_LABEL: "true"}
     taints = tuple(taint for taint in node.spec.taints if not _is_temporary_taint(taint.key, options))
     meta = replace(node.metadata, name=name, uid="", labels=labels)
-    return default_node(replace(node, metadata=meta, spec=replace(node.spec, taints=taints)))
+    return apply_node_defaults(replace(node, metadata=meta, spec=replace(node.spec, taints=taints)))
 
 
 def _is_temporary_taint(key: str, options: AutoscalerOptions) -> bool:

@@ -134,20 +134,20 @@ class _GroupMerger:
         self.faults: list[str] = []
 
     def merge_groups(self) -> _SourcedGroups:
-        """Return the user's groups, completed from the cluster's, and then the other groups of the cluster.
+        """Return the user's groups, with missing fields taken from the cluster's groups, then the other cluster groups.
 
-        If the cluster's groups come only from labels, only the user's groups are returned.
+        Cluster groups that are known only from node labels are left out, unless the user specified no groups.
         """
         cluster_groups = self._read_groups_of_cluster()
         user_documents = self._user_groups.groups
         if not user_documents:
             return cluster_groups
-        by_id = {str(group["id"]): group for group in cluster_groups.groups}
-        completed = [{**by_id.get(str(group.get("id")), {}), **group} for group in user_documents]
-        user_groups = list(self._iter_groups_with_nodes(completed, {}))
+        cluster_group_by_id = {str(group["id"]): group for group in cluster_groups.groups}
+        completed = [{**cluster_group_by_id.get(str(group.get("id")), {}), **group} for group in user_documents]
+        user_groups = list(self._iter_groups_with_nodes(completed, registered_counts={}))
 
-        user_ids = {group.get("id") for group in user_documents}
-        other_groups = [group for name, group in by_id.items() if name not in user_ids]
+        user_ids = {str(group.get("id")) for group in user_documents}
+        other_groups = [group for group_id, group in cluster_group_by_id.items() if group_id not in user_ids]
         source = f"node groups: {self._user_groups.where}"
         if not other_groups or cluster_groups.sources == (BY_LABELS,):
             return _SourcedGroups(user_groups, (source,))

@@ -394,7 +394,7 @@ class Browser(TidyApp):
     def _go_to(self, place: str = "", name: str = "") -> None:
         """Go to a place as in k9s: a list, a tab, a namespace, the help, or the pods or nodes that match `name`.
 
-        A word that is no place is searched for. An empty place does nothing.
+        `q` quits. Any other word is taken as a text to search for. An empty place does nothing.
         """
         place = GO_TO_ALIASES.get(place, place)
         if place == "q":

@@ -309,7 +309,7 @@ class ConsolidationRun:
             candidates=len(order),
             tried=self.tried,
             complete=self.tried == len(order) and not self.interrupted,
-            left_out=self._count_left_out(),
+            left_out=self._count_excluded_nodes_by_reason(),
             saves=select_reported_amounts(view, view.allocatable[rows].sum(axis=0)) if rows else {},
             price=sum(known_prices) if known_prices else None,
             requested=tuple(compute_shares(view, self.view, self.remaining, self.pools.workers)),
@@ -327,7 +327,7 @@ class ConsolidationRun:
         is_kept[removed] = False
         return is_kept
 
-    def _count_left_out(self) -> dict[str, int]:
+    def _count_excluded_nodes_by_reason(self) -> dict[str, int]:
         """Count the nodes that were not candidates, by reason.
 
         The reasons continue the phrase "3 nodes …". Reasons without nodes are left out.

@@ -126,32 +126,42 @@ def place_gang(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> T
     if scheduler.view.pods.find_position(pod.key) is None:  # the pod comes from a manifest
         scheduler = Scheduler(scheduler.cluster.with_objects({"Pod": [pod]}))
 
-    # Before any pod is tried
-    any_framework = framework or scheduler.framework(next(iter(scheduler.configuration.profiles)))
-    assert any_framework is not None
-    gang = _collect_gang(scheduler.view, key, pod, framework, any_framework)
+    # Report the state before trying any pod
+    first_profile = next(iter(scheduler.configuration.profiles))
+    used_framework = framework or scheduler.framework(first_profile)
+    assert used_framework is not None
+    gang = _collect_gang(scheduler.view, key, pod, framework, used_framework)
     report = _report_unplaced_gang(scheduler.view, gang, _find_deciding_project(key, pod, framework))
     if not gang.tried:
         return TriedGang(report)
 
     # Place the pods
-    cycle = PodGroupCycle(any_framework, scheduler.view, key, gang.tried, gang.infos, topology_aware=False)
+    cycle = PodGroupCycle(used_framework, scheduler.view, key, gang.tried, gang.infos, topology_aware=False)
     result = cycle.run(post_filter=gang.bound_together)
-    failed = _find_member_failures(scheduler.view, gang, result, any_framework)
+    failed = _find_member_failures(scheduler.view, gang, result, used_framework)
     failures = {scheduler.view.pods.objects[position].key: failure for position, failure in failed.items()}
     report = _add_placement_result(report, scheduler.view, gang, result, failed)
     if report.verdict != UNSCHEDULABLE:
         return TriedGang(report, failures)
 
-    # Check for a deadlock
+    return TriedGang(_add_deadlock(report, scheduler, gang, cycle, result), failures)
+
+
+def _add_deadlock(
+    report: PodGroupReport, scheduler: Scheduler, gang: _Gang, cycle: PodGroupCycle, result: GroupResult
+) -> PodGroupReport:
+    """Add to the report the partly placed gangs, or the groups, that keep this gang from being placed."""
     own_groups = schedules_groups_together(scheduler.gates)
-    deadlocked = find_blocking_gangs(
-        cycle, lambda other: _is_gang_placed(scheduler.view, gang, other), own_groups=own_groups
-    )
+
+    def is_placed(other_result: GroupResult) -> bool:
+        """Return whether the gang is placed in a trial without another gang."""
+        return _is_gang_placed(scheduler.view, gang, other_result)
+
+    deadlocked = find_blocking_gangs(cycle, is_placed, own_groups=own_groups)
     waits = CrossedGroupFields()
     if gang.bound_together:
         waits = find_groups_waiting_for_each_other(cycle, result, own_groups=own_groups)
-    return TriedGang(replace(report, deadlocked_with=format_group_keys(deadlocked), **waits), failures)
+    return replace(report, deadlocked_with=format_group_keys(deadlocked), **waits)
 
 
 def _collect_gang(view: Fork, key: GangKey, pod: Pod, framework: Framework | None, any_framework: Framework) -> _Gang:

@@ -193,13 +193,13 @@ def _describe_externally_decided_gang(group: PodGroupReport) -> str:
 
 
 def _describe_unplaced_group(group: PodGroupReport) -> str:
-    """Describe why the group, or the tree of groups that contains it, is not placed."""
+    """Describe why the group is not placed: because of the tree of groups that contains it, or else by itself."""
     tree_outcome = _describe_unplaced_tree(group, group.tree) if group.tree else ""
-    return tree_outcome or _describe_unplaced_group_alone(group)
+    return tree_outcome or _describe_why_group_is_unplaced(group)
 
 
-def _describe_unplaced_group_alone(group: PodGroupReport) -> str:
-    """Describe why the group is not placed, apart from the tree that contains it.
+def _describe_why_group_is_unplaced(group: PodGroupReport) -> str:
+    """Describe why the group itself is not placed, ignoring the group tree that it belongs to.
 
     Return an empty string if a single pod of the group is enough and no topology is demanded.
     """

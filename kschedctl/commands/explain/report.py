@@ -602,16 +602,18 @@ class Explanation(_ExtenderPart, frozen=True):
         return (self.pod,)
 
     def find_ci_gate_problems(self) -> list[GateProblem]:
-        """Return a list with the problem that fails a CI gate, or an empty list if the pods get nodes.
+        """Return the problem that should fail a CI gate, as a list of at most one.
 
-        The problem is that pods of the workload cannot be created, that some of its replicas get no node, or that the
-        explained pod gets no node. In the last case, the problem comes with the best fix.
+        The problem is that the pod, or another pod of its workload, could not be created or gets no node. If the pod
+        itself gets no node, its best fix is included. The list is empty if all of these pods have a node or would get
+        one.
         """
         creation_failure = self.not_created
-        if creation_failure is not None and not creation_failure.past:
+        if creation_failure is not None and not creation_failure.past:  # after past failures, pods were created
             return [creation_failure.gate_problem]
-        if self.replicas is not None:
-            return [GateProblem("not-scheduled", self.replicas.workload, self.replicas.sentence)]
+        unfitting_replicas = self.replicas  # only given if this pod fits, but not all pods of its workload do
+        if unfitting_replicas is not None:
+            return [GateProblem("not-scheduled", unfitting_replicas.workload, unfitting_replicas.sentence)]
         if self.verdict in FINE:
             return []
         # A pod that stands for a workload is reported under the workload's name
@@ -664,5 +666,5 @@ class Explanations(Report, frozen=True):
         return tuple(explanation.pod for explanation in self.explanations)
 
     def find_ci_gate_problems(self) -> list[GateProblem]:
-        """Return the problems that fail a CI gate, at most one for each explained pod."""
+        """Return the problems that should fail a CI gate, at most one for each explained pod."""
         return [problem for explanation in self.explanations for problem in explanation.find_ci_gate_problems()]

@@ -17,9 +17,10 @@ Shown = TypeVar("Shown")
 
 
 def build_findings_page(report: Findings, style: Style) -> Page:
-    """Build the page of findings: a table per file, the ignored findings if wide, and the number per rule.
+    """Build the page of findings: a table of findings per file, the counts per rule, and the fixed findings.
 
-    The summary comes first or last, depending on the style.
+    A wide style also shows the ignored findings. Notes on rules that could not be checked and on skipped files or
+    documents follow. The summary comes first or last, depending on the style.
     """
     details = [
         *_build_file_tables(report, style),

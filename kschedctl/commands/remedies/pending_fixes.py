@@ -264,7 +264,7 @@ class GreedyChoice:
         return sum(key in self.settled.waiting for key in proposal.may_help)
 
     def _rank_promising_proposals(self, remaining_changes: int) -> list[Proposal]:
-        """Return the proposals that may help waiting pods, the proposals expected to clear the most pods first.
+        """Return the proposals that may help waiting pods, those expected to clear the most pods first.
 
         Only proposals with at most `remaining_changes` changes are included.
         """

@@ -105,7 +105,7 @@ def _build_placements_table(title: str, placements: Sequence[FollowedPlacement],
 
 def _iter_placement_explanations(placement: FollowedPlacement) -> Iterator[str]:
     """Yield lines that say how the replay differs, and which overlapping bindings may explain the difference."""
-    yield from _iter_replay_lines(placement)
+    yield from _iter_replay_difference_lines(placement)
     before = [binding for binding in placement.overlapping if binding.milliseconds <= 0]
     after = [binding for binding in placement.overlapping if binding.milliseconds > 0]
     for word, bindings in (("before", before), ("after", after)):
@@ -116,8 +116,8 @@ def _iter_placement_explanations(placement: FollowedPlacement) -> Iterator[str]:
             yield f"as replayed if tried {word} {names(descriptions)}"
 
 
-def _iter_replay_lines(placement: FollowedPlacement) -> Iterator[str]:
-    """Yield lines about the replay's result for the placement, depending on the outcome."""
+def _iter_replay_difference_lines(placement: FollowedPlacement) -> Iterator[str]:
+    """Yield lines that say why the replay would have placed the pod on another node, or why it cannot tell."""
     outcome = placement.outcome
     if outcome == NOT_FEASIBLE:
         yield f"rejected by {placement.plugin or 'PreFilter'}: {', '.join(placement.reasons)}"

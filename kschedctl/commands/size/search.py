@@ -185,7 +185,7 @@ class _Growth:
         `waiting_count` is the number of all waiting pods.
         """
         if not self._relieve_crowding(list(takers_by_pod)):
-            self._add_nodes(takers_by_pod, waiting_count)
+            self._add_nodes_or_slack(takers_by_pod, waiting_count)
 
     def _relieve_crowding(self, waiting: Sequence[str]) -> bool:
         """Replace the set with one whose other pods take less of the room that the waiting pods need.
@@ -216,33 +216,40 @@ class _Growth:
         self.counts = self._pack_with_slack(slack)
         return True
 
-    def _add_nodes(self, takers_by_pod: Mapping[str, tuple[str, ...]], waiting_count: int) -> None:
+    def _add_nodes_or_slack(self, takers_by_pod: Mapping[str, tuple[str, ...]], waiting_count: int) -> None:
         """Add nodes for the waiting pods, or pack all pods anew with more slack, whichever is cheaper.
 
-        Nodes for the waiting pods are also added if more slack helped little before.
+        Slack is the share of cpu and memory that each node keeps free. If the set was packed with slack and this barely
+        reduced the number of waiting pods, nodes are added in any case.
         """
-        compute_cost = self._search.program.compute_cost
-        helped_little = 2 * waiting_count >= self._fewest_waiting
-        has_slack = self._slack is not None
-        self._step = 4 * self._step if helped_little and not has_slack else 1
+        # The last step helped little if at least half as many pods wait as on the best set before.
+        has_helped_little = 2 * waiting_count >= self._fewest_waiting
+        have_nodes_helped_little = has_helped_little and self._slack is None
+        has_slack_helped_little = has_helped_little and self._slack is not None
+        self._step = 4 * self._step if have_nodes_helped_little else 1
         self._fewest_waiting = min(self._fewest_waiting, waiting_count)
 
-        # The first possibility: nodes for the waiting pods. The second: the smallest slack that makes the set larger.
+        compute_cost = self._search.program.compute_cost
         with_more_nodes = self._add_nodes_for_waiting_pods(takers_by_pod)
-        cost_before = compute_cost(self.counts)
-        larger_slacks = (share for share in SLACK if compute_cost(self._pack_with_slack(share)) > cost_before)
-        slack = next(larger_slacks, None)
+        slack = self._find_smallest_costly_slack()
         if (
             slack is None
-            or (helped_little and has_slack)
+            or has_slack_helped_little
             or compute_cost(with_more_nodes) <= compute_cost(self._pack_with_slack(slack))
         ):
             self.counts = with_more_nodes
             self._slack = None
         else:
-            lower = max((share for share in SLACK if share < slack), default=0.0)
+            smaller_slack = max((share for share in SLACK if share < slack), default=0.0)
             self.counts = self._pack_with_slack(slack)
-            self._slack = SlackRange(lower, slack)
+            self._slack = SlackRange(lower=smaller_slack, upper=slack)
+
+    def _find_smallest_costly_slack(self) -> float | None:
+        """Return the smallest slack in SLACK with which the set costs more than now, or None if none does."""
+        compute_cost = self._search.program.compute_cost
+        cost_now = compute_cost(self.counts)
+        costly_slacks = (share for share in SLACK if compute_cost(self._pack_with_slack(share)) > cost_now)
+        return next(costly_slacks, None)
 
     def _add_nodes_for_waiting_pods(self, takers_by_pod: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
         """Return the set with nodes added for the waiting pods.

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from kschedctl.api import objects as api
-from kschedctl.api.defaults import default_node
+from kschedctl.api.defaults import apply_node_defaults
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS, get_kind
 from kschedctl.api.objects import get_object_key
@@ -164,7 +164,7 @@ def default_object(kind: str, obj: Any, view: Fork) -> Any:
         PodInfo(pod, view.settings.requests).requests  # noqa: B018 - raises an error for malformed quantities
         return pod
     if isinstance(obj, api.Node):
-        obj = default_node(obj)
+        obj = apply_node_defaults(obj)
         compute_offer(obj)  # raises an error for malformed quantities
     return obj
 

@@ -372,8 +372,8 @@ def whatif(
         cluster: the cluster.
         scenario: the steps, or None for no steps.
         under: two scheduler settings to compare. The report then describes the differences between them, for the
-            scenario and for pending pods. For two versions of kube-scheduler, it also has changed messages, and running
-            pods that would go elsewhere if they were recreated.
+            scenario and for pending pods. When comparing two kube-scheduler versions, it also lists changed messages
+            and running pods that would go elsewhere if they were recreated.
         read: reads the files that the scenario names.
         where: the name of the scenario in error messages.
         seed: decides between equally good nodes.
@@ -384,7 +384,7 @@ def whatif(
         workers: the processes that share the work.
         progress: receives the progress of the work.
 
-    Raises UsageError and InputError that name the step.
+    Raises UsageError or InputError, which name the faulty step of the scenario.
 
     >>> str(whatif(Cluster.from_objects([]), None))
     'No pod ends up elsewhere'

@@ -196,13 +196,13 @@ def _count_evictions(tried: TriedNode) -> Counter[str]:
 
 
 def _iter_move_fix(tried: TriedNode, position: Position, allowed_nodes: Bools) -> Iterator[Fix]:
-    """Yield the fix that moves the pod to the best of the allowed nodes, a mask (N,), if the pod fits on one of them.
+    """Yield the fix that moves the pod to the best of the allowed nodes, if the pod fits on one of them.
 
-    It has to fit there while the target pod takes its place on the tried node.
+    The pod has to fit there while the target pod takes its place on the tried node. `allowed_nodes` is a mask (N,).
     """
     view = tried.cycle.view
     pod = view.pods.objects[position]
-    new_node = _find_best_node(tried, position, pod, allowed_nodes)
+    new_node = _find_node_for_moved_pod(tried, position, pod, allowed_nodes)
     if not new_node:
         return
     old_node = view.nodes.names[int(view.node[position])]
@@ -247,19 +247,21 @@ def _build_node_change(node: str) -> Callable[[Pod], Pod]:
     return lambda pod: replace(pod, spec=replace(pod.spec, node_name=node))
 
 
-def _find_best_node(tried: TriedNode, position: Position, pod: Pod, allowed_nodes: Bools) -> str:
-    """Return the feasible node with the highest score for the moved pod, among the allowed nodes, a mask (N,).
+def _find_node_for_moved_pod(tried: TriedNode, position: Position, pod: Pod, allowed_nodes: Bools) -> str:
+    """Return the allowed node with the highest score for the moved pod once the target pod has taken its place.
 
-    The target pod has taken the moved pod's place by then. The result is empty if no allowed node is feasible.
+    `position` is the moved pod's, and `allowed_nodes` a mask (N,). Return "" if no allowed node is feasible.
     """
-    # The state after the target pod took the place of the moved pod.
+    # Take the moved pod off its node and place the target pod there, unless that pod has a node already
     after = tried.cycle.view.fork()
     after.forget(position)
     target_position = after.pods.find_position(tried.trial.pod.key)
     if target_position is not None and after.node[target_position] < 0:
         after.assume(target_position, tried.known_row)
 
-    info = PodInfo(after.stored(replace(pod, spec=replace(pod.spec, node_name=""))), after.settings.requests)
+    # Schedule the moved pod anew
+    unbound_pod = replace(pod, spec=replace(pod.spec, node_name=""))
+    info = PodInfo(after.stored(unbound_pod), after.settings.requests)
     framework = tried.trial.scheduler.framework(info.spec.scheduler_name)
     if framework is None:
         return ""

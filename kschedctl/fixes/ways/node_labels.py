@@ -190,7 +190,9 @@ def is_misspelt(key: str, value: str, candidate: str, known_values: Collection[s
 
 
 def is_typo(unknown_word: str, candidate: str, known_words: Collection[str]) -> bool:
-    """Return whether an unknown word probably means the candidate, which is the most similar of the known words.
+    """Return whether the unknown word is probably a typo of the candidate.
+
+    The candidate has to be similar to the word, and more similar than any other known word.
 
     >>> is_typo("genral", "general", ["general", "gpu"]), is_typo("zone-d", "zone-c", ["zone-c"])
     (True, False)

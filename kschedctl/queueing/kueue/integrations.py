@@ -81,12 +81,15 @@ class PriorityClasses:
 
     @classmethod
     def read(cls, cluster: Cluster, gates: FeatureGates) -> PriorityClasses:
-        """Collect the classes of a cluster. Feature gates decide if there is a default class for Workloads."""
+        """Collect the priority classes of a cluster.
+
+        Kueue's feature gates decide whether jobs without a class get the WorkloadPriorityClass ``default``.
+        """
         return cls(
-            cluster.workload_priority_classes,
-            cluster.priority_classes,
-            Gate.WORKLOAD_PRIORITY_CLASS_DEFAULTING in gates,
-            cluster.gap("PriorityClass") is None,
+            workload_classes=cluster.workload_priority_classes,
+            pod_classes=cluster.priority_classes,
+            uses_default_workload_class=Gate.WORKLOAD_PRIORITY_CLASS_DEFAULTING in gates,
+            are_pod_classes_known=cluster.gap("PriorityClass") is None,
         )
 
     def find_workload_class(self, name: str) -> WorkloadPriorityClass | None:

@@ -41,7 +41,7 @@ def render_html(
     style, script = _read_asset("report.css"), _read_asset("report.js")
     return _load_template().render(
         title=truncate(printable(_build_title(document))),
-        heading=truncate(printable(_build_heading(document))),
+        heading=truncate(printable(_format_report_kind(document))),
         policy=f"default-src 'none'; style-src '{_hash_for_csp(style)}'; script-src '{_hash_for_csp(script)}'; "
         "img-src data:; "
         "base-uri 'none'; form-action 'none'",
@@ -65,12 +65,12 @@ def choose_style(document: Document, style: Style) -> Style:
 def _build_title(document: Document) -> str:
     """Build the title of the browser's tab: the heading, and the pod that the report is about."""
     pod = getattr(document, "pod", "")
-    heading = _build_heading(document)
+    heading = _format_report_kind(document)
     return f"{heading} of {pod}" if pod else heading
 
 
-def _build_heading(document: Document) -> str:
-    """Build the heading: the kind of report in words. The first line of the answer names the pod."""
+def _format_report_kind(document: Document) -> str:
+    """Return the kind of report in words, as the page's heading. The heading of an audit section names the section."""
     if kind_of(document) == "AuditSection":
         return f"Audit: {getattr(document, 'title', '')}"
     if kind_of(document) in HEADINGS:

@@ -141,7 +141,10 @@ def create_objects(cluster: Cluster, workloads: Iterable[Struct], *, include_den
 
 
 def _check_pod_count(workloads: Sequence[Struct], nodes: int) -> None:
-    """Check that the workloads do not create too many pods. Raises InputError that names the largest workload."""
+    """Raise an InputError that names the largest workload if the workloads create more than MAX_PODS pods.
+
+    `nodes` is the number of nodes, on which the pods of DaemonSets depend.
+    """
     counts = [count_pods(workload, nodes) for workload in workloads]
     if sum(counts) > MAX_PODS:
         largest_count = max(counts)

@@ -20,7 +20,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.target_pod import find_groups
 from kschedctl.replay.controllers.workload_change import resolve_share
-from kschedctl.scheduler.engine.preemption.budgets import count_spare_pods, get_budget_key
+from kschedctl.scheduler.engine.preemption.budgets import get_budget_key, get_disruption_headroom
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.indexes import ClusterObjects
 from kschedctl.text.counts import counted
@@ -35,7 +35,7 @@ class Evictions:
         self.simulation = simulation
         pdbs = simulation.view.objects.of("PodDisruptionBudget")
         self._budgets = {get_budget_key(pdb): _with_computed_status(pdb, simulation) for pdb in pdbs}
-        self._spare = {name: count_spare_pods(pdb) for name, pdb in self._budgets.items()}
+        self._headroom = {name: get_disruption_headroom(pdb) for name, pdb in self._budgets.items()}
 
     def find_budgets(self, position: Position) -> tuple[str, ...]:
         """Return the budgets that select a pod, as ``namespace/name``."""
@@ -53,16 +53,16 @@ class Evictions:
     def _find_denial_by_budget(self, position: Position, name: str) -> str:
         """Return why the budget denies the eviction of a pod, or an empty string if it does not."""
         pdb = self._budgets[name]
-        spare = self._spare[name]
+        headroom = self._headroom[name]
         desired = pdb.status.desired_healthy
-        healthy = desired + spare
+        healthy = desired + headroom
 
         # An unhealthy pod may go if enough others are healthy, or always with the policy AlwaysAllow
         if not _is_ready(self._get_pod(position)) and (_always_allows_unhealthy(pdb) or healthy >= desired > 0):
             return ""
         if pdb.status.observed_generation < pdb.metadata.generation:
             return f"PodDisruptionBudget {name} was changed, and its status is not up to date yet"
-        if spare > 0:
+        if headroom > 0:
             return ""
         needs = f": it needs {counted(desired, 'healthy pod')} and has {healthy:,}" if desired else ""
         unhealthy = describe_unhealthy_pods(self._find_unevicted_pods(name))
@@ -115,7 +115,7 @@ class Evictions:
         """Change the number of allowed disruptions by ``by``, once per pod, for all budgets that select the pod."""
         for position in positions:
             for budget in self.find_budgets(position):
-                self._spare[budget] += by
+                self._headroom[budget] += by
 
     def _get_pod(self, position: Position) -> Pod:
         """Return the pod at this position."""

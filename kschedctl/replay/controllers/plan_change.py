@@ -12,7 +12,7 @@ from functools import cached_property
 import msgspec
 from msgspec.structs import replace
 
-from kschedctl.api.defaults import default_pod
+from kschedctl.api.defaults import apply_pod_defaults
 from kschedctl.api.objects import Pod, PodMeta, PodTemplateSpec, StoredWorkload, Struct
 from kschedctl.api.ownership import ADDED_LABELS, REVISION, TEMPLATE_HASH, Owner, find_controller, find_owner
 from kschedctl.api.pod_requests import Options
@@ -311,7 +311,7 @@ def is_same_to_scheduler(new: Pod, old: Pod) -> bool:
 
 def _encode_scheduled_fields(pod: Pod) -> str:
     """Encode the fields of a pod that scheduling reads, so that pods can be compared by the text."""
-    pod = default_pod(pod)
+    pod = apply_pod_defaults(pod)
     spec = pod.spec
     info = PodInfo(pod, Options())
     affinity = spec.affinity

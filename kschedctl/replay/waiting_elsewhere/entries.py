@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from kschedctl.api.defaults import default_pod
+from kschedctl.api.defaults import apply_pod_defaults
 from kschedctl.api.objects import Condition, ObjectMeta, Pod, PodMeta, PodTemplateSpec, Resources
 from kschedctl.api.ownership import Owner, find_controller
 from kschedctl.api.pod_requests import Quantities, compute_pod_requests, parse_quantities
@@ -90,7 +90,7 @@ def sum_template_requests(template: PodTemplateSpec, count: int) -> Quantities:
 
     Raises QuantityError.
     """
-    pod = default_pod(Pod(PodMeta("pod", "default"), template.spec))
+    pod = apply_pod_defaults(Pod(PodMeta("pod", "default"), template.spec))
     requests = {name: multiply_amount(amount, count) for name, amount in compute_pod_requests(pod).items()}
     return {**requests, PODS: Quantity(count)}
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import NO_ROW
-from kschedctl.api.defaults import default_pod
+from kschedctl.api.defaults import apply_pod_defaults
 from kschedctl.api.gangs import KUEUE_GATES
 from kschedctl.api.objects import Pod, PodMeta, PodSpec, PodTemplateSpec
 from kschedctl.api.ownership import Owner
@@ -116,7 +116,7 @@ def build_started_pods(
         replace(pod, metadata=replace(pod.metadata, owner_references=references))
         for pod in _iter_new_workload_pods(workload, outlook, flavors)
     )
-    return StartedPods(owner, tuple(map(default_pod, pods)))
+    return StartedPods(owner, tuple(map(apply_pod_defaults, pods)))
 
 
 def find_workload_pods(cluster: Cluster, workload: KueueWorkload, job: Owner | None) -> list[Pod]:
@@ -187,7 +187,7 @@ def _schedule_workload_pods(
     if leaving:
         staying = [pod for pod in cluster.pods if (pod.metadata.namespace, pod.metadata.name) not in leaving]
         cluster = dataclasses.replace(cluster, pods=PodTable.from_pods(staying))
-    new_pods = [default_pod(pod) for workload_pods in pods.values() for pod in workload_pods]
+    new_pods = [apply_pod_defaults(pod) for workload_pods in pods.values() for pod in workload_pods]
     simulation = Simulation(Scheduler(cluster.with_objects({"Pod": new_pods})))
     index = simulation.view.pods.index
     outcomes = simulation.schedule([index[pod.key] for pod in new_pods])

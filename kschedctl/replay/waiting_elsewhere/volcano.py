@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from kschedctl.api.defaults import default_pod
+from kschedctl.api.defaults import apply_pod_defaults
 from kschedctl.api.gangs import GangKey, GangProject, find_gangs
 from kschedctl.api.objects import Pod, VolcanoPodGroup
 from kschedctl.api.ownership import Owner
@@ -148,7 +148,7 @@ class _Queues:
     def _explain_too_large_pod(self, group: VolcanoPodGroup) -> str:
         """Return a clause about the first pod that requests more than any node has, or an empty string."""
         for pod in self.find_pods(group):
-            for resource, amount in compute_pod_requests(default_pod(pod)).items():
+            for resource, amount in compute_pod_requests(apply_pod_defaults(pod)).items():
                 largest = self._largest.get(resource, NOTHING)
                 if amount > largest:
                     request = f"{render_amount(amount)} {resource}"

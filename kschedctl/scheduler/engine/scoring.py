@@ -191,7 +191,7 @@ def _add_returned_nodes(view: Fork, offered: OfferedNodes) -> tuple[Fork, Rows]:
     similar_rows = [Row(max(row, 0)) for row in offered.rows.tolist()]
     fork = view.with_changes(view.cluster, {}, list(zip(similar_rows, nodes, strict=True)))
     try:
-        offers = view.snapshot.demands.build_offers(nodes)
+        offers = view.snapshot.demands.build_offer_matrix(nodes)
     except InputError as error:
         raise PluginError(str(error)) from None
     fork.allocatable = np.concatenate((view.allocatable, offers))

@@ -448,8 +448,11 @@ class CordonDependentPlugin(Plugin, Protocol):
         """Return whether cordoning a node changes the answers about other nodes."""
 
 
-def has_only_local_cordon_effect(filters: Sequence[Plugin], scorers: Sequence[Plugin], info: PodInfo) -> bool:
-    """Return whether cordoning a node only keeps the pod off that node. Valid for in-tree plugins only."""
+def cordon_affects_only_its_node(filters: Sequence[Plugin], scorers: Sequence[Plugin], info: PodInfo) -> bool:
+    """Return whether cordoning a node has no effect on the pod other than to exclude that node.
+
+    The result is valid for in-tree plugins only.
+    """
     if not any(offers(plugin, CordonRejectingPlugin) and plugin.rejects_cordoned(info) for plugin in filters):
         return False
     return not any(

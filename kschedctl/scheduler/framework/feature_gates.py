@@ -138,7 +138,8 @@ MERGED_GATES = dict.fromkeys(("GangScheduling", "WorkloadAwarePreemption"), "Gen
 """Gate -> the gate that replaces it in versions that removed it (#139520)."""
 
 MINORS = range(OLDEST_MINOR, NEWEST_MINOR + 1)
-_BROADCASTS = {"AllAlpha": "alpha", "AllBeta": "beta"}
+_GROUP_GATES = {"AllAlpha": "alpha", "AllBeta": "beta"}
+"""A gate that sets all gates of one maturity -> this maturity."""
 
 
 class Stage(NamedTuple):
@@ -219,7 +220,7 @@ class FeatureGates:
         merged into another gate has the state of that gate.
         """
         overrides = dict(self.overrides or {})
-        state_by_maturity = {_BROADCASTS[name]: overrides.pop(name) for name in _BROADCASTS if name in overrides}
+        state_by_maturity = {_GROUP_GATES[name]: overrides.pop(name) for name in _GROUP_GATES if name in overrides}
         stages = {}
         for name, spec in specs.items():
             minor = self.release.version_for(f"gate {name}").minor  # versions may be mixed
@@ -232,16 +233,16 @@ class FeatureGates:
         return states
 
     def _validate(self) -> Iterator[str]:
-        """Yield the scheduler's errors about the overrides, in alphabetical order of the gates.
+        """Yield the errors that the scheduler reports for the overrides, sorted by gate.
 
-        In newer versions, errors about gates that depend on disabled gates follow.
+        Newer versions then report the enabled gates that depend on disabled gates.
         """
         for name, value in sorted((self.overrides or {}).items()):
-            if name not in _BROADCASTS and name not in ALL_GATE_STAGES:
+            if name not in _GROUP_GATES and name not in ALL_GATE_STAGES:
                 yield f"unrecognized feature gate: {name}"
             elif not isinstance(value, bool):
                 yield f"invalid value of {name}={value}"
-            elif name not in _BROADCASTS:
+            elif name not in _GROUP_GATES:
                 yield from self._validate_gate_value(name, value)
         if CHECKS_DEPENDENCIES.at(self.release) and self.overrides:
             yield from self._validate_dependencies()

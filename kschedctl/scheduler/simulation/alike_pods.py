@@ -120,7 +120,7 @@ class AlikePods:
         """
         if self.hopeless:
             return NO_ROWS, 0
-        self.local.bring_up_to_date(self.best_rows, alone=not (self.changing_filters or self.changing_scores))
+        self.local.bring_up_to_date(self.best_rows, only_local=not (self.changing_filters or self.changing_scores))
 
         # The fastest way: judge one example of each group of equivalent nodes.
         ranking = self._find_grouped_ranking()

@@ -109,37 +109,40 @@ class LocalScores:
         """Whether devices that count as resources of nodes were allocated or freed since the scores were computed."""
         return self._requests_devices and self._replaced_count != self.view.objects.replaced_count
 
-    def bring_up_to_date(self, tied: Rows | TiedRows, alone: bool = True) -> None:
-        """Bring the scores up to date after moves.
+    def bring_up_to_date(self, tied: Rows | TiedRows, only_local: bool = True) -> None:
+        """Update the scores of the nodes that pods joined or left since the last update.
 
-        If a pod with these requests was placed, scores are also precomputed for the nodes where the next such pod may
-        go. `tied` are the nodes that shared the best score when the latest pod was placed. Set `alone` if pods on other
-        nodes do not matter to these pods, so that it pays to precompute more scores.
+        If the latest move placed a pod with the same requests as this object's pod, more pods like it are expected.
+        Then the scores that the nodes will have after the next placements are precomputed as well. `tied` are the nodes
+        that shared the best score when the latest pod was placed. Set `only_local` if nothing but these scores decides
+        where the pods go, so that more of the precomputed scores will be used.
         """
         trail = self.view.trail
         previously_seen = self.seen
         if previously_seen == len(trail):
             return
         self.seen = len(trail)
+        is_single_move = self.seen - previously_seen == 1
 
-        # The usual case: one such pod came to a node, and the new score was computed ahead.
-        row, number, sign = trail.latest  # `sign` is 1 if the pod came to the row, and -1 if it left
-        has_arrived = sign > 0 and self.demand_codes[number] == self.demand_codes[self.number]
-        self.placed += has_arrived
-        if has_arrived and self.seen - previously_seen == 1 and self._use_precomputed_score(row):
+        # The usual case: one pod with the same requests came to a node, and the node's new score was precomputed.
+        row, moved_info, sign = trail.latest  # `sign` is 1 if the pod came to the row, and -1 if it left
+        has_same_requests = self.demand_codes[moved_info] == self.demand_codes[self.number]
+        has_like_pod_arrived = sign > 0 and has_same_requests
+        self.placed += has_like_pod_arrived
+        if has_like_pod_arrived and is_single_move and self._use_precomputed_score(row):
             return
 
-        # Otherwise, compute the scores of all changed nodes, and scores ahead if more such pods are to be expected.
-        rows = trail.find_rows_since(previously_seen)
-        if has_arrived:
+        # Otherwise, compute the scores of all changed nodes, and future scores if more such pods are to be expected.
+        changed_rows = trail.find_rows_since(previously_seen)
+        if has_like_pod_arrived:
             next_rows = self._predict_next_rows(row, tied)
-            pods_ahead = LOOKAHEAD if alone or len(next_rows) < MANY_NODES else 1
-            self._precompute_scores(rows, next_rows, pods_ahead)
+            pods_ahead = LOOKAHEAD if only_local or len(next_rows) < MANY_NODES else 1
+            self._precompute_scores(changed_rows, next_rows, pods_ahead)
         else:
-            self._store_scores(rows, self._compute_scores(self.view, rows))
+            self._store_scores(changed_rows, self._compute_scores(self.view, changed_rows))
 
     def fits(self, row: int) -> bool:
-        """Return whether a pod with these requests fits on one row now, even if the scores are not up to date."""
+        """Return whether the pod fits on the node at one row now, even if the scores are not up to date."""
         if self.view.touched[row] <= self.seen:
             return bool(self.scores[row] >= 0)
         return not self._find_rejecting_rows(NO_CHANGE, OwnRows(self.view, np.array([row])))[0]
@@ -147,7 +150,7 @@ class LocalScores:
     def find_crowded_nodes(self, nominated: Delta, priority: int) -> Bools:
         """Return a mask (N,) of the nodes that reject a pod of this priority because of pods nominated ahead of it.
 
-        The answer is cached by priority, and only nodes that pods joined or left are judged again.
+        The answer is cached by priority, and computed anew only for nodes that pods joined or left.
         """
         crowded = self._crowded.get(priority)
         trail_length = len(self.view.trail)
@@ -162,7 +165,7 @@ class LocalScores:
         return crowded.rejected
 
     def _recompute_crowded_nodes(self, nominated: Delta, previous: Crowded | None) -> Crowded:
-        """Compute which nodes are crowded by these nominated pods.
+        """Compute which nodes reject the pod because of the nominated pods.
 
         A node keeps its answer from `previous` if its nominated pods are the same and no pod has joined or left it
         since.
@@ -181,7 +184,7 @@ class LocalScores:
         return Crowded(nominated, has_nominations, rejected, len(self.view.trail))
 
     def _update_crowded_rows(self, crowded: Crowded) -> None:
-        """Judge again the nodes that pods joined or left, after several moves."""
+        """Find out anew, after several moves, which of the nodes that pods joined or left reject the pod."""
         rows = np.flatnonzero(crowded.has_nominations & (self.view.touched > crowded.seen))
         if len(rows):
             crowded.rejected[rows] = self._find_rejecting_rows(
@@ -221,7 +224,7 @@ class LocalScores:
         return answers
 
     def _find_rejecting_rows(self, nominated: Delta, rows: OwnRows) -> Bools:
-        """Return a mask over `rows` of those that reject a pod with these requests, counting nominated pods."""
+        """Return a mask over `rows` of the nodes that reject the pod if the nominated pods count as placed."""
         rejected = self._mask_closed_rows(rows.rows)
         for plugin, state in self.filters:
             rejected |= find_nodes_rejected_by_filter(plugin, self.info, rows, state, nominated)
@@ -240,9 +243,9 @@ class LocalScores:
         return True
 
     def _predict_next_rows(self, latest: int, tied: Rows | TiedRows) -> Rows:
-        """Return the nodes on which the next pods with these requests may be placed.
+        """Return the nodes on which the next pods with the same requests are likely to be placed.
 
-        These are the latest node and, after MANY_PODS pods, all tied nodes whose next scores are not known yet.
+        The nodes are the latest one and, after MANY_PODS pods, all tied nodes whose next scores are not known yet.
         """
         if self.placed < MANY_PODS:
             return np.array([latest])

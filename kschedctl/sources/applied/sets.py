@@ -306,7 +306,7 @@ def _iter_directory_patterns(generators: object) -> Iterator[str]:
 
 
 def _iter_included_patterns(directories: Iterable[object]) -> Iterator[str]:
-    """Yield the paths with which a git generator includes folders. Entries that exclude folders are skipped."""
+    """Yield the path patterns of the folders that a git generator includes, skipping entries that exclude folders."""
     for directory in map(_as_mapping, directories):
         path = directory.get("path")
         if isinstance(path, str) and not directory.get("exclude"):

@@ -97,23 +97,24 @@ def is_dump_folder(folder: str) -> bool:
 @contextmanager
 def open_file(path: str, stdin: BinaryIO | None = None) -> Iterator[Reader]:
     """Open a file, or ``stdin`` for ``-``, and unpack it if it is gzip. Raises InputError if it cannot be opened."""
-    with open_raw(path, stdin) as (raw, first):
+    with open_without_unpacking(path, stdin) as (raw, first):
         yield Reader(path, raw, first)
 
 
 @contextmanager
-def open_raw(path: str, stdin: BinaryIO | None = None) -> Iterator[tuple[BinaryIO, bytes]]:
+def open_without_unpacking(path: str, stdin: BinaryIO | None = None) -> Iterator[tuple[BinaryIO, bytes]]:
     """Open a file, or ``stdin`` for ``-``, without unpacking it.
 
-    Yield the open file, and the bytes at its beginning that had to be read already. Raises InputError if it cannot be
-    opened.
+    Yield the open file, and the bytes already read from its beginning, which are not empty only if the file is a pipe
+    that was waited for. Raises InputError if the file cannot be opened.
     """
     try:
         if path == STDIN:
             yield stdin or _get_stdin(), b""
             return
         with _open_nonblocking(path) as raw:
-            yield raw, _await_pipe_writer(raw.fileno())
+            first_bytes = _await_pipe_writer(raw.fileno())  # may have to read a byte from a pipe to see its writer
+            yield raw, first_bytes
     except OSError as error:
         raise InputError(_describe_error(error), where=display_path(path)) from None
 

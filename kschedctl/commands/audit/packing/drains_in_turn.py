@@ -26,7 +26,7 @@ from kschedctl.scheduler.engine.cycle import Cycle, PreFilterOutcome, run_pre_fi
 from kschedctl.scheduler.engine.diagnosis import build_fit_error, format_pre_filter_rejection
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.reserve import uses_claims
-from kschedctl.scheduler.framework import PluginError, Reads, get_reads, has_only_local_cordon_effect
+from kschedctl.scheduler.framework import PluginError, Reads, cordon_affects_only_its_node, get_reads
 from kschedctl.scheduler.framework.dependencies import Dependency
 from kschedctl.scheduler.registry.in_tree import IN_TREE
 from kschedctl.scheduler.scheduler import Scheduler
@@ -497,10 +497,10 @@ class DrainsInTurn:
         """Return whether the pod can be drained in the shared simulation. The result is cached by PodInfo."""
         info_number = int(self.view.pods.info[position])
         if info_number not in self._can_share:
-            self._can_share[info_number] = self._has_only_local_cordon_effect(position)
+            self._can_share[info_number] = self._cordon_affects_only_its_node(position)
         return self._can_share[info_number]
 
-    def _has_only_local_cordon_effect(self, position: Position) -> bool:
+    def _cordon_affects_only_its_node(self, position: Position) -> bool:
         """Return whether a cordon certainly has no effect on the pod except to keep it off the node.
 
         Return False for pods that no profile serves, pods of gangs, and profiles with extenders or third-party plugins.
@@ -512,4 +512,4 @@ class DrainsInTurn:
         if not framework.plugins.keys() <= IN_TREE.keys():
             return False
         filters, scorers = framework.plugins_at("filter"), framework.plugins_at("score")
-        return has_only_local_cordon_effect(filters, scorers, simulation.get_shared_incoming_info(position))
+        return cordon_affects_only_its_node(filters, scorers, simulation.get_shared_incoming_info(position))

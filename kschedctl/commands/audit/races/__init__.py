@@ -65,7 +65,7 @@ def build_races_section(audited: AuditedCluster) -> RacesSection:
     view = audited.scheduler.view
     rivals, shared_rows = find_rivals(view)
     nodes = len(shared_rows) if rivals else len(view.nodes)
-    races = _simulate_cluster(audited, measure_cluster(view), instances=len(rivals) + 1, nodes=nodes)
+    races = _simulate_races(audited, measure_cluster(view), instances=len(rivals) + 1, nodes=nodes)
     return RacesSection(
         title="Races",
         headline=_build_headline(races, rivals, len(shared_rows), audited.cluster.kube_version),
@@ -97,20 +97,23 @@ def find_rivals(view: Fork) -> tuple[tuple[str, ...], tuple[int, ...]]:
     return tuple(sorted(rivals)), tuple(shared_rows.tolist())
 
 
-def _simulate_cluster(audited: AuditedCluster, measures: Measures, *, instances: int, nodes: int) -> Races | None:
-    """Simulate the cluster with one size and rate, and at most `MAX_PODS` pods.
+def _simulate_races(audited: AuditedCluster, measures: Measures, *, instances: int, nodes: int) -> Races | None:
+    """Simulate double booking on `nodes` nodes, with and without an expiry of assumed pods.
 
-    Return None if the cluster has no nodes, or too few pods to measure their rate and the room for them.
+    `instances` is the number of schedulers. Pods arrive at the measured rate, but at `MAX_RATE` and `MAX_PODS` at most.
+    Return None if there are no nodes, or too few pods to measure their rate or the room that a node has for them.
     """
     if not nodes or measures.rate is None or measures.room is None:
         return None
     rate = min(measures.rate, MAX_RATE)
+    seconds_for_max_pods = MAX_PODS / rate
     fields = RaceFields(
         expiries=(parse_expiry(SIMULATED_EXPIRY), parse_expiry(NEVER)),
         instances=instances,
-        seconds=min(MIN_ARRIVAL_SECONDS, MAX_PODS / rate),
+        seconds=min(MIN_ARRIVAL_SECONDS, seconds_for_max_pods),
     )
-    return compare_expiries(build_race_question(fields, replace(measures, nodes=nodes, rate=rate)), audited.progress)
+    limited_measures = replace(measures, nodes=nodes, rate=rate)
+    return compare_expiries(build_race_question(fields, limited_measures), audited.progress)
 
 
 def _find_result(races: Races, expiry: str) -> RaceResult:

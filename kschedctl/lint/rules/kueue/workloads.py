@@ -269,7 +269,7 @@ def _is_capacity_known(context: LintContext, queue: CachedQueue) -> bool:
 
 def _describe_excess(queue: CachedQueue, pod_sets: list[_PodSetRequests]) -> str:
     """Describe why a queue could never admit these pod sets, or return "" if it could."""
-    return _describe_total_excess(queue, pod_sets) or _describe_flavor_excess(queue, pod_sets)
+    return _describe_total_excess(queue, pod_sets) or _describe_pod_set_above_all_flavors(queue, pod_sets)
 
 
 def _describe_total_excess(queue: CachedQueue, pod_sets: list[_PodSetRequests]) -> str:
@@ -293,7 +293,7 @@ def _describe_total_excess(queue: CachedQueue, pod_sets: list[_PodSetRequests]) 
     return ""
 
 
-def _describe_flavor_excess(queue: CachedQueue, pod_sets: list[_PodSetRequests]) -> str:
+def _describe_pod_set_above_all_flavors(queue: CachedQueue, pod_sets: list[_PodSetRequests]) -> str:
     """Describe the first pod set whose requests exceed the capacity of every single flavor.
 
     The pods of a pod set get one flavor for each group of resources. Returns "" if each pod set fits a flavor of every

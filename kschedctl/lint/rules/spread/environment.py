@@ -84,8 +84,8 @@ TS_DEFAULT_DONOTSCHEDULE_WITH_CA = Rule(
 )
 
 
-def find_zones_without_nodes(context: LintContext) -> Iterator[Problem]:
-    """Find hard spread constraints by zone if StorageClasses name zones that have no nodes."""
+def find_spread_over_zones_without_nodes(context: LintContext) -> Iterator[Problem]:
+    """Find workloads with a hard zone spread constraint if StorageClasses name zones that have no nodes."""
     node_zones = set(context.facts.view.nodes.label(ZONE).values)
     empty_zones = sorted(_list_zones_of_storage_classes(context) - node_zones)
     if not empty_zones or not node_zones:
@@ -100,7 +100,7 @@ def find_zones_without_nodes(context: LintContext) -> Iterator[Problem]:
 TS_SCALE_FROM_ZERO = Rule(
     "ts-scale-from-zero",
     NOTE,
-    find_zones_without_nodes,
+    find_spread_over_zones_without_nodes,
     summary="Hard zone spread while a zone has no nodes",
     why="The scheduler only knows zones with nodes: a zone that could be scaled up from zero is not counted, and the "
     "pods go to the other zones.",

@@ -109,7 +109,7 @@ def _evaluate_siblings(
         threshold_beside_leader = min(threshold, int(slices_with_leader[greedy.last]))
     if threshold < best_threshold:
         return None
-    _prune_domains(search.counts, level, siblings, threshold, request)
+    _clear_two_levels_below_threshold(search.counts, level, siblings, threshold, request)
     pruned = _take_domains_greedily(search, level, siblings)
 
     # If the pods no longer fit, a lower threshold that leaves room for the leader in the last domain may help
@@ -118,7 +118,7 @@ def _evaluate_siblings(
             return None
         threshold = threshold_beside_leader
         search = DomainSearch(counts.copy(), request, gates)
-        _prune_domains(search.counts, level, siblings, threshold, request)
+        _clear_two_levels_below_threshold(search.counts, level, siblings, threshold, request)
         pruned = _take_domains_greedily(search, level, siblings)
     if pruned is None:
         return None
@@ -158,25 +158,31 @@ def _take_domains_greedily(search: DomainSearch, level: int, domains: Sequence[i
     return None if remaining > 0 else _Greedy(number, last_with_leader, last)
 
 
-def _prune_domains(
+def _clear_two_levels_below_threshold(
     counts: DomainCapacities, level: int, domains: Sequence[int], threshold: int, request: PlacementRequest
 ) -> None:
-    """Set the counts of domains that hold fewer than ``threshold`` slices to 0, at a level and the next lower one."""
+    """Zero the counts of domains that hold fewer than ``threshold`` slices, at the next lower level and this one.
+
+    The counts of this level are summed up again in between.
+    """
     needs_leader = request.leaders > 0
     if level + 1 < len(counts.tree.levels):
-        _prune_level(counts, level + 1, counts.list_children(level, domains), threshold, needs_leader=needs_leader)
+        _clear_domains_below_threshold(
+            counts, level + 1, counts.list_children(level, domains), threshold, needs_leader=needs_leader
+        )
     counts.sum_up_levels(
         request.slice_size, request.slice_level, inner_sizes={}, needs_leader=needs_leader, top_level=level
     )
-    _prune_level(counts, level, domains, threshold, needs_leader=needs_leader)
+    _clear_domains_below_threshold(counts, level, domains, threshold, needs_leader=needs_leader)
 
 
-def _prune_level(
+def _clear_domains_below_threshold(
     counts: DomainCapacities, level: int, domains: Sequence[int], threshold: int, *, needs_leader: bool
 ) -> None:
-    """Set the counts of domains at one level that hold fewer than ``threshold`` slices to 0.
+    """Zero the counts of the domains at one level that hold fewer than ``threshold`` slices.
 
-    A domain that reaches the threshold only without a leader loses only its counts with a leader.
+    If the request has a leader (``needs_leader``), a domain that reaches the threshold only without the leader loses
+    only its counts with the leader.
     """
     for domain in domains:
         may_lead = needs_leader and counts.leaders[level][domain] > 0

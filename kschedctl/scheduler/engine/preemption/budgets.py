@@ -30,7 +30,7 @@ class Budgets:
     def __init__(self, view: Fork) -> None:
         self.view = view
         self._budgets = {get_budget_key(pdb): pdb for pdb in view.objects.of("PodDisruptionBudget")}
-        self._spare = {name: count_spare_pods(pdb) for name, pdb in self._budgets.items()}
+        self._headroom = {name: get_disruption_headroom(pdb) for name, pdb in self._budgets.items()}
         self._selectors: dict[str, Selector] = {}
         self._names_by_namespace: dict[str, list[str]] = {}
         for name, pdb in self._budgets.items():
@@ -197,25 +197,25 @@ class Budgets:
 
     def count_allowed_disruptions(self, budget: str) -> int:
         """Return how many disruptions a PDB allows now, after the evictions and starts of pods recorded so far."""
-        return max(self._spare[budget], 0)
+        return max(self._headroom[budget], 0)
 
     def record_evicted(self, positions: Iterable[Position]) -> None:
         """Record that pods were evicted, so that their PDBs allow fewer disruptions."""
-        self._change_spare_pods(positions, -1)
+        self._change_headroom(positions, -1)
 
     def record_running(self, positions: Iterable[Position]) -> None:
         """Record that pods run again, so that their PDBs allow more disruptions."""
-        self._change_spare_pods(positions, 1)
+        self._change_headroom(positions, 1)
 
-    def _change_spare_pods(self, positions: Iterable[Position], change: int) -> None:
-        """Add `change` to the number of spare pods of the PDBs that protect these pods, once per pod.
+    def _change_headroom(self, positions: Iterable[Position], change: int) -> None:
+        """Add `change` to the disruption headroom of the PDBs that protect these pods, once per pod.
 
         The view gets new objects for these PDBs.
         """
         changed: dict[str, None] = {}
         for position in positions:
             for budget in self.find_protecting_budgets(position):
-                self._spare[budget] += change
+                self._headroom[budget] += change
                 changed[budget] = None
         if changed:
             updated = [self._build_updated_budget(budget) for budget in changed]
@@ -237,15 +237,16 @@ def get_budget_key(pdb: PodDisruptionBudget) -> str:
     return f"{pdb.metadata.namespace}/{pdb.metadata.name}"
 
 
-def count_spare_pods(pdb: PodDisruptionBudget) -> int:
-    """Return how many more healthy pods than desired a PDB has, or a negative number if it has too few.
+def get_disruption_headroom(pdb: PodDisruptionBudget) -> int:
+    """Return the number of disruptions that the status of a PDB allows.
 
-    A PDB that allows disruptions has that many spare pods. Otherwise, the count comes from the numbers in its status.
+    If it allows none, return the shortfall of healthy pods as a negative number, or 0 if enough pods are healthy.
     """
     status = pdb.status
     if status.disruptions_allowed > 0:
         return status.disruptions_allowed
-    return min(status.current_healthy - status.desired_healthy, 0)
+    surplus = status.current_healthy - status.desired_healthy
+    return min(surplus, 0)  # a surplus that the status does not allow for disruptions is no headroom
 
 
 def _parse_selector(spec: PodDisruptionBudgetSpec) -> Selector:

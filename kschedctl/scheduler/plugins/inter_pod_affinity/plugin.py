@@ -194,7 +194,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         anti_affinity = self._resolve_namespaces(info.required_anti_affinity, view)
         count_existing = partial(_count_existing_anti_affinity, info, view)
         all_existing_counts = TopologyCounts.build_for_pod(EXISTING_TERMS, info, view, count_existing)
-        existing_anti_affinity = all_existing_counts.limit_to_nodes_at_cycle_start(
+        existing_anti_affinity = all_existing_counts.without_group_pods_on_unlisted_nodes(
             partial(_find_infos_with_terms, view, "required_anti_affinity"), view
         )
         if not affinity and not anti_affinity and existing_anti_affinity.is_empty:
@@ -266,12 +266,16 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         matches, weights = self._get_score_weights(info, view)
         match_counts = TopologyCounts.build_for_pod(self._build_cache_key("matches"), info, view, lambda: matches)
         if not preferred_terms:
-            match_counts = match_counts.limit_to_nodes_at_cycle_start(partial(_find_infos_with_terms, view), view)
+            match_counts = match_counts.without_group_pods_on_unlisted_nodes(
+                partial(_find_infos_with_terms, view), view
+            )
         if match_counts.is_empty:
             return PreScoreResult(skip=True, reads=Reads.PODS if matches else Reads.NODES)
         score_counts = TopologyCounts.build_for_pod(self._build_cache_key("score"), info, view, lambda: weights)
         if not preferred_terms:
-            score_counts = score_counts.limit_to_nodes_at_cycle_start(partial(_find_infos_with_terms, view), view)
+            score_counts = score_counts.without_group_pods_on_unlisted_nodes(
+                partial(_find_infos_with_terms, view), view
+            )
         return PreScoreResult(score_counts)
 
     def _ignores_all_terms(self, info: PodInfo) -> bool:

@@ -79,33 +79,37 @@ class TopologyCounts(msgspec.Struct, frozen=True):
             counts[key] = np.concatenate((tally.bring_up_to_date(view.trail), COUNT_WITHOUT_LABEL))
         return cls(sparse_weights, counts)
 
-    def limit_to_nodes_at_cycle_start(self, find_selected: Callable[[], Bools], view: Fork) -> TopologyCounts:
-        """Return the counts, ignoring pods placed during the group's cycle on nodes that had no selected pod before.
+    def without_group_pods_on_unlisted_nodes(
+        self, find_infos_with_terms: Callable[[], Bools], view: Fork
+    ) -> TopologyCounts:
+        """Return the counts without pods that a pod group's cycle placed on nodes missing from upstream's lists.
 
-        Throughout the cycle of a pod group, upstream does not update its lists of nodes that have pods with affinity
-        terms, so members assumed on other nodes are not counted. Outside such a cycle, the counts are returned
-        unchanged. `find_selected` returns a mask over the pod infos. Upstream: AssumePod in
-        pkg/scheduler/backend/cache/snapshot.go (v1.36).
+        The lists name the nodes that had pods with affinity terms when the group's cycle began. Upstream does not
+        update them during the cycle, so group members assumed on other nodes are not counted. Outside such a cycle,
+        the counts are returned unchanged. `find_infos_with_terms` returns a mask over the pod infos of those whose
+        pods put a node on the list. Upstream: AssumePod in pkg/scheduler/backend/cache/snapshot.go (v1.36).
         """
         if view.group_since is None or not self.counts:
             return self
-        is_selected = find_selected()
+        has_terms = find_infos_with_terms()
 
-        # Count the selected pods of each node at the start of the cycle, by undoing the moves since then.
+        # Undo the moves since the start of the cycle to find how many pods with terms each node had then.
         rows, infos, signs = view.trail.list_moves_since(view.group_since).astype(np.int64)
-        num_selected_at_start = view.count_by_node(is_selected)
-        np.subtract.at(num_selected_at_start, rows, signs * is_selected[infos])
+        pods_with_terms_at_start = view.count_by_node(has_terms)
+        np.subtract.at(pods_with_terms_at_start, rows, signs * has_terms[infos])
 
-        # Undo the moves to nodes without selected pods in the counts as well.
-        is_ignored = num_selected_at_start[rows] == 0
-        rows, infos, signs = rows[is_ignored], infos[is_ignored], signs[is_ignored]
+        # Undo only the moves on unlisted nodes in the counts.
+        is_on_unlisted_node = pods_with_terms_at_start[rows] == 0
+        ignored_rows = rows[is_on_unlisted_node]
+        ignored_infos = infos[is_on_unlisted_node]
+        ignored_signs = signs[is_on_unlisted_node]
         reduced_counts = {}
         for key, counts in self.counts.items():
             reduced_counts[key] = counts.copy()
-            domains = view.nodes.label(key).codes[rows]
-            weights = signs * self.weights[key][infos]
+            domains = view.nodes.label(key).codes[ignored_rows]
+            ignored_weights = ignored_signs * self.weights[key][ignored_infos]
             has_label = domains >= 0
-            np.subtract.at(reduced_counts[key], domains[has_label], weights[has_label])
+            np.subtract.at(reduced_counts[key], domains[has_label], ignored_weights[has_label])
         return TopologyCounts(self.weights, reduced_counts)
 
     @property

@@ -266,8 +266,8 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
     def filter(self, info: PodInfo, view: Fork, state: BindingState | None, delta: Delta) -> Iterator[Rejection]:
         """Yield rejections of the nodes with errors, then one rejection for each of four reasons.
 
-        The reasons are an unreachable volume, no volume, not enough storage, and a missing volume. Raises PluginError
-        if PreFilter did not run.
+        The reasons are a bound volume that the node cannot reach, no available volume to bind, not enough free storage,
+        and a bound volume that does not exist. Raises PluginError if PreFilter did not run.
         """
         if state is None:
             raise PluginError("not found")
