@@ -71,7 +71,10 @@ def ignore_progress(title: str, total: int) -> Callable[[int], None]:
 
 
 def iter_with_progress(begin: Begin, title: str, parts: list[T]) -> Iterator[T]:
-    """Yield the parts of a task. Each part is reported as done when the next one is requested."""
+    """Yield each part of a task, and report a part as done when the next one is requested.
+
+    `begin` starts the progress display of the task.
+    """
     done = begin(title, len(parts))
     for part in parts:
         yield part

@@ -32,7 +32,7 @@ from kschedctl.errors import InputError
 from kschedctl.fixes.trial.trials import RemedyTrial, apply_edits_to_cluster
 from kschedctl.lint.objects.stored_pods import to_written_spec
 from kschedctl.replay.controllers.admissions import Admissions
-from kschedctl.replay.controllers.creation import create_objects
+from kschedctl.replay.controllers.creation import create_objects, is_made_up
 from kschedctl.replay.controllers.plan_change import ExistingPods, is_controlled_by, rank_for_removal
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.rollout import Rollout, RolloutCreation, rename_replaced_pods, roll_out
@@ -140,7 +140,8 @@ def _plan_rollout(
 ) -> tuple[WorkloadChange, Cluster]:
     """Plan the rollout of the trial's pod template, and return it with the cluster that has the old and new pods.
 
-    `old_pods` are the owner's current pods. Raises InputError if the new pods cannot be created.
+    `old_pods` are the owner's current pods. If none of them exists yet, all are simply created with the new template.
+    Raises InputError if the new pods cannot be created.
     """
     target_pod = trial.own
     before = trial.edits[ObjectKey.of(trial.own)].before
@@ -150,7 +151,10 @@ def _plan_rollout(
     workload = _find_workload(owner, cluster, manifest)
 
     # Decide which old pods stay or are removed, and create the new ones.
-    if owner.kind in KEEPS_OTHERS:
+    does_any_pod_exist = not all(map(is_made_up, old_pods))
+    if not does_any_pod_exist:
+        new_count = 1 + len(siblings)
+    elif owner.kind in KEEPS_OTHERS:
         change.kept = siblings
         new_count = 1
     else:
@@ -161,7 +165,8 @@ def _plan_rollout(
     creation = create_objects(cluster, new_pods)
     create_allowed_claims(cluster, creation, creation.pods)
     change.new = [_fill_in_priority(pod, target_pod) for pods in creation.pods.values() for pod in pods]
-    _set_rollout_pace(change, workload)
+    if does_any_pod_exist:
+        _set_rollout_pace(change, workload)
 
     deletions = {(pod.metadata.namespace, pod.metadata.name): None for pod in old_pods if pod not in change.kept}
     cluster = change_pods(creation.apply_to(cluster), deletions)

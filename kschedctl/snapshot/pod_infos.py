@@ -275,7 +275,7 @@ class PodInfos:
 
     @cached_property
     def _label_sets_by_namespace(self) -> dict[str, list[int]]:
-        """The indexes of the distinct label sets of each namespace."""
+        """The distinct label sets by namespace, as indexes into the list of `_label_sets`."""
         indexes: dict[str, list[int]] = {}
         label_sets, _ = self._label_sets
         for index, (namespace, _) in enumerate(label_sets):

@@ -75,9 +75,10 @@ def get_allowed_disruptions(pool: NodePool, nodes: int, reason: str, now: int) -
 
 
 def _compute_budget_limit(budget: DisruptionBudget, nodes: int, now: int) -> int:
-    """Return how many of ``nodes`` nodes one budget allows to disrupt. Raises InputError if it is invalid.
+    """Return how many nodes one budget allows Karpenter to disrupt, or UNLIMITED outside the budget's schedule.
 
-    Percentages are rounded up. A budget outside its schedule is unlimited.
+    A percentage is taken of ``nodes``, the number of nodes in the NodePool, and rounded up. Raises InputError if the
+    budget's schedule, duration or number of nodes is invalid.
     """
     if budget.schedule is not None or budget.duration is not None:
         length = parse_go_duration(budget.duration or "0s", "duration")

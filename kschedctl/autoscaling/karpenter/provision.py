@@ -236,7 +236,10 @@ def _build_pod_kind_key(pod: Pod, errors: tuple[str, ...]) -> bytes:
 
 
 def iter_overlay_verdicts(overlays: AppliedOverlays | None) -> Iterator[OverlayVerdict]:
-    """Yield the verdict on each overlay, sorted by name, or nothing if the feature gate is off."""
+    """Yield the verdict on each NodeOverlay, sorted by name.
+
+    `overlays` is None, and nothing is yielded, if the feature gate NodeOverlay is off.
+    """
     if overlays is None:
         return
     for name, result in overlays.results.items():

@@ -215,7 +215,10 @@ def _iter_node_rows(nodes: Iterable[NodeReport], with_plugins: bool) -> Iterator
 
 
 def describe_node(report: Explanation, name: str, width: int, lines: int) -> str:
-    """Describe all reasons against a node in at most `lines` lines. Return an empty string for an unknown node."""
+    """Return the reasons against a node as text wrapped to `width`, in at most `lines` lines.
+
+    The text is empty if the report does not have the node.
+    """
     for node in report.nodes:
         if node.name == name:
             return "\n".join(wrap_text(_join_node_facts(node), width, "  ", lines))

@@ -116,6 +116,7 @@ class Browser(TidyApp):
         self.pod_listing = PodListing()
         self.actual_answer: tuple[BrowseSession, Explanation] | None = None
         self.live_state = ""
+        self.is_connection_lost = False
         self.copied: list[str] = []
         self.failure: Exception | None = None
         self.has_listed = False
@@ -523,6 +524,7 @@ class Browser(TidyApp):
         """Show a new state of the live cluster in the list, the chosen pod's explanation and the open screens."""
         self.session = session
         self.live_state = f"live {datetime.now():%H:%M:%S}"
+        self.is_connection_lost = False
         self.refresh_list()
         if self.chosen_key and not session.describe_fate(self.chosen_key):
             self.explain_chosen_pod(self.assumptions)
@@ -533,12 +535,14 @@ class Browser(TidyApp):
     def on_connection_lost(self, message: str) -> None:
         """Show that the browser no longer follows the live cluster."""
         self.live_state = f"not live since {datetime.now():%H:%M:%S}"
+        self.is_connection_lost = True
         self._update_header()
         self.note(f"not live any more, r reads it again: {message}")
 
     def action_reconnect(self) -> None:
         """Follow the live cluster again if the connection was lost."""
-        if self.live is not None and self.live_state.startswith("not live"):
+        if self.live is not None and self.is_connection_lost:
+            self.is_connection_lost = False
             self.live_state = "connecting …"
             self._update_header()
             self.note("")

@@ -172,7 +172,9 @@ class ChangeAttribution:
     def _find_causes(
         self, before: Mapping[str, Hashable], probe_pod: Callable[[_SchedulerProbe, Position], Hashable]
     ) -> dict[str, tuple[str, ...]]:
-        """Find, by pod, the version changes that have to be reverted so that the pod's result is as in `before`.
+        """Return which changes between the two versions cause each pod's result to differ, by pod.
+
+        With the causes of a pod reverted, the second version gives the pod the same result as the first.
 
         `before` maps pods to their results under the first scheduler, and `probe_pod` computes a pod's result with the
         scheduler of a probe. No causes are returned if the search is skipped or extenders are called. `interrupted` is

@@ -499,7 +499,7 @@ def _find_nominated_row(info: PodInfo, view: Fork) -> int | None:
 
 
 def _mask_examined_nodes(pre_filter: PreFilterOutcome, nominated_row: int | None, view: Fork) -> Bools:
-    """Return a mask (N,) of the nodes that upstream examines without sampling.
+    """Return a mask (N,) of the nodes that upstream would examine if it did not sample nodes.
 
     If PreFilter rejects the pod, upstream examines no node. The nominated node is examined even if PreFilter excludes
     it.

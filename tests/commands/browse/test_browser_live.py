@@ -262,9 +262,7 @@ def test_a_watch_that_is_forbidden_is_told(tmp_path: Path) -> None:
         async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
             changes.refusal = forbidden
             changes.end()
-            await until(
-                pilot, lambda: browser.live_state.startswith("not live") or "forbidden" in text(browser, "#note")
-            )
+            await until(pilot, lambda: browser.is_connection_lost or "forbidden" in text(browser, "#note"))
             await press(browser, pilot, "down", "1")
             assert len(browser.pod_list.subjects) == len(WAITING)
 

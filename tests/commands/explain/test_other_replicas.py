@@ -56,21 +56,17 @@ def test_pods_that_exist_are_not_counted_again(run: Run, write: Write) -> None:
     assert json.loads(outcome.out)["replicas"] is None
 
 
-def test_a_smaller_request_that_only_one_pod_profits_from_is_no_fix_of_a_deployment(run: Run, write: Write) -> None:
-    """With 4 CPUs, one pod of 4 fits, and its three siblings wait. Then the rollout never completes."""
-    path = write(node("n1", cpu="4"), deployment(4, "8"))
-    document = json.loads(run("remedies", "deploy/web", "-f", path, "--assume-complete", "-o", "json").out)
-    assert not any(fix["summary"].startswith("Request 4 CPUs") for fix in document["remedies"])
-
-
-def test_a_fix_for_one_pod_of_a_job_says_how_many_still_wait(run: Run, write: Write) -> None:
-    path = write(node("n1", cpu="4"), job(4, "8"))
-    command = ("remedies", "job/web", "-f", path, "--assume-complete")
+@pytest.mark.parametrize("workload", [deployment(4, "8"), job(4, "8")], ids=["Deployment", "Job"])
+def test_a_fix_for_one_pod_says_how_many_still_wait(run: Run, write: Write, workload: Json) -> None:
+    """With 4 CPUs, one pod of 4 fits, and its three siblings wait."""
+    path = write(node("n1", cpu="4"), workload)
+    name = f"{workload['kind']} default/web"
+    command = ("remedies", f"{workload['kind'].lower()}/web", "-f", path, "--assume-complete")
     fixes = json.loads(run(*command, "-o", "json").out)["remedies"]
     (fix,) = (fix for fix in fixes if fix["summary"].startswith("Request 4 CPUs"))
-    warning = "3 other pods of Job default/web still wait"
+    warning = f"3 other pods of {name} still wait"
     assert {"kind": "Partial", "text": warning} == {key: fix["costs"][0][key] for key in ("kind", "text")}
-    assert "Job default/web is deleted and recreated" in fix["weakens"]
+    assert (f"{name} is deleted and recreated" in fix["weakens"]) == (workload["kind"] == "Job")
     assert "none of which has a node yet" not in fix["weakens"]  # its pods do not exist
     for form in ((), ("--brief",)):
         assert warning in " ".join(run(*command, "--only", fix["kinds"][0], *form).out.split())
