@@ -116,9 +116,7 @@ def order_removal_candidates(scheduler: Scheduler, pools: Pools, pending: Sequen
     that are nominated for pods are left out. Raises KeyboardInterrupt if the simulation was interrupted.
     """
     simulation = Simulation(scheduler, preemption=False)
-    simulation.schedule(pending)
-    if simulation.interrupted:
-        raise KeyboardInterrupt
+    simulation.schedule_uninterrupted(pending)
     view = simulation.view
     movable_counts, movable_shares = _count_movable_pods_and_shares(view)
     nominated_rows, _ = view.nominations
