@@ -117,7 +117,11 @@ def _list_completions(typed: Sequence[str]) -> Completions:
 
 
 def _complete_value(option: OptionOutline, typed: Sequence[str]) -> Completions:
-    """Return the completions of an option's value. The option's metavar decides what is completed."""
+    """Return the completions of an option's value.
+
+    These are names of objects for an option in `NAME_KINDS`. For other options, these are the choices in the metavar,
+    and files if the metavar contains FILE.
+    """
     kind = next((NAME_KINDS[name] for name in option.names if name in NAME_KINDS), "")
     if kind:
         return _complete_names(kind, typed)

@@ -51,7 +51,7 @@ def build_remedy(
     victims = rollout.victims if rollout else trial.victims
     needs_values = tuple(dict.fromkeys(name for fix in fixes for name in fix.needs_values))
     costs = [*_iter_fix_costs(fixes, needs_values), *_iter_eviction_cost(trial, victims, rollout)]
-    costs += _iter_waiting_siblings_cost(find_owner(trial.own), rollout, result)
+    costs += _iter_waiting_siblings_cost(find_owner(trial.authored_pod), rollout, result)
 
     # A change of the pod becomes a patch of its owner.
     patch = None

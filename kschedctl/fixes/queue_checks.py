@@ -128,4 +128,4 @@ class QueueChecks:
 
 def _has_other_waiting_pods(scheduler: Scheduler, trial: RemedyTrial) -> bool:
     """Return whether a pod other than the trial's target pod waits for a node."""
-    return any(is_pending(pod) and pod.key != trial.own.key for pod in scheduler.cluster.unbound_pods())
+    return any(is_pending(pod) and pod.key != trial.authored_pod.key for pod in scheduler.cluster.unbound_pods())

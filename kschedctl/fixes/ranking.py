@@ -32,9 +32,9 @@ class RankedFix(NamedTuple):
 
 
 def rank_trials(trials: Iterable[RemedyTrial]) -> list[RankedFix]:
-    """Rank the trials, best first. Trials that make the same changes elsewhere become variants of the best of them.
+    """Rank the trials, best first. Trials whose fixes belong to the same families are variants of the best of them.
 
-    Trials are variants if their fixes have the same families: kinds of fixes that pursue the same idea.
+    Fixes of one family pursue the same idea, for example at different nodes.
     """
     trials_by_family: dict[Hashable, list[RemedyTrial]] = {}
     for trial in sorted(trials, key=_build_rank_key):

@@ -76,14 +76,14 @@ def replay_rollout(trial: RemedyTrial, manifest: Struct | None) -> RolloutResult
     If no other pod has the changed template, only the target pod's preemption is replayed. The result is None if there
     is no preemption either.
     """
-    owner = find_owner(trial.own)
-    pod_key = ObjectKey.of(trial.own)
+    owner = find_owner(trial.authored_pod)
+    pod_key = ObjectKey.of(trial.authored_pod)
     if not trial.changes_workload and not trial.victims:
         return None
     edits = {key: edit for key, edit in trial.edits.items() if key != pod_key}
     cluster = apply_edits_to_cluster(trial.scheduler.cluster, edits, with_pods_and_nodes=True)
     old_pods = ExistingPods(cluster).find_pods_of(*owner) if trial.changes_workload else []
-    if not any(pod.key != trial.own.key for pod in old_pods):
+    if not any(pod.key != trial.authored_pod.key for pod in old_pods):
         return _replay_single_preemption(owner, trial, cluster) if trial.victims else None
     try:
         change, cluster = _plan_rollout(owner, trial, old_pods, cluster, manifest)
@@ -143,8 +143,8 @@ def _plan_rollout(
     `old_pods` are the owner's current pods. If none of them exists yet, all are simply created with the new template.
     Raises InputError if the new pods cannot be created.
     """
-    target_pod = trial.own
-    before = trial.edits[ObjectKey.of(trial.own)].before
+    target_pod = trial.authored_pod
+    before = trial.edits[ObjectKey.of(trial.authored_pod)].before
     assert isinstance(before, Pod)
     siblings = [pod for pod in old_pods if pod.key != target_pod.key]
     change = WorkloadChange(str(owner))

@@ -68,7 +68,7 @@ def explain(
     >>> report.verdict, report.eliminations[0].reason
     ('Unschedulable', 'Insufficient cpu')
     """
-    target = find_target(cluster, pod, call_extender)
+    target = find_or_create_target(cluster, pod, call_extender)
     target = target._replace(pod=change_priority(target, as_if_priority, as_if_priority_class))
     now = now or get_read_time(cluster)
     report = explain_with_fixes(
@@ -172,7 +172,7 @@ def explain_target(target: TargetPod) -> Explanation:
     return report
 
 
-def find_target(cluster: Cluster, pod: PodReference, call_extender: CallExtender | None = None) -> TargetPod:
+def find_or_create_target(cluster: Cluster, pod: PodReference, call_extender: CallExtender | None = None) -> TargetPod:
     """Find the pod to explain in the cluster, or create the target from a decoded pod or a manifest.
 
     Raises UsageError and InputError like `explain`.

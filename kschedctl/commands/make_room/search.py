@@ -419,7 +419,7 @@ def _find_interacting_pods(view: Fork, cycle: Cycle) -> Bools:
     info = cycle.info
     interacting = view.pods.where(lambda other: bool(other.required_anti_affinity))
     for term in (*info.required_anti_affinity, *info.required_affinity):
-        interacting = interacting | view.pods.matching(term.selector, None)
+        interacting = interacting | view.pods.match_infos(term.selector, None)
     for counts in cycle.pre_filter.find_state(PodTopologySpread) or []:
-        interacting = interacting | view.pods.matching(counts.constraint.selector, frozenset((info.namespace,)))
+        interacting = interacting | view.pods.match_infos(counts.constraint.selector, frozenset((info.namespace,)))
     return interacting

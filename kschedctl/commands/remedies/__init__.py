@@ -18,7 +18,7 @@ from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.autoscaling.node_groups.discovery import UserGroups
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.one_pod import PodReference, find_target
+from kschedctl.commands.explain.one_pod import PodReference, find_or_create_target
 from kschedctl.commands.explain.report import UNSCHEDULABLE
 from kschedctl.commands.make_room import SharedRoom, collect_waiting_pods, make_room_and_report, start_room_making
 from kschedctl.commands.make_room.movable import find_movable_pods
@@ -77,7 +77,7 @@ def remedies(
     >>> found.remedies[0].kinds
     ('Uncordon',)
     """
-    return find_remedies_with_room(find_target(cluster, pod, call_extender), wishes, tried)
+    return find_remedies_with_room(find_or_create_target(cluster, pod, call_extender), wishes, tried)
 
 
 def pending_remedies(

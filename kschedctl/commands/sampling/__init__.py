@@ -15,7 +15,7 @@ from kschedctl.commands.audit.sampling.sampled_searches import (
     compute_default_sampling_costs,
     compute_sampling_costs_of_targets,
 )
-from kschedctl.commands.explain.one_pod import PodReference, find_target
+from kschedctl.commands.explain.one_pod import PodReference, find_or_create_target
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
@@ -42,7 +42,7 @@ def sampling_costs(
     1
     """
     if pods:
-        targets = [find_target(cluster, pod) for pod in pods]
+        targets = [find_or_create_target(cluster, pod) for pod in pods]
         return sampling_costs_of_targets(targets, max_loss=max_loss, progress=progress)
     if kinds < 1:
         raise UsageError(f"--kinds {kinds}: must be at least one")

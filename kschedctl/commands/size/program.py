@@ -181,9 +181,9 @@ class PackingProgram:
         return measures
 
     def count_nodes_if_alone(self, pods_by_group: Table) -> npt.NDArray[np.int64]:
-        """Return the number of nodes (S,) that each shape needs at least if it takes all pods that it can take.
+        """Return a lower bound, per shape (S,), on the nodes needed if the shape took every pod that it can take.
 
-        `pods_by_group` (G,) are the numbers of pods of each group.
+        `pods_by_group` (G,) are the numbers of pods of each group. The bound is at least 1 if the shape can take a pod.
         """
         pods_on_shape = self.takes * pods_by_group[:, None]
         minimum = np.zeros(len(self.names))

@@ -382,7 +382,10 @@ class _Sizing:
         return compare_pool_states(before, after)
 
     def _rank_sets(self) -> list[NodeSet]:
-        """Return the cheapest set of each combination of shapes, the cheapest first. Ties go to fewer nodes."""
+        """Return the cheapest set of each combination of shapes, the cheapest first.
+
+        Of equally cheap sets, the one with fewer nodes comes first.
+        """
         best_by_shapes: dict[frozenset[str], NodeSet] = {}
         for node_set in sorted(self.sets, key=lambda node_set: (node_set.cost, node_set.nodes)):
             shape_names = frozenset(_count_by_shape(node_set, self.shapes))

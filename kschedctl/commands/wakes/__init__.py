@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.one_pod import PodReference, find_target
+from kschedctl.commands.explain.one_pod import PodReference, find_or_create_target
 from kschedctl.commands.wakes import between
 from kschedctl.commands.wakes import changes_that_wake as study
 from kschedctl.commands.wakes.changes import parse_changes
@@ -40,7 +40,7 @@ def wake_ups(cluster: Cluster, pod: PodReference) -> WakeUps:
     >>> [rejector.plugin for rejector in wake_ups(Cluster.from_objects([node, pod]), "default/p").rejectors]
     ['NodeResourcesFit']
     """
-    return _find_wake_ups_for_target(find_target(cluster, pod))
+    return _find_wake_ups_for_target(find_or_create_target(cluster, pod))
 
 
 def find_wake_ups_of_targets(targets: Sequence[TargetPod]) -> WakeUps | WakeUpsOfMany:
@@ -95,7 +95,7 @@ def wakes_by(
     [('default/p', True)]
     """
     if pods:
-        return replay_changes_for_targets([find_target(cluster, pod) for pod in pods], changes, where=where)
+        return replay_changes_for_targets([find_or_create_target(cluster, pod) for pod in pods], changes, where=where)
     scheduler = Scheduler(cluster)
     parsed_changes = parse_changes(changes, scheduler.view, where=where)
     waiting_pods = find_pending_pods(cluster, namespace or None, selector)

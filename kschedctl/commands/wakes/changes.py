@@ -189,7 +189,7 @@ def _get_event_object(event: JsonObject, side: str) -> JsonObject:
     """Return the object in the event's field `side`, which is "old" or "new". Raises InputError if it is missing."""
     obj = event.get(side)
     if not isinstance(obj, Mapping):
-        raise InputError(f"expected an object, as {event['action']} has one", where=f"event, {side}")
+        raise InputError(f"expected an object: a {event['action']} event has one", where=f"event, {side}")
     return obj
 
 

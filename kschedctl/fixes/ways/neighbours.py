@@ -149,7 +149,7 @@ def _find_pods_crowding_domain(tried: TriedNode, key: str) -> list[Position]:
         if counts.constraint.topology_key == key:
             codes = counts.column.codes
             is_in_domain = counts.eligible & (codes == codes[tried.known_row])
-            selected = view.pods.matching(counts.constraint.selector, frozenset((tried.cycle.info.namespace,)))
+            selected = view.pods.match_infos(counts.constraint.selector, frozenset((tried.cycle.info.namespace,)))
             positions = view.pods.find_positions(selected & ~view.pods.terminating)
             node = view.node[positions]
             domain_pods = np.sort(positions[(node >= 0) & is_in_domain[node]])

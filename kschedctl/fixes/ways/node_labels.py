@@ -312,8 +312,8 @@ CORRECT_CLASS, OTHER_CLASS = 15, 70
 """The costs of correcting a RuntimeClass and of using another one."""
 
 
-def find_selecting_class(pod: Pod, key: str, tried: TriedNode) -> RuntimeClass | None:
-    """Return the pod's RuntimeClass if the class's node selector has this label key, or None."""
+def find_runtime_class_selecting_label(pod: Pod, key: str, tried: TriedNode) -> RuntimeClass | None:
+    """Return the pod's RuntimeClass if its node selector contains the label `key`, otherwise None."""
     runtime_class = find_runtime_class(pod, tried.cycle.view.cluster)
     if runtime_class is None or runtime_class.scheduling is None or key not in runtime_class.scheduling.node_selector:
         return None
@@ -329,7 +329,7 @@ def iter_runtime_class_fixes(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
     pod = tried.trial.pod
     key = unmet.key
     value = unmet.values[0]
-    runtime_class = find_selecting_class(pod, key, tried)
+    runtime_class = find_runtime_class_selecting_label(pod, key, tried)
     if runtime_class is None:
         return
     for similar_key in find_similar_keys(key, tried):

@@ -225,7 +225,7 @@ def _build_request_lowering_fix(tried: TriedNode, request: PodRequest, resource:
     else:
         amounts_text = _describe_lowered_amount(resource, _parse_amount(new_amount, resource), request.amount)
     text = f"request {amounts_text}{place_text}"
-    price = Price.CORRECTION if is_unit_added else get_price_of_reduction(remaining_share)
+    price = Price.CORRECTION if is_unit_added else get_reduction_price(remaining_share)
     return Fix(
         FixKind.LOWER_REQUEST, target, text, by="author", edits=edits, cost=cost, variant_of=target[:-1], price=price
     )
@@ -244,10 +244,10 @@ def _describe_lowered_amount(resource: str, new_amount: int, old_amount: int) ->
     return f"{new_number} {unit} instead of {old_number}"
 
 
-def get_price_of_reduction(share: float) -> Price | None:
-    """Return the price of reducing a request to this share, or None for the usual price of lower requests.
+def get_reduction_price(share: float) -> Price | None:
+    """Return the price of reducing a request to `share` of its amount, or None for the usual price of lower requests.
 
-    A negligible reduction is a correction, and a reduction to less than half gives up a guarantee.
+    The price is CORRECTION for a negligible reduction, and GUARANTEE for a reduction to less than half.
     """
     if share >= 1 - NEGLIGIBLE_SHARE:
         return Price.CORRECTION

@@ -56,7 +56,7 @@ class UnmatchedTerm(NamedTuple):
     def matching_namespaces(self) -> list[str]:
         """The first namespaces, by name, with pods that the term's label selector matches."""
         pods = self.view.pods
-        matching = np.flatnonzero(pods.matching(self.parsed_term.selector, None)).tolist()
+        matching = np.flatnonzero(pods.match_infos(self.parsed_term.selector, None)).tolist()
         return sorted({pods.infos[number].namespace for number in matching})[:MOST_NAMESPACES]
 
 
@@ -83,7 +83,7 @@ def iter_namespace_label_fixes(tried: TriedNode, rejection: NodeRejection) -> It
 
     Only required pod affinity terms that select no pod and have a namespaceSelector are considered.
     """
-    affinity = tried.trial.own.spec.affinity
+    affinity = tried.trial.authored_pod.spec.affinity
     if affinity is None or affinity.pod_affinity is None:
         return
     for index, term in enumerate(affinity.pod_affinity.required_during_scheduling_ignored_during_execution):

@@ -33,7 +33,7 @@ from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.workloads import StatefulSet, get_identity
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.replay.controllers.creation_failures import report_denied, report_denied_pods
-from kschedctl.replay.controllers.creation_fix_steps import DeniedPod, FixStep, suggest_security_by_message
+from kschedctl.replay.controllers.creation_fix_steps import DeniedPod, FixStep, suggest_pod_security_steps_from_message
 from kschedctl.replay.controllers.creation_fixes import (
     CreationAttempt,
     FixState,
@@ -193,7 +193,7 @@ class Admissions:
         )
         fixes_by_step = (
             self._find_fixes(owner, workload, [change], example, step)
-            for step in suggest_security_by_message(denied_pod)
+            for step in suggest_pod_security_steps_from_message(denied_pod)
         )
         return tuple(chain.from_iterable(fixes_by_step))
 

@@ -280,9 +280,9 @@ def _find_waiting_since(workload: KueueWorkload) -> str:
 
 
 def list_referenced_kinds(cluster: Cluster) -> list[str]:
-    """Return the kinds Cohort, AdmissionCheck and Topology, as far as the cluster's objects refer to them.
+    """Return the kinds among Cohort, AdmissionCheck and Topology to which the cluster's objects refer.
 
-    These kinds of Kueue are optional, so that it does not matter if unreferenced kinds were not read.
+    These kinds of Kueue are optional: if nothing refers to a kind, it does not matter that it was not read.
     """
     specs = [queue.spec for queue in cluster.cluster_queues]
     is_referenced = {

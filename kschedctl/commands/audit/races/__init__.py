@@ -146,7 +146,7 @@ def _build_headline(races: Races | None, rivals: tuple[str, ...], shared: int, v
 def _iter_findings(
     races: Races | None, rivals: tuple[str, ...], shared_rows: tuple[int, ...], view: Fork
 ) -> Iterator[Finding]:
-    """Yield findings about rival schedulers and about kubelets that learn late of bindings.
+    """Yield findings about rival schedulers, and about kubelets that are slow to notice new bindings.
 
     Without a simulation (`races` is None) there are no findings.
     """

@@ -263,7 +263,7 @@ def find_budgets_without_pods(context: LintContext) -> Iterator[Problem]:
         elif context.cluster is None:
             if context.workloads_by_namespace.get(namespace):
                 yield _build_no_pods_problem(subject, selector, namespace)
-        elif not context.facts.view.pods.matching(selector, frozenset((namespace,))).any():
+        elif not context.facts.view.pods.match_infos(selector, frozenset((namespace,))).any():
             yield _build_no_pods_problem(subject, selector, namespace)
 
 

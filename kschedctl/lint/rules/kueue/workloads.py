@@ -95,7 +95,7 @@ KQ_NO_LOCAL_QUEUE = Rule(
 
 
 def find_misspelt_labels(context: LintContext) -> Iterator[Problem]:
-    """Find labels on workloads that Kueue does not know but that resemble one of its labels."""
+    """Find workload labels that Kueue does not have but that look like misspellings of its labels."""
     for subject, path, labels in _iter_label_sets(context):
         for key in labels:
             kueue_label = _find_similar_kueue_label(key)

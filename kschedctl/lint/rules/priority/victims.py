@@ -199,7 +199,7 @@ PC_INVERSION = Rule(
 def _match_pod_infos(context: LintContext, term: RequiredTerm) -> Bools:
     """Return a mask (T,) of the distinct PodInfos of the cluster that a term matches."""
     view = context.facts.view
-    return view.pods.matching(term.selector, term.list_namespaces(view.namespace_labels))
+    return view.pods.match_infos(term.selector, term.list_namespaces(view.namespace_labels))
 
 
 def _list_priorities_of_matched_pods(context: LintContext, term: RequiredTerm) -> Amounts:
