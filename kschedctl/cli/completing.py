@@ -142,7 +142,7 @@ def _complete_argument(subcommands: Iterable[str], metavars: Sequence[str], type
 
 
 def _iter_choices(metavar: str) -> Iterator[tuple[str, str]]:
-    """Yield the words of a metavar such as `[FILE… | rules | explain RULE]` that are typed literally.
+    """Yield the words in a metavar that users type literally, each with an empty description.
 
     >>> [word for word, _ in _iter_choices("[FILE… | rules | explain RULE]")]
     ['rules', 'explain']
@@ -259,7 +259,7 @@ OPTION_FIELDS = {
 
 @dataclass
 class SourceWords:
-    """The sources that a command line names, and the word that is being typed."""
+    """The sources named on a command line, and the word that is being typed."""
 
     current: str = ""
     """The word that is being typed."""

@@ -66,8 +66,8 @@ class QueueChecks:
         """Return the first variant of a fix that holds in the queue, with the alternatives that also hold.
 
         If none of the first `MOST_VARIANTS` variants holds and the fix adds a node, more nodes are added until the fix
-        holds. If no variant holds, the fix is returned with its own result and without alternatives. If the queue was
-        not replayed, the fix is returned unchanged.
+        holds. If nothing holds, the fix is returned with its result but without alternatives. If the queue was not
+        replayed, the fix is returned unchanged.
         """
         variants = (candidate.trial, *candidate.others[: MOST_VARIANTS - 1])
         result = self.check_in_queue(candidate.trial)

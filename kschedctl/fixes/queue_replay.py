@@ -61,7 +61,7 @@ def _compute_run_without_fix(scheduler: Scheduler) -> RunWithoutFix:
 def replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
     """Apply the fix, try all waiting pods in the queue's order, and report whether the target pod gets a node.
 
-    The result also names the other pods that get a node thanks to the fix, or that take the room that the fix makes.
+    The result also names the other pods that get a node thanks to the fix, and the pods that take the place it opens.
     """
     # Build the changed cluster with the target pod, which may be new.
     target_key = ObjectKey.of(trial.authored_pod)
@@ -115,8 +115,8 @@ def _try_concerned_pods(
 ) -> tuple[Simulation, list[Outcome]]:
     """Try the waiting pods that the fix may concern, and return the simulation and the outcomes in their order.
 
-    All waiting pods are tried if it is unknown which pods the fix concerns, if pods get a node or are evicted without
-    the fix, or if trying only some of the pods evicts any.
+    All waiting pods are tried instead in three situations: it is unknown which pods the fix concerns, pods get a node
+    or are evicted even without the fix, or trying only some pods evicts one.
     """
     nodes_with_new_room = None
     if replay_queue_without_fix(trial.scheduler).nothing_moves:
@@ -162,7 +162,7 @@ def _is_in_cluster(trial: RemedyTrial) -> bool:
 
 
 def _enters_queue_last(trial: RemedyTrial, target_key: ObjectKey) -> bool:
-    """Return whether the fix creates or recreates the target pod, which is then behind all others in the queue."""
+    """Return whether the fix creates or recreates the target pod. The pod is then the last one in the queue."""
     edit = trial.edits.get(target_key)
     return not _is_in_cluster(trial) or (edit is not None and not is_valid_update(edit.before, edit.after))
 
@@ -269,7 +269,7 @@ def estimate_nodes_needed(trial: RemedyTrial) -> int:
 
 
 def _reserve_on_first_fit(nodes: Iterable[Ints], requests: Ints) -> bool:
-    """Reserve the requests (R,) on the first node that has room for them, and return whether there is such a node.
+    """Reserve the requests (R,) on the first node where they fit, and return whether there is such a node.
 
     `nodes` are the free amounts (R,) of each node. The amounts of the chosen node are reduced in place.
     """
@@ -292,7 +292,7 @@ def _depends_on_other_pods(info: PodInfo) -> bool:
 
 
 def _iter_shared_claims(pod: Pod) -> Iterator[tuple[str, str, str]]:
-    """Yield the kind, namespace and name of each claim that the pod names, and may therefore share with other pods."""
+    """Yield the kind, namespace and name of each claim that the pod may share with other pods, because it is named."""
     namespace = pod.metadata.namespace
     for volume in pod.spec.volumes:
         if volume.persistent_volume_claim:

@@ -30,7 +30,7 @@ def add_flavors_of_queue(cluster: Cluster, workload: Struct, pods: list[Pod]) ->
 
 
 def find_quota_room(cluster: Cluster, workload: Struct, most: int) -> QuotaRoom | None:
-    """Count how many of at most ``most`` pods of a workload Kueue admits, with all pods that wait ahead of them.
+    """Count how many of at most ``most`` pods of a workload Kueue would admit behind all pods that wait ahead of them.
 
     The pods of one Job are admitted together. Return None if Kueue does not manage the workload, or is not replayed.
     """

@@ -89,10 +89,10 @@ def explain_with_fixes(
     remedies: bool,
     now: str = "",
 ) -> Explanation:
-    """Explain the target, and add advice on retries, the autoscaler's answer and fixes, as of the RFC 3339 time `now`.
+    """Explain the target, and add advice on retries, the autoscaler's answer and fixes.
 
-    `find_new_node` finds out whether an autoscaler adds a node for the pod, and `find_autoscaler_fixes` which changes
-    would make it add one. Fixes are searched only with `remedies`.
+    `now` is the RFC 3339 time of the answer. `find_new_node` finds out whether an autoscaler adds a node for the pod,
+    and `find_autoscaler_fixes` finds changes that would make it add one. Fixes are searched for only with `remedies`.
     """
     report = explain_target(target)
 
@@ -122,9 +122,9 @@ def explain_with_fixes(
 
 
 def explain_target(target: TargetPod) -> Explanation:
-    """Explain the target's pod, and report whether its workload fails to create it or waits for a queue.
+    """Explain the target's pod, and report if its workload fails to create it or waits for a queue.
 
-    A fitting pod that cannot be created, or whose workload is not admitted by its queue, gets the verdict NotCreated.
+    A fitting pod gets the verdict NotCreated if it cannot be created, or if its workload is not admitted by its queue.
     """
     scheduler, pod = target.scheduler, target.pod
     if target.is_known:

@@ -168,7 +168,7 @@ class SharedRoom:
 def judge_draft(shared: SharedRoom, task: DraftTask) -> bool:
     """Return whether a draft works after the plans that were adopted so far.
 
-    This runs in a worker process, which first adopts the plans that it has not adopted yet.
+    This runs in a worker process, which first catches up on the plans that were adopted elsewhere.
     """
     with STATE_LOCK:
         if shared.room is None:

@@ -33,9 +33,10 @@ def sampling_costs(
 ) -> SamplingCosts:
     """Return what percentageOfNodesToScore costs and saves on this cluster, and the percentage that is enough.
 
-    One more pod is placed of each kind: of `pods`, given as for `explain`, or by default of the largest workloads
-    (`kinds` of them, in one `namespace` or all) that have pending pods, otherwise running pods. `max_loss` is the
-    number of points of score that a pod may lose on average. Raises UsageError and the errors of `explain`.
+    One more pod of each kind is placed. The kinds are those of `pods`, which are given as for `explain`. By default
+    they are the `kinds` largest workloads of a `namespace`, or of all, that have pending pods, or else running pods.
+    `max_loss` is the number of points of score that a pod may lose on average. Raises UsageError and the errors of
+    `explain`.
 
     >>> import kschedctl
     >>> sampling_costs(kschedctl.Cluster.from_objects([{"kind": "Node", "metadata": {"name": "n1"}}])).nodes

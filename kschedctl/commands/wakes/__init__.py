@@ -30,7 +30,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 
 
 def wake_ups(cluster: Cluster, pod: PodReference) -> WakeUps:
-    """Find the events that would make the scheduler retry a rejected pod, by the plugins that rejected it.
+    """Find the events that would make the scheduler retry a rejected pod, grouped by the plugins that rejected it.
 
     The pod is given as for `explain`. Raises UsageError if the pod is not pending, and the errors of `explain`.
 

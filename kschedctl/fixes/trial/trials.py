@@ -254,7 +254,7 @@ def fork_with_edits(view: Fork, edits: Mapping[ObjectKey, EditedObject]) -> Fork
 
 
 def is_resized(edit: EditedObject) -> bool:
-    """Return whether the edit changes the spec of a pod that stays on its node, so that it resizes the pod in place."""
+    """Return whether the edit resizes a pod in place: it changes the pod's spec, and the pod stays on its node."""
     before, after = edit.before, edit.after
     if not isinstance(before, Pod) or not isinstance(after, Pod) or not before.spec.node_name:
         return False

@@ -148,8 +148,8 @@ def _judge_attempt_histogram(
 ) -> Verdict:
     """Judge the duration of attempts with one result and profile, which `about` names.
 
-    If the 99th percentile is above the target, the verdict names the largest part of the attempts' time, and is an
-    error if even the median is above the target.
+    If the 99th percentile is above the target, the verdict names the part of the attempts that takes the most time. It
+    is an error if even the median is above the target.
     """
     quantiles = format_quantiles(histogram)
     is_above = _is_p99_above(histogram, limits.target)
