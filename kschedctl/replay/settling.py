@@ -20,7 +20,7 @@ from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.scheduler.simulation.outcome import Outcome, Recreation
+from kschedctl.scheduler.simulation.outcome import Outcome, Progress, Recreation
 from kschedctl.scheduler.simulation.simulation import Simulation
 
 ONE_PER_SLOT = frozenset({"DaemonSet", "StatefulSet"})
@@ -111,9 +111,14 @@ def _is_pending(pod: Pod) -> bool:
     return not pod.spec.node_name and pod.metadata.deletion_timestamp is None
 
 
-def schedule_with_victims(simulation: Simulation, positions: Iterable[Position]) -> list[Outcome]:
-    """Schedule the pods and the pods that they displace, and return all outcomes with reasons."""
-    return explain_with_victims(simulation, simulation.schedule(positions))
+def schedule_with_victims(
+    simulation: Simulation, positions: Iterable[Position], progress: Progress | None = None
+) -> list[Outcome]:
+    """Schedule the pods and the pods that they displace, and return all outcomes with reasons.
+
+    ``progress`` is called with the number of new outcomes after each attempt to schedule one of ``positions``.
+    """
+    return explain_with_victims(simulation, simulation.schedule(positions, progress))
 
 
 def explain_with_victims(simulation: Simulation, latest: list[Outcome]) -> list[Outcome]:
