@@ -88,9 +88,10 @@ class QueueChecks:
                 yield trial
 
     def _find_sufficient_node_count(self, trial: RemedyTrial) -> CheckedFix | None:
-        """Return the fix with the smallest number of added nodes, from 2 to `MOST_NODES`, that holds in the queue.
+        """Return the fix with the smallest number of added nodes with which it holds in the queue.
 
-        The result is None if the fix adds no node, or if it does not hold with any number of nodes that was tried.
+        The number is from 2 to `MOST_NODES`. Return None if the fix adds no node, or if no tried number of nodes is
+        enough.
         """
         adding = next((fix for fix in trial.changes if fix.with_node_count is not None), None)
         if adding is None or adding.with_node_count is None:

@@ -182,7 +182,7 @@ def describe_bound_gang_failure(group: PodGroupReport) -> str:
 
 
 def _describe_externally_decided_gang(group: PodGroupReport) -> str:
-    """Describe how many pods of a gang exist or fit, if another project places the gang by rules that are not replayed."""
+    """Describe how many pods of the gang exist or fit. Another project places it by rules that are not replayed."""
     project, name = group.decided_by, group.short_name
     if group.missing:
         return f"its gang {name} has {group.pods} of the {counted(group.min_count, 'pod')} that {project} waits for"

@@ -80,7 +80,7 @@ def _find_visible_devices(tried: TriedNode) -> set[DeviceId]:
 
 
 def _iter_claim_release_fixes(tried: TriedNode, claim: ResourceClaim) -> Iterator[Fix]:
-    """Yield the fix that frees the devices of an unused claim, or fixes that stop the running pods that use the claim.
+    """Yield the fix that frees the claim's devices if no pod uses it, otherwise fixes that stop its running users.
 
     At most `MOST_HOLDERS` pods are proposed to be stopped.
     """

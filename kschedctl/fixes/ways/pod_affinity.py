@@ -112,9 +112,9 @@ def _iter_own_revision_fix(tried: TriedNode, index: int, term: PodAffinityTerm) 
     """Yield the fix that limits an anti-affinity term to pods of the same revision, by matchLabelKeys.
 
     Otherwise, old replicas would keep new ones away during a rolling update. Nothing is yielded for pods without a
-    template hash, or if the term is limited already. The scheduler reads only the term's selector, which the API server
-    extends by the match label keys when the pod is created. If admission is not replayed, the fix extends the selector
-    itself.
+    template hash, or if the term is already limited. The scheduler reads only the term's selector. The API server
+    extends the selector by the match label keys when the pod is created. If admission is not replayed, the fix extends
+    the selector.
     """
     pod = tried.trial.authored_pod
     revision = pod.metadata.labels.get(TEMPLATE_HASH)

@@ -101,10 +101,10 @@ def _parse_amount(quantity_text: str | float, resource: str) -> int:
 
 
 def _find_largest_fitting_amount(tried: TriedNode, request: PodRequest, fact: Insufficient) -> str:
-    """Return the largest amount for the request that lets the pod fit, or an empty string if no amount is valid.
+    """Return the largest amount for the request with which the pod fits, or an empty string if no amount is valid.
 
-    Only containers that run at the same time are considered. If the other containers alone request too much, the amount
-    is lowered by the share by which all requests would have to be lowered.
+    Only containers that run at the same time are considered. If the other containers already request too much, all
+    requests would have to be lowered. The amount is then lowered by the same share.
     """
     pod = _keep_concurrent_containers(tried.trial.pod, request)
     requested_by_others = _sum_requests(tried, pod, request, fact.resource, new_amount="0")
@@ -122,8 +122,8 @@ def _find_largest_fitting_amount(tried: TriedNode, request: PodRequest, fact: In
 def _keep_concurrent_containers(pod: Pod, request: PodRequest) -> Pod:
     """Return the pod with only the containers that run at the same time as the request's container.
 
-    Init containers run one by one before the other containers, except for sidecars, which keep running. The pod stays
-    as it is for the request of a sidecar or of the pod as a whole.
+    Init containers run one by one before the other containers, except for sidecars, which keep running. The pod is
+    returned unchanged for the request of a sidecar or of the pod as a whole.
     """
     spec = pod.spec
     sidecars = tuple(container for container in spec.init_containers if is_sidecar(container))
@@ -155,8 +155,8 @@ def _find_smallest_valid_amount(tried: TriedNode, request: PodRequest, resource:
 def format_resource_amount(amount: int, resource: str, old_text: str) -> str:
     """Format an amount as a Kubernetes quantity, rounded down to a readable unit.
 
-    CPU and counts stay exact, and so do amounts that replace a plain integer, given as `old_text`. For memory and
-    similar resources, the amount is rounded to a unit of at most a thousandth of the amount.
+    CPU and counts stay exact. An amount that replaces a plain integer, given as `old_text`, stays exact, too. Memory
+    and similar amounts are rounded to a unit of at most a thousandth of the amount.
 
     >>> format_resource_amount(1500, "cpu", "2"), format_resource_amount(2000, "cpu", "3")
     ('1500m', '2')

@@ -61,9 +61,9 @@ class UnmatchedTerm(NamedTuple):
 
 
 def iter_term_corrections(tried: TriedNode, index: int, term: PodAffinityTerm) -> Iterator[TermCorrection]:
-    """Yield corrections of the pod affinity term at this index, if it selects no pod.
+    """Yield corrections of the pod affinity term at this index, if the term selects no pod.
 
-    Labels of its selector that no pod has are replaced by similar ones, and then its namespaces are corrected.
+    First, labels of its selector that no pod has are replaced by similar ones. Then its namespaces are corrected.
     """
     unmatched_term = _find_unmatched_term(tried, index, term)
     if unmatched_term is None:
@@ -79,9 +79,9 @@ def iter_term_corrections(tried: TriedNode, index: int, term: PodAffinityTerm) -
 
 
 def iter_namespace_label_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield fixes that label namespaces with matching pods, so that a term's namespaceSelector selects the namespaces.
+    """Yield fixes that label the namespaces of matching pods, so that a term's namespaceSelector selects them.
 
-    Only required pod affinity terms that select no pod and have a namespaceSelector are considered.
+    Only required pod affinity terms are considered that select no pod and have a namespaceSelector.
     """
     affinity = tried.trial.authored_pod.spec.affinity
     if affinity is None or affinity.pod_affinity is None:
@@ -221,7 +221,7 @@ def _iter_namespace_corrections(unmatched_term: UnmatchedTerm) -> Iterator[TermC
 
 
 def _choose_matching_labels(selector: LabelSelector) -> dict[str, str]:
-    """Return labels that make a namespace match the selector, or {} if the selector uses operators other than In."""
+    """Return labels with which a namespace matches the selector, or {} if the selector uses operators other than In."""
     labels: dict[str, str] = {}
     for expression in selector.match_expressions:
         if expression.operator != "In" or not expression.values:

@@ -280,7 +280,10 @@ class UndoableDrain(EmptyingDrain):
     # -- what keeps the node -----------------------------------------------------------------------------------------
 
     def _iter_immediate_blockers(self) -> Iterator[tuple[str, str]]:
-        """Yield the pods that certainly keep the node, with the reasons. Pods that no other node can take are included."""
+        """Yield the pods that certainly keep the node, with the reasons.
+
+        Pods that no other node can take are included.
+        """
         yield from super()._iter_immediate_blockers()
         yield from self._iter_pods_without_target()
 

@@ -214,7 +214,7 @@ TS_ALREADY_VIOLATED = Rule(
 
 
 def _count_pods_per_domain(context: LintContext, spread: HardSpread, selector: Selector) -> Counts:
-    """Count the bound pods that a constraint selects in each of the domains whose nodes it counts."""
+    """Count the bound pods that a constraint selects in each domain, on the nodes that the constraint counts."""
     view = context.facts.view
     pods = view.pods
     selected_infos = pods.match_infos(selector, frozenset((spread.workload.namespace,))) & ~pods.terminating
