@@ -270,7 +270,10 @@ class ListReader:
             raise self._place.item(index).error(f"invalid JSON: {describe_json_error(error)}") from None
 
     def _extend_buffer(self) -> None:
-        """Read more input, at least doubling the buffer. Raises InputError at the file's end or for too large items."""
+        """Read more input, at least doubling the buffer.
+
+        Raises InputError if the file ends here or the current item is too large.
+        """
         place = self._place.item(self._index)
         if len(self._buffer) > MAX_ITEM_SIZE:
             raise place.error(f"larger than {MAX_ITEM_SIZE >> 20} MiB")

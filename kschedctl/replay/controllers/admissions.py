@@ -33,7 +33,7 @@ from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.workloads import StatefulSet, get_identity
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.replay.controllers.creation_failures import report_denied, report_denied_pods
-from kschedctl.replay.controllers.creation_fix_steps import DeniedPod, FixStep, suggest_security_by_message
+from kschedctl.replay.controllers.creation_fix_steps import DeniedPod, FixStep, suggest_pod_security_steps_from_message
 from kschedctl.replay.controllers.creation_fixes import (
     CreationAttempt,
     FixState,
@@ -63,10 +63,10 @@ class Admitted(NamedTuple):
 
 
 class Admissions:
-    """The replay of admission for objects that are created one after the other, and their use of quotas.
+    """The replay of admission for objects that are created one after the other, and of their use of quotas.
 
-    ``written`` holds the manifests of workloads. Of other workloads only the fields that scheduling reads are known, so
-    plugins that read other fields are skipped.
+    ``written`` holds the manifests of workloads. Of other workloads, only the fields that scheduling reads are known,
+    so plugins that read other fields are skipped.
     """
 
     def __init__(self, cluster: Cluster, written: Mapping[Owner, JsonObject]) -> None:
@@ -155,7 +155,7 @@ class Admissions:
     def admit_more_pods(self, owner: Owner, change: WorkloadChange) -> NotCreated | None:
         """Admit more pods of a workload that is known only by its pods, and drop denied pods from ``change``.
 
-        Return a report with fixes, or None if all pods are admitted.
+        Return a report on the denied pods with fixes, or None if all pods are admitted.
         """
         example = next(iter(change.new), None)
         denied = self._admit_change(owner, None, change)
@@ -193,7 +193,7 @@ class Admissions:
         )
         fixes_by_step = (
             self._find_fixes(owner, workload, [change], example, step)
-            for step in suggest_security_by_message(denied_pod)
+            for step in suggest_pod_security_steps_from_message(denied_pod)
         )
         return tuple(chain.from_iterable(fixes_by_step))
 

@@ -56,13 +56,16 @@ class RemainingQuotas:
 
     def release(self, pods: Collection[Pod]) -> None:
         """Give the resources of deleted pods back to the quotas. Pods of one template are released together."""
+        # Pods of one template share its containers, so the identity of the containers tells templates apart.
         groups: dict[tuple[str, str, int], list[Pod]] = {}
         for pod in pods:
             key = pod.metadata.namespace, pod.spec.priority_class_name, id(pod.spec.containers)
             groups.setdefault(key, []).append(pod)
-        for (namespace, *_), group in groups.items():
+
+        for (namespace, _, _), group in groups.items():
             if self.get_quotas(namespace):
-                self.charge(self.build_request("Pod", msgspec.to_builtins(group[0]), namespace), -len(group))
+                request = self.build_request("Pod", msgspec.to_builtins(group[0]), namespace)
+                self.charge(request, -len(group))
 
     def apply_to(self, cluster: Cluster) -> Cluster:
         """Return the cluster with the current quotas, or the same cluster if no namespace with quotas was used."""

@@ -111,13 +111,14 @@ def foresee_queues(cluster: Cluster, now: str) -> WaitingQueues:
 
 
 def find_kinds_preventing_replay(cluster: Cluster) -> list[str]:
-    """Return the kinds that were not read at all, so that Kueue cannot be replayed."""
-    gaps = ((kind, cluster.gap(kind)) for kind in NEEDED_KINDS)
-    return [
-        kind
-        for kind, gap in gaps
-        if gap is not None and not (gap.is_not_given and _may_assume_no_others(kind, cluster))
-    ]
+    """Return the kinds that were not read and whose absence must not be assumed, so that Kueue cannot be replayed."""
+    kinds = []
+    for kind in NEEDED_KINDS:
+        gap = cluster.gap(kind)
+        if gap is None or (gap.is_not_given and _may_assume_no_others(kind, cluster)):
+            continue
+        kinds.append(kind)
+    return kinds
 
 
 def _may_assume_no_others(kind: str, cluster: Cluster) -> bool:

@@ -92,13 +92,19 @@ class QueueForecast(NamedTuple):
     """The namespace and name of each pod that Kueue preempts."""
 
 
-def add_foreseen_flavors(pod: Pod, outlook: JobOutlook, cluster: Cluster) -> Pod:
-    """Return a pod of an admitted job with the node labels and tolerations of the flavors that its pod set gets."""
-    flavors = {flavor.metadata.name: flavor for flavor in cluster.resource_flavors}
+def add_expected_flavors(pod: Pod, outlook: JobOutlook, cluster: Cluster) -> Pod:
+    """Return the pod with the node labels and tolerations of the flavors that its pod set would be assigned.
+
+    The pod is returned unchanged if Kueue would not admit its job.
+    """
+    # If each pod has its own Workload, the first one stands for all.
     admission = outlook.admitted[0].admission if outlook.admitted else None
     if admission is None:
         return pod
+
+    # Only a pod of a group names its pod set. Other pods get the flavors of the first one.
     pod_set = next((p for p in admission.pod_sets if p.name == outlook.pod_set), admission.pod_sets[0])
+    flavors = {flavor.metadata.name: flavor for flavor in cluster.resource_flavors}
     return replace(pod, spec=add_flavors(pod.spec, pod_set, flavors))
 
 
@@ -130,8 +136,8 @@ def _build_admitted_spec(outlook: JobOutlook, cluster: Cluster) -> Any:
     """Return the spec of an admitted job, with the flavors in its pod template and the number of admitted pods."""
     job: Any = outlook.job
     if isinstance(job, Pod):
-        return add_foreseen_flavors(job, outlook, cluster).spec
-    template_pod = add_foreseen_flavors(Pod(spec=job.spec.template.spec), outlook, cluster)
+        return add_expected_flavors(job, outlook, cluster).spec
+    template_pod = add_expected_flavors(Pod(spec=job.spec.template.spec), outlook, cluster)
     template = replace(job.spec.template, spec=template_pod.spec)
     if outlook.workload_count > 1:
         return replace(job.spec, template=template, replicas=len(outlook.admitted))

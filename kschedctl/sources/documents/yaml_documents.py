@@ -268,9 +268,9 @@ def _to_json_number(value: float) -> int | float:
 
 
 def _parse_integer(sign: str, *, hexadecimal: str, binary: str, octal: str, decimal: str) -> int:
-    """Return the integer with these digits. Exactly one of the four texts with digits is not empty.
+    """Return the integer with this sign and these digits. Exactly one of the four digit strings is not empty.
 
-    Return 2**64 if there are more digits than any 64-bit integer has.
+    Return 2**64 if there are more than 64 digits, because the number cannot be a 64-bit integer in any base.
     """
     if hexadecimal:
         base = 16
@@ -281,6 +281,7 @@ def _parse_integer(sign: str, *, hexadecimal: str, binary: str, octal: str, deci
     else:
         base = 10
     digits = (hexadecimal or binary or octal or decimal).lstrip("0") or "0"
+    # A 64-bit integer has at most 64 digits, namely in base 2. Python limits the digits of longer decimal numbers.
     return int(sign + digits, base) if len(digits) <= 64 else 2**64
 
 

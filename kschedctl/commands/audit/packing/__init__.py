@@ -137,7 +137,7 @@ def _build_headline(view: Fork, pools: Pools, stranded: StrandedCapacity, emptyi
 
 
 def _format_stranded_shares(view: Fork, pools: Pools, stranded: StrandedCapacity) -> str:
-    """Return the share of free cpu and memory that is stranded, such as `8% of the free CPU is stranded`."""
+    """Format the shares of free cpu and memory that are stranded, such as `8% of the free CPU is stranded`."""
     free = compute_free_resources(view)
     shares: list[str] = []
     for name in (CPU, MEMORY):
