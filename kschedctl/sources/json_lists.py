@@ -148,9 +148,9 @@ class ListReader:
                 collector.api_server = component_flags.find_api_server(_container_owners.decode(array), self._kind)
 
     def _check_new_fields(self, array: bytes, items: list[object]) -> list[msgspec.Raw]:
-        """Warn about fields of the items that only a newer API has.
+        """Warn about fields of the items that only a newer API has, for one pod of each template.
 
-        Return the JSON of the pods that were checked, which is one pod of each template.
+        Return the JSON of the pods that were checked.
         """
         checked_pods = self._new_fields.check_items(items, partial(_raw_items.decode, array), self._index)
         if self._unique_kind == "Pod":

@@ -99,7 +99,7 @@ class NewPodFields:
     def check_items(
         self, items: Sequence[object], raw_items: Callable[[], Sequence[msgspec.Raw]], start: int
     ) -> list[msgspec.Raw]:
-        """Check one pod of each template among the items, and return the JSON of the pods that were checked.
+        """Check one pod of each template among the items, and return the JSON of the checked pods.
 
         ``raw_items`` returns the JSON of all items, and ``start`` is the index of the first item in the list.
         """

@@ -482,9 +482,10 @@ def _build_allowed_topology_fix(tried: TriedNode, class_: StorageClass) -> Fix:
 
 
 def _iter_claim_columns(cycle: Cycle) -> Iterator[Ints]:
-    """Yield columns (N,) that distinguish nodes by which claims conflict there and which claims find a volume.
+    """Yield columns (N,) that distinguish nodes by their conflicts with the pod's claims.
 
-    There are no columns if VolumeBinding has no state in this cycle.
+    Further columns say for each claim whether it finds a volume. There are no columns if VolumeBinding has no state in
+    this cycle.
     """
     state = cycle.pre_filter.find_state(VolumeBinding)
     if state is None:

@@ -46,7 +46,7 @@ NO_REASON = "no reason is given"
 
 
 class _FailureSigns(NamedTuple):
-    """The condition and the events that report that an object could not create another one."""
+    """The condition and the events which say that an object could not create another one."""
 
     condition: Condition | None
     events: Sequence[Event]
@@ -187,7 +187,10 @@ class CreationFailures:
 
 
 def find_unread_kinds(cluster: Cluster, kind: str = "") -> tuple[UnknownKind, ...]:
-    """Return the unread kinds that would show creation failures of a workload kind, or of any kind if it is empty."""
+    """Return the unread kinds that would show creation failures of a workload of this kind.
+
+    If `kind` is empty, those for all kinds of workloads are returned.
+    """
     kinds = EVIDENCE_KINDS.get(kind, (kind, "Event")) if kind else FAILURE_SOURCES
     return tuple(UnknownKind(kind, gap.why, CREATION) for kind in kinds if (gap := cluster.gap(kind)))
 

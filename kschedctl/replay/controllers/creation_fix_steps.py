@@ -187,7 +187,7 @@ def _set_class_field(field: str, name: str, spec: Writable) -> None:
 
 
 def _suggest_runtime_class(denied: DeniedPod) -> Iterator[FixStep]:
-    """Yield steps that correct or create the RuntimeClass, or that drop a conflicting overhead."""
+    """Yield steps that correct or create the RuntimeClass, or that drop an overhead which conflicts with it."""
     name = str(denied.spec.get("runtimeClassName"))
     if f'RuntimeClass "{name}" not found' in denied.message:
         existing_names = [runtime_class.metadata.name for runtime_class in denied.cluster.runtime_classes]
@@ -243,8 +243,8 @@ def _set_node_selector(labels: Mapping[str, str], spec: Writable) -> None:
 def _suggest_pod_security(denied: DeniedPod) -> Iterator[FixStep]:
     """Yield the step that sets the required security context, and the step that enforces a weaker level.
 
-    The security context is left out if the pod would still violate the level. The weaker level is the strictest one
-    that admits the pod. Nothing is yielded if the namespace was not read.
+    The first step is left out if the pod would still violate the level. The weaker level is the strictest one that
+    admits the pod. Nothing is yielded if the namespace was not read.
     """
     namespace = _find_namespace(denied)
     if namespace is None:
@@ -290,7 +290,10 @@ def suggest_pod_security_steps_from_message(denied: DeniedPod) -> Iterator[FixSt
 
 
 def _build_security_step(denied: DeniedPod) -> FixStep:
-    """Build the step that sets the security context of level restricted, and says that the image must support it."""
+    """Build the step that sets the security context of level restricted.
+
+    Its text says that the image must support it.
+    """
     names = ", ".join(str(container.get("name", "")) for container in _list_containers(denied.spec))
     container_settings = f"allowPrivilegeEscalation=false and capabilities.drop=[ALL] of {names}"
     summary = f"set securityContext: runAsNonRoot=true{SECCOMP_CLAUSE} of the pod, {container_settings}"

@@ -79,8 +79,8 @@ KIND = "ResourceClaim"
 def create_allowed_claims(cluster: Cluster, creation: Creation, pods: Mapping[str, list[Pod]]) -> Cluster:
     """Drop the ResourceClaims that quotas deny from ``creation``, and charge the other claims to their quotas.
 
-    In ``pods``, which has lists of pods by workload, a pod with a denied claim is replaced by one without the claim's
-    name in its status, so that it waits. Return the cluster with the charged quotas.
+    ``pods`` has lists of pods by workload. A pod with a denied claim is replaced in it by a pod whose status does not
+    name the claim, so that the pod waits. Return the cluster with the charged quotas.
     """
     if KIND not in creation.objects:
         return cluster

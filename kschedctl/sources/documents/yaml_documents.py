@@ -78,7 +78,7 @@ def parse_yaml(text: str, file: str) -> Iterator[ParsedDocument]:
 
 
 class _MergeKey(str):
-    """The key ``<<`` that merges a mapping, which differs from a quoted key of the same text."""
+    """The unquoted key ``<<``, which merges a mapping. A quoted key with the same text does not."""
 
 
 _MERGE = _MergeKey("<<")
@@ -235,7 +235,7 @@ class _DocumentBuilder:
 
 
 def format_key(value: Scalar) -> str:
-    """Return the text that a scalar has as the key of an object in JSON, such as ``true`` or ``1``."""
+    """Return the text of a scalar as a key of a JSON object, such as ``true`` or ``1``."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
