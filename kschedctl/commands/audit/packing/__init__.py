@@ -86,6 +86,7 @@ def build_packing_section(audited: AuditedCluster, limits: TrialLimits = DEFAULT
         kept=emptying.kept,
         empty=tuple(view.nodes.names[row] for row in emptying.empty.tolist()),
         candidates=emptying.candidates,
+        nothing_judged=not pools.workers.any(),
         tried=emptying.tried,
         savings=savings,
         interrupted=emptying.interrupted,

@@ -204,6 +204,7 @@ def build_placed_section(audited: AuditedCluster) -> PlacedSection:
         title="Placement",
         headline="",
         judged=replay.judged,
+        nothing_judged=not replay.judged,
         others=replay.not_served,
         overcommitted=overcommitted,
         misplaced=misplaced,
