@@ -448,7 +448,7 @@ def _keep_volumes_with_source(pod: Pod) -> tuple[Volume, ...]:
 
 
 def _keep_relevant_conditions(status: PodStatus) -> tuple[Condition, ...]:
-    """Return the conditions that scheduling reads, without times. Only the status of Ready is kept."""
+    """Return the conditions that scheduling reads, without the times and texts that differ between similar pods."""
     return tuple(
         [
             _strip_pod_specific_texts(c)

@@ -113,9 +113,9 @@ def read_inquiry(
     The cluster comes from the files if they contain a Node, otherwise from `--snapshot`, `--demo` or the live cluster.
     Manifests are pods and workloads that do not exist yet. Unbound pods in a file with nodes belong to the cluster.
 
-    Objects without a namespace go to `namespace`, or to the namespace of the live cluster's context. `pods_alone` says
-    that, without files, only existing pods are asked about. `live` names additional kinds to read from a live cluster.
-    With files, the kinds that limit pod creation are always read.
+    Objects without a namespace go to `namespace`, or to the namespace of the live cluster's context. Set `pods_alone`
+    if, without files, the question is only about existing pods. `live` names additional kinds to read from a live
+    cluster. With files, the kinds that limit pod creation are always read.
     """
     if not source.filename:
         return Inquiry(load_cluster(source, namespace, pods_alone=pods_alone, live=live))

@@ -226,18 +226,18 @@ class PodInfos:
     @property
     def demands(self) -> list[PodInfo]:
         """One info for each distinct set of resource requests."""
-        infos, _ = self._distinct_demands
+        infos, _ = self._distinct_requests
         return infos
 
     @property
     def demand(self) -> Ints:
         """The index in `demands` of each info's requests."""
-        _, index_of_info = self._distinct_demands
+        _, index_of_info = self._distinct_requests
         return index_of_info
 
     @cached_property
-    def _distinct_demands(self) -> tuple[list[PodInfo], Ints]:
-        """The `demands`, and each info's index of its requests among them."""
+    def _distinct_requests(self) -> tuple[list[PodInfo], Ints]:
+        """One info for each distinct set of resource requests, and for every info the index of its set."""
         index_by_digest: dict[bytes, int] = {}
         index_by_ids: dict[tuple[int, ...], int] = {}  # templates that share objects need no digest of their own
         infos: list[PodInfo] = []
@@ -248,7 +248,8 @@ class PodInfos:
             if index is None:
                 index = index_by_digest.setdefault(_build_request_digest(template), len(infos))
                 index_by_ids[ids] = index
-            if index == len(infos):
+            is_new_set = index == len(infos)
+            if is_new_set:
                 infos.append(self.infos[number])
             index_of_info.append(index)
         return infos, np.array(index_of_info, np.int32)

@@ -75,7 +75,7 @@ class Program:
 def compile_expression(source: str, variables: Mapping[str, Type], structs: Structs) -> Program:
     """Compile an expression that can use the variables and the fields of structs. Raises CompileError if it is invalid.
 
-    The variables are passed to ``Program.evaluate`` in their order here.
+    ``Program.evaluate`` takes the values of the variables in the order of ``variables``.
     """
     reset_work()
     with allow_deep_recursion():

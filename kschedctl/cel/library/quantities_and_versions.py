@@ -229,7 +229,7 @@ def parse_version(text: str, normalize: bool = False) -> Opaque:
         raise CelError(str(error)) from None
 
 
-def _build_part_getter(name: str) -> Callable[[Opaque], int]:
+def _build_version_part_getter(name: str) -> Callable[[Opaque], int]:
     """Build a function that returns the named part of a version as a signed 64-bit integer."""
 
     def get_part(value: Opaque) -> int:
@@ -254,7 +254,7 @@ _VERSION_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "{kubernetes.Semver}.isGreaterThan(kubernetes.Semver) bool": lambda a, b: _compare_versions(a, b) > 0,
     "{kubernetes.Semver}.isLessThan(kubernetes.Semver) bool": lambda a, b: _compare_versions(a, b) < 0,
     "{kubernetes.Semver}.compareTo(kubernetes.Semver) int": _compare_versions,
-    **{f"{{kubernetes.Semver}}.{name}() int": _build_part_getter(name) for name in ("major", "minor", "patch")},
+    **{f"{{kubernetes.Semver}}.{name}() int": _build_version_part_getter(name) for name in ("major", "minor", "patch")},
 }
 
 

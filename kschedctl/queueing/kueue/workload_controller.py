@@ -60,10 +60,10 @@ class WorkloadController:
         self._seen: dict[str, WorkloadState] = {}
         self.events: Events = {}
 
-    def start(self) -> None:
-        """Add Workloads without quota to their queues and Workloads with quota to the cache, then settle.
+    def load_workloads(self) -> None:
+        """Queue the Workloads without quota, add those with quota to the cache, and react until nothing changes.
 
-        Upstream: Create.
+        Finished Workloads are neither queued nor cached. Upstream: the handler Create.
         """
         for key in sorted(self._store.workloads):
             workload = self._store.workloads[key]

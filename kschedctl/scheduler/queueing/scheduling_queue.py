@@ -164,7 +164,7 @@ class SchedulingQueue:
         If the active queue is empty, versions of kube-scheduler that allow it pop a pod that is still backing off.
         """
         queued = self.active.pop()
-        if queued is None and self.rules.backoff.popped:
+        if queued is None and self.rules.backoff.pops_early:
             queued = self.backoff.pop()
         if queued is not None:
             self._start_attempt(queued)
@@ -261,7 +261,7 @@ class SchedulingQueue:
     def flush_backoff(self) -> None:
         """Move pods whose backoff is over to the active queue."""
         for pod in self.backoff.pop_completed():
-            self._activate(pod, checked=self.rules.backoff.popped)
+            self._activate(pod, checked=self.rules.backoff.pops_early)
 
     def flush_unschedulable(self) -> None:
         """Requeue the pods that waited longer than MAX_UNSCHEDULABLE_TIME.
@@ -289,7 +289,7 @@ class SchedulingQueue:
         """
         pod = self.backoff.delete(position)
         if pod is not None:
-            return self._activate(pod, checked=self.rules.backoff.popped)
+            return self._activate(pod, checked=self.rules.backoff.pops_early)
         pod = self.unschedulable.get(position)
         return pod is not None and self._activate(pod)
 
@@ -347,7 +347,7 @@ class SchedulingQueue:
 
         Gates are asked only if pods may be popped from that queue.
         """
-        if not self.rules.backoff.popped or not self._park_if_gated(pod):
+        if not self.rules.backoff.pops_early or not self._park_if_gated(pod):
             self.unschedulable.delete(pod.position)
             self.backoff.add(pod)
 

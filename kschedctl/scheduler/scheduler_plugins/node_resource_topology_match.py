@@ -269,9 +269,11 @@ def _list_container_demands(info: PodInfo) -> list[ContainerDemand]:
 def _find_fitting_numa_nodes(
     requests: Requests, numa: NumaNodes, remaining: Mapping[str, Amounts], view: Fork, qos_class: QualityOfService
 ) -> Bools:
-    """Return a mask (nodes, NUMA nodes) of the NUMA nodes that satisfy all requests from the `remaining` amounts.
+    """Return a mask, nodes by NUMA nodes, of the NUMA nodes that satisfy all requests.
 
-    If the pod is not Guaranteed, a resource that the NUMA node shares among such pods only has to exist there.
+    The amounts in `remaining` replace those that the NUMA nodes report. Three rules decide about each resource. The
+    node must offer it. If the pod is not Guaranteed, a resource that NUMA nodes share among pods only has to exist. A
+    storage or non-native resource that no NUMA node has belongs to the node as a whole.
     """
     fits = np.ones((len(view.nodes), numa.width), np.bool_)
     for resource, amount in requests.items():
@@ -284,9 +286,10 @@ def _find_fitting_numa_nodes(
         else:
             satisfies = exists & (available >= amount)
         if resource in EPHEMERAL or not is_native(resource):
-            # Such a resource may belong to the node as a whole, if no NUMA node has it.
-            satisfies = satisfies | ~exists.any(axis=1, keepdims=True)
-        fits &= satisfies & _find_nodes_with_resource(resource, view)[:, None]
+            belongs_to_whole_node = ~exists.any(axis=1, keepdims=True)
+            satisfies = satisfies | belongs_to_whole_node
+        node_has_resource = _find_nodes_with_resource(resource, view)[:, None]
+        fits &= satisfies & node_has_resource
     return fits
 
 

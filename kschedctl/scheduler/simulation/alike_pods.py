@@ -123,7 +123,7 @@ class AlikePods:
         self.local.bring_up_to_date(self.best_rows, only_local=not (self.changing_filters or self.changing_scores))
 
         # The fastest way: judge one example of each group of equivalent nodes.
-        ranking = self._find_grouped_ranking()
+        ranking = self._get_grouped_ranking()
         ranked = self._find_best_rows_in_groups(ranking, info, nominated) if ranking and not sampling else None
         if ranked:
             self.best_rows, feasible_count = ranked
@@ -165,11 +165,11 @@ class AlikePods:
                 return None
         return ranking.find_best_rows(rejected)
 
-    def _find_grouped_ranking(self) -> GroupedRanking | None:
+    def _get_grouped_ranking(self) -> GroupedRanking | None:
         """Return the ranking of nodes in groups, or None if nodes have to be judged one by one.
 
-        The ranking is built when the GROUPING_THRESHOLD-th of the identical pods is placed, and given up if there are
-        too many groups. Raises PluginError if a plugin fails.
+        Each call counts as one more placement of the identical pods. The ranking is built at the GROUPING_THRESHOLD-th
+        call and dropped if there are too many groups. Raises PluginError if a plugin fails.
         """
         if self.view.group_since is not None:  # in the cycle of a pod group, plugins count other pods
             return None
@@ -212,7 +212,7 @@ class AlikePods:
             return NO_ROWS, np.zeros(0, np.int64)
         self.local.bring_up_to_date(NO_ROWS)
         local = self.local.scores if self.always is None else self.local.scores + self.always
-        return self._score_rows(local, info, self._find_grouped_ranking())
+        return self._score_rows(local, info, self._get_grouped_ranking())
 
     def _score_rows(
         self,
@@ -282,16 +282,18 @@ class AlikePods:
         return np.where(crowded, INFEASIBLE, local) if crowded.any() else local
 
     def certainly_fits(self, row: int, nominated: Delta) -> bool:
-        """Return whether one of the identical pods certainly fits on a row next to the pods in `nominated`.
+        """Return True only if one of the identical pods surely fits on the row.
 
-        If this quick check cannot tell, return False: the caller then needs a full cycle.
+        Return False if it does not fit or if this quick check cannot tell, as when a pod in `nominated` is on the row.
+        The caller then needs a full cycle.
         """
         if self.hopeless or self.changing_filters or self.claims:
             return False
-        if (self.always is not None and self.always[row] < 0) or not self.local.fits(row):
+        is_always_rejected = self.always is not None and self.always[row] < 0
+        if is_always_rejected or not self.local.fits(row):
             return False
-        is_nominated_here = nominated.node == row
-        return not (nominated and is_nominated_here.any())
+        has_nominated_pods = bool(nominated) and bool((nominated.node == row).any())
+        return not has_nominated_pods
 
     @property
     def claim_pre_filter_results(self) -> Mapping[str, PreFilterResult]:

@@ -214,10 +214,10 @@ class Gangs:
     def find_victims_and_placement(
         self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]
     ) -> GangAttempt:
-        """Find the victims, and the nodes of the members once the victims are evicted.
+        """Find the pods to preempt for a group, and the nodes that its members then get.
 
-        If the group fits now without preemption, its members are bound. If not enough members fit even without the
-        victims, the attempt has neither members nor victims. Raises PluginError if a plugin fails.
+        If the group fits without preemption, its members are bound. If too few members fit even without the victims,
+        the returned attempt is empty. Raises PluginError if a plugin fails.
         """
         gang_attempt = self.find_victims(framework, key, members)
         if gang_attempt.placed or not gang_attempt.victims:
