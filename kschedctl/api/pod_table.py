@@ -386,7 +386,10 @@ def _set_namespace(pod: Pod, namespace: str) -> Pod:
 
 
 def extract_pod_template(pod: Pod) -> Pod:
-    """Return the fields of a pod that scheduling reads and that the other pods of its template share."""
+    """Return a pod with only the fields that scheduling reads and that similar pods share.
+
+    The name, UID, times and node are left out.
+    """
     meta = pod.metadata
     status = pod.status
     return Pod(

@@ -455,7 +455,10 @@ def validate_include_exclude(field: str, selection: NamespaceChoice | OwnerKinds
 def validate_choices(
     field: str, values: Collection[str], choices: Collection[str], unique: bool = True
 ) -> Iterator[ArgumentError]:
-    """Yield an error for each value that is not among the choices and, with ``unique``, one for repeated values."""
+    """Yield an error for each value that is not among the choices.
+
+    With ``unique``, also yield an error if a value is repeated.
+    """
     for value in values:
         if value not in choices:
             yield ArgumentError(field, f'"{value}" is not one of {", ".join(choices)}')
@@ -472,7 +475,7 @@ def validate_selector(field: str, selector: LabelSelector | None) -> Iterator[Ar
 
 
 def validate_percentages(field: str, thresholds: Mapping[str, float]) -> Iterator[ArgumentError]:
-    """Yield an error if there are no thresholds, and one for each that is not a percentage from 0 to 100."""
+    """Yield an error if there are no thresholds, and one for each threshold that is not from 0 to 100 percent."""
     if not thresholds:
         yield ArgumentError(field, "no threshold is set")
     for name, percent in thresholds.items():

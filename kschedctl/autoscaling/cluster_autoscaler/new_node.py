@@ -111,7 +111,7 @@ class _GroupVerdicts:
     def _build_skipped_verdict(self, group: AutoscaledGroup, figures: str | None, reason: str) -> PoolVerdict:
         """Build the verdict for a group that may not grow: the reason, and whether its new node would accept the pod.
 
-        ``figures`` describe why the new node rejects the pod, or are None if it would accept the pod.
+        ``figures`` describes why the new node would reject the pod, and is None if the node would accept it.
         """
         if group.id not in self._run.loop.templates:
             return PoolVerdict(group.id, False, reason)

@@ -64,7 +64,7 @@ def _convert_to_float(value: Opaque) -> float:
 
 
 def _build_addition(sign: int) -> Callable[[Opaque, Value], Opaque]:
-    """Build the function that adds to a quantity or, if ``sign`` is negative, subtracts from it.
+    """Build the function that adds a second operand to a quantity, or subtracts it if ``sign`` is negative.
 
     The second operand is a quantity or an integer.
     """

@@ -226,8 +226,8 @@ class FlavorAssigner:
     ) -> dict[str, FlavorChoice]:
         """Return the choices for the resources that one pod set of a group requests.
 
-        A pod set that requests nothing gets no flavors, unless it is placed together with other pod sets in a topology:
-        then it gets the flavors with a topology.
+        A pod set without requests gets no flavors. If it is placed together with other pod sets in a topology, it gets
+        the flavors with a topology.
         """
         requests = member.assignment.requests
         if requests:
@@ -242,8 +242,8 @@ class FlavorAssigner:
     ) -> _FlavorSearch:
         """Try the flavors of the resource group that covers ``resource`` in order, and return the best one.
 
-        ``requests`` is the sum of the requests of the pod sets with these ``indexes``, and ``assumed`` is the quota
-        that the assignment takes already. Upstream: findFlavorForPodSets.
+        ``requests`` is the sum of the requests of the pod sets with these ``indexes``. ``assumed`` is the quota that
+        the assignment already takes. Upstream: findFlavorForPodSets.
         """
         group = self.queue.settings.find_resource_group(resource)
         if group is None:

@@ -39,13 +39,14 @@ class Preemptor(PreemptionSearch):
     ) -> tuple[PreemptionMode, int]:
         """Simulate preemption for an amount of one resource, without changing the snapshot.
 
-        Return the mode, which says in which queues Workloads would be preempted, and the height of the cohort from
-        which the queue would then borrow. Upstream: SimulatePreemption.
+        Return the preemption mode and the height of the cohort from which the queue would then borrow. The mode says
+        whether Workloads of this queue or only of other queues would be preempted. Upstream: SimulatePreemption.
         """
         usage = WorkloadUsage({key: amount}, {})
         targets = self.find_targets(PreemptionRequest(info, queue, frozenset({key}), usage, {}))
         if not targets:
-            return PreemptionMode.NO_CANDIDATES, find_covering_height(queue.node, key, amount)[0]
+            height, _ = find_covering_height(queue.node, key, amount)
+            return PreemptionMode.NO_CANDIDATES, height
 
         infos = [target.info for target in targets]
         self.snapshot.remove_usage(infos, with_topology=False)

@@ -402,7 +402,7 @@ def _read_workloads(cluster: Cluster, limit_ranges: Mapping[str, list[LimitRange
 
 
 def _find_priority(workload: KueueWorkload, priorities: Mapping[str, int]) -> int:
-    """Return a Workload's priority: from its spec, or else from the WorkloadPriorityClass that it names, or 0.
+    """Return a Workload's priority: from its spec, otherwise from its WorkloadPriorityClass, otherwise 0.
 
     ``priorities`` maps each WorkloadPriorityClass to its priority.
     """

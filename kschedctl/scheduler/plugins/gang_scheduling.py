@@ -84,10 +84,10 @@ COMPOSITE_GATE = ByVersion(
 
 
 class GangScheduling(DeclaredPlugin):
-    """Plugin that makes the pods of a gang wait until minCount of them exist, and until minCount of them have nodes.
+    """Plugin that makes the pods of a gang wait for each other.
 
-    Until then, the pods do not enter the queue and are not bound. With `permits`, binding is delayed at Permit,
-    otherwise at PlacementFeasible.
+    The pods do not enter the queue until minCount of them exist, and are not bound until minCount of them have nodes.
+    With `permits`, binding is delayed at Permit, otherwise at PlacementFeasible.
     """
 
     name = "GangScheduling"
@@ -127,8 +127,8 @@ class GangScheduling(DeclaredPlugin):
     def noted_changes(cls) -> tuple[NotedChange, ...]:
         """Return the changes that are not replayed: how groups are queued, and how groups are evicted.
 
-        The first change concerns pods of groups, and the second one concerns pods without a group that could preempt
-        pods of groups.
+        The first change affects pods of groups. The second affects pods without a group that could preempt pods of
+        groups.
         """
         return (
             NotedChange(QUEUEING_OF_GROUPS, Effect.ORDER, lambda info, view: _is_grouped(info)),

@@ -172,7 +172,10 @@ def _find_kueue_terms(view: Fork, key: GangKey) -> GangTerms:
 
 
 def _parse_go_int(text: str) -> int | None:
-    """Parse a number as Go's strconv.Atoi does, or return None if that fails or the number has over 18 digits."""
+    """Parse a number as Go's strconv.Atoi does.
+
+    Return None if parsing fails or the number has more than 18 digits.
+    """
     return int(text) if re.fullmatch(r"[+-]?[0-9]{1,18}", text, re.ASCII) else None
 
 

@@ -228,7 +228,7 @@ class Budgets:
 
 
 def get_budgets(view: Fork) -> Budgets:
-    """Return the PDBs of a fork, which are read when they are first needed and kept with the fork."""
+    """Return the PDBs of a fork. They are read when first needed and stored with the fork."""
     return view.objects.get_follower(Budgets, lambda: Budgets(view), "PodDisruptionBudget")
 
 

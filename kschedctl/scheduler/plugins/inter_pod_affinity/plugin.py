@@ -222,8 +222,8 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
     def row_verdicts(self, info: PodInfo, view: Fork) -> AffinityVerdicts | None:
         """Return an object that judges any rows by the required terms and is updated as pods come and go.
 
-        Return None for terms that cannot be parsed, and in the cycle of a pod group, in which upstream counts pods
-        differently.
+        Return None for terms that cannot be parsed. Also return None in the cycle of a pod group, in which upstream
+        counts pods differently.
         """
         if info.affinity_errors or view.group_since is not None:
             return None
@@ -240,7 +240,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         )
 
     def row_scores(self, info: PodInfo, view: Fork) -> AffinityAmong:
-        """Return the scores of the preferred terms, for any rows, in a form that is updated as pods come and go."""
+        """Return an object that scores any rows by the preferred terms and is updated as pods come and go."""
         _, weights = self._get_score_weights(info, view)
         return AffinityAmong(RunningCounts(self._build_cache_key("score"), info, view, lambda: weights), view)
 
@@ -344,9 +344,9 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         return sum_terms_per_key(terms, view)
 
     def upstream_fault(self, cycle: Cycle) -> UpstreamFault | None:
-        """Return the fault that a namespaceSelector of the pod selects every namespace although it only excludes some.
+        """Return the upstream fault that a namespaceSelector that only excludes namespaces selects all of them.
 
-        Return None if no term of the pod has such a selector, or if the version has no fault.
+        Return None if no term of the pod has such a selector, or if the version does not have the fault.
         """
         if self.as_documented or not any(map(_only_excludes, _iter_all_terms(cycle.info))):
             return None
