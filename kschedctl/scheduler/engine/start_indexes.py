@@ -127,7 +127,10 @@ class EveryStart:
 
     @cached_property
     def _columns(self) -> npt.NDArray[np.int64]:
-        """(3, F): ones, each node's distance in points from the best of all nodes, and whether it is among the best."""
+        """Three columns with a value per node, (3, F).
+
+        They are 1, the distance of the node's score from the best score, and whether its score is the best.
+        """
         lacks = self.cycle.scores.total.max() - self.cycle.scores.total
         return np.stack((np.ones_like(lacks), lacks, lacks == 0)).astype(np.int64)
 

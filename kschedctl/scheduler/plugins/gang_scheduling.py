@@ -145,8 +145,8 @@ class GangScheduling(DeclaredPlugin):
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue.
 
-        Such changes are new pods of the pod's group (with the number if several are missing), the creation of the group
-        and, in versions that notice it, a lower minCount.
+        These are new pods of the pod's group, the creation of the group and, in versions that notice it, a lower
+        minCount. If several pods are missing, their number is included.
         """
         group = info.spec.scheduling_group
         name = f"{info.namespace}/{group.pod_group_name}" if group else "its group"
@@ -168,7 +168,11 @@ class GangScheduling(DeclaredPlugin):
     admitting_changes = waking_changes
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        """Yield the dependency on PodGroups if the pod names a group that is missing."""
+        """Yield the kinds of groups whose unread objects could change the decision about the pod.
+
+        If the pod's group or one of its ancestors is missing, its kind is yielded. If the group has a parent, both
+        kinds are yielded, because unread groups may belong to the same tree. If it has no parent, nothing is yielded.
+        """
         key = get_group_key(info.pod)
         if key is not None and find_pod_group(view, key) is None:
             yield Dependency("PodGroup", Effect.REFUSES)

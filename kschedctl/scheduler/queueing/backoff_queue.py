@@ -94,7 +94,7 @@ class BackoffQueue:
         return self._pods.get(position) or self._errors.get(position)
 
     def add(self, pod: QueuedPod) -> None:
-        """Add a pod. Pods that failed with an error, which no plugin rejected, are kept in a separate heap."""
+        """Add a pod. A pod that failed with an error, without a rejection by a plugin, goes into a separate heap."""
         if pod.rejectors.all:
             self._pods.add(pod)
         else:
@@ -107,7 +107,7 @@ class BackoffQueue:
     def pop(self) -> QueuedPod | None:
         """Remove and return the pod whose backoff ends first, even if it has not ended yet.
 
-        Return None if there is no such pod. Pods that failed with an error are never returned.
+        Pods that failed with an error are never returned. Return None if there is no other pod.
         """
         return self._pods.pop()
 

@@ -171,7 +171,10 @@ class SchedulingQueue:
         return queued
 
     def pop_specific(self, position: Position) -> QueuedPod | None:
-        """Remove and return a pod that is tried with another pod, or return None if it is gated or in no queue."""
+        """Remove and return a pod in order to try it together with another pod.
+
+        Return None if the pod is gated or in no queue.
+        """
         self._activate_waiting(position)
         queued = self.active.delete(position)
         if queued is not None:
@@ -219,7 +222,7 @@ class SchedulingQueue:
     # -- what happens --------------------------------------------------------------------------------------------
 
     def update(self, position: Position, occurrence: Occurrence) -> None:
-        """Requeue a pod whose own object was updated, if that may help the pod.
+        """Requeue a pod after an update of its object, if the update may help the pod.
 
         If the pod is being tried, the update is considered when the pod comes back.
         """

@@ -61,10 +61,10 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
     """Plugin that rejects nodes whose kubelet could not satisfy the requests from a single NUMA node.
 
     It applies to nodes with the policy single-numa-node, by container or by pod. Available cpu and memory matter only
-    to Guaranteed pods. For them, the score is the lowest that a NUMA node of the node would get, or it depends on how
-    few NUMA nodes are needed. By default there is no cache, so pods placed since the last publication of a node's
-    topology do not count. If the plugin ignores nodes with reserved pods, answers are conditional while gangs are
-    placed, because only pods that wait for Permit stay reserved.
+    to Guaranteed pods. The score of such a pod is the lowest score among the node's NUMA nodes, or it depends on how
+    few NUMA nodes are needed. By default, there is no cache, so pods placed since a node's topology was last published
+    do not count. If the plugin ignores nodes with reserved pods, answers are conditional while gangs are placed,
+    because only pods that wait for Permit stay reserved.
 
     Upstream: pkg/noderesourcetopology/filter.go and score.go of kubernetes-sigs/scheduler-plugins.
     """
@@ -181,7 +181,10 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
         yield Dependency(KIND, Effect.EITHER)
 
     def doubts(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
-        """Yield dependencies that a snapshot cannot show: the cache's contents, and pods that wait at Permit."""
+        """Yield the dependencies that a snapshot does not show.
+
+        These are the contents of the cache and pods that wait at Permit.
+        """
         if not self._needs_numa_nodes(info):
             return
         if self.cache:
@@ -226,7 +229,10 @@ def _get_cached_numa_nodes(view: Fork) -> NumaNodes:
 
 
 def _get_cached_numa_list(view: Fork) -> NumaList:
-    """Return the NUMA nodes of all nodes, in the order in which they were published, from a cache if possible."""
+    """Return the NUMA nodes of all nodes, in the order in which they were published.
+
+    The result is cached with the objects.
+    """
     index = view.nodes.index
     return view.objects.index(
         (KIND, "list"), lambda topologies: build_numa_list(topologies, index), KIND, of=(view.nodes,)

@@ -69,11 +69,11 @@ class OverReserve:
         self.plugin, self.settings = plugin, settings
 
     def doubts(self, view: Fork, decided: Bools, scored: Bools) -> Iterator[Unknown]:
-        """Yield at most one unknown: cached topologies that answers depend on but a snapshot cannot show.
+        """Yield at most one unknown: cached topologies that answers depend on but a snapshot does not show.
 
-        The cache may hold an older topology of a node that has not rejected a pod since, and an unknown topology of a
-        node whose published topology does not match its pods. `decided` and `scored` (N,) mask the nodes on which
-        available amounts decide whether a pod fits, and on which they decide its score.
+        The cache may hold an older topology of a node that has not rejected a pod since. It may hold any topology of a
+        node whose published topology does not match its pods. `decided` (N,) marks the nodes where available amounts
+        decide whether a pod fits, and `scored` (N,) those where they decide its score.
         """
         published = self.get_published_pods(view)
         doubtful = published.foreign | (published.differ & decided)

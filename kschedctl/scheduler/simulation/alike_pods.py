@@ -151,8 +151,8 @@ class AlikePods:
     ) -> tuple[Rows | TiedRows, int] | None:
         """Find the rows with the highest score by judging one example of each group of equivalent nodes.
 
-        Returns these rows and the number of feasible rows, or None if every node has to be judged because of nominated
-        pods or claims.
+        Return these rows and the number of feasible rows. Return None if nominated pods or claims require that every
+        node is judged.
         """
         rejected: Bools | bool = False
         if nominated:
@@ -184,7 +184,7 @@ class AlikePods:
 
     @property
     def _consulted_plugins(self) -> ConsultedPlugins:
-        """The plugins that have to be asked about the identical pods, with the raw scores that never change."""
+        """The plugins to consult about the identical pods, with the raw scores that never change."""
         fixed = [FixedScores(plugin, state, raw, self._get_weight(plugin)) for plugin, state, raw in self.fixed_scores]
         scorers = [scorer for scorer, _ in self.changing_scores]
         return ConsultedPlugins(
@@ -297,11 +297,11 @@ class AlikePods:
 
     @property
     def claim_pre_filter_results(self) -> Mapping[str, PreFilterResult]:
-        """By plugin, the PreFilter results that read claims, for the pod that was ranked last."""
+        """The PreFilter results that read claims, for the pod that was ranked last, by plugin."""
         return self.claims.pre_filter_results if self.claims else {}
 
     def _select_rows_to_score(self, rejected: Bools, sampling: Sampling | None) -> Rows:
-        """Return the rows that are not rejected, or with `sampling` only the rows that the sampled search visits."""
+        """Return the rows that are not rejected. With `sampling`, return only those that the sampled search visits."""
         if sampling:
             terms = SearchTerms.from_profile(self.framework.profile, self.framework.release)
             return np.sort(sampling.search(rejected, np.flatnonzero(self.allowed), terms).feasible)
@@ -334,7 +334,7 @@ class AlikePods:
 
     @cached_property
     def allowed(self) -> Bools:
-        """A mask (N,) of the nodes allowed by those PreFilter results that do not depend on other pods."""
+        """A mask (N,) of the nodes that PreFilter results allow. Results that depend on other pods are left out."""
         allowed = np.ones(len(self.view.nodes), np.bool_)
         for result in self.lasting_pre_filter.results.values():
             if result.node_names is not None:
@@ -342,7 +342,7 @@ class AlikePods:
         return allowed
 
     def _find_never_feasible_nodes(self, pre_filter: PreFilterOutcome) -> Bools:
-        """Return a mask (N,) of the nodes that plugins reject no matter which pods run there."""
+        """Return a mask (N,) of the nodes that plugins reject whatever pods run there."""
         rejected = ~self.allowed
         filtering = Filtering.from_framework(self.framework, self.lasting_pre_filter, self.info, self.view)
         filter_names = {plugin.name for plugin in filtering.plugins}

@@ -367,7 +367,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         return hints.iter_waking_changes(info, gates)
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
-        """Return the pod's labels as part of its signature, or None for a pod with affinity, which is never batched.
+        """Return the pod's labels as part of its signature. A pod with affinity gets None and is never batched.
 
         The labels are left out if preferred terms of running pods are ignored.
         """
@@ -398,7 +398,7 @@ def _only_excludes(term: AffinityTerm) -> bool:
 
 
 def _find_infos_with_terms(view: Fork, *fields: str) -> Bools:
-    """Return a mask over the pod infos of those that have terms in one of the fields, by default in any field."""
+    """Return a mask over the pod infos that have terms in one of the fields, by default in any field."""
     term_fields = fields or TERM_FIELDS
     key = _find_infos_with_terms, term_fields
     return view.memo_of_pods(key, lambda: view.pods.distinct.mask_with_terms(*term_fields))

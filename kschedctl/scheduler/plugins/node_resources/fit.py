@@ -151,7 +151,7 @@ class Insufficient(Fact, frozen=True):
         return f"needs {requested} {unit}; the most free is {free}, on {node}{nominated}{limits}{scope}"
 
     def _describe_size_limit(self) -> str:
-        """Return a clause that says that no node is large enough, or an empty string if one is."""
+        """Return a clause that says that no node is large enough, or "" if some node is."""
         return "; no node is that large" if self.exceeds_every_node else ""
 
     def _describe_resizes(self) -> str:
