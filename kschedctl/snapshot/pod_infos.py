@@ -63,8 +63,8 @@ class PodInfos:
     def _infos_with_affinity(self) -> list[tuple[PodInfo, list[int]]]:
         """Infos with pod affinity or anti-affinity, each with the numbers of the infos that have the same terms.
 
-        Only bound pods of one namespace that share an affinity struct are known to have the same terms, since admission
-        may change the terms of other pods.
+        Bound pods of one namespace that share an affinity struct have the same terms. Admission may change the terms of
+        other pods, so each of them is listed separately.
         """
         groups: dict[tuple[str, int] | int, list[int]] = {}
         for number, template in enumerate(self.infos.templates):
@@ -79,7 +79,7 @@ class PodInfos:
         return infos_with_numbers
 
     def mask_with_terms(self, *kinds: str) -> Bools:
-        """Return a mask over the infos of those that have terms of at least one of these kinds.
+        """Return a mask over the infos that have terms of at least one of these kinds.
 
         A kind is the name of a property of PodInfo, such as `required_anti_affinity`.
         """
@@ -89,9 +89,9 @@ class PodInfos:
         return has_terms
 
     def list_affinity_terms(self, of: str, namespace: str) -> list[tuple[AffinityTerm, int]]:
-        """Return the terms that may match pods of a namespace, each with the number of the info that has it.
+        """Return the terms that may match pods of a namespace, each with the number of its info.
 
-        `of` names the kind of terms as in PodInfo, such as `required_anti_affinity`.
+        `of` is the kind of terms, which is a property of PodInfo such as `required_anti_affinity`.
         """
         if of not in self._terms:
             self._terms[of] = self._group_terms_by_namespace(of)
@@ -175,7 +175,7 @@ class PodInfos:
         return users
 
     def mask_with_host_port(self, predicate: Callable[[HostPort], bool]) -> Bools:
-        """Return a mask over the infos of those that use a host port for which the predicate holds."""
+        """Return a mask over the infos that use a host port for which the predicate is true."""
         mask = np.zeros(len(self.infos), np.bool_)
         for port, numbers in self.host_port_users.items():
             if predicate(port):
@@ -183,13 +183,17 @@ class PodInfos:
         return mask
 
     def mask_templates(self, predicate: Callable[[Pod], bool]) -> Bools:
-        """Return a mask over the infos of those whose template, a pod as in the documents, satisfies the predicate."""
+        """Return a mask over the infos whose template satisfies the predicate.
+
+        A template is a pod as in the documents.
+        """
         return np.fromiter(map(predicate, self.infos.templates), np.bool_, len(self.infos))
 
     def matching(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
-        """Return a mask over the infos of those that the selector matches and that are in these namespaces.
+        """Return a mask over the infos that are in these namespaces and match the selector.
 
-        If `namespaces` is None, all namespaces are included. Results are cached, as numbers if few infos match.
+        If `namespaces` is None, all namespaces are included. Results are cached. If few infos match, their numbers are
+        cached instead of the mask.
         """
         # Look the result up, as a mask or as the numbers of few infos.
         key = (selector, namespaces)
@@ -309,7 +313,10 @@ class PodInfos:
 
 
 class TermsByLabel:
-    """Affinity terms, each with the number of its info, by a label that every pod matching the term has."""
+    """Affinity terms, each with the number of its info, indexed by label.
+
+    Every pod that matches a term has the term's label.
+    """
 
     def __init__(self, terms: Sequence[tuple[AffinityTerm, int]]) -> None:
         self._terms = terms
@@ -325,7 +332,7 @@ class TermsByLabel:
 
 
 def _find_required_label(selector: Selector) -> tuple[str, str] | None:
-    """Return key and value of a label that a selector requires, or None if it requires no label with one value."""
+    """Find a label for which a selector requires one value, and return its key and value, or None."""
     for requirement in selector.requirements:
         if requirement.operator in ONE_OF and len(requirement.values) == 1:
             (value,) = requirement.values
@@ -375,10 +382,9 @@ def _build_request_digest(pod: Pod) -> bytes:
 
 
 class DistinctInfos(Sequence[PodInfo]):
-    """T PodInfos, each of which is built on first use, since many a cluster has one for every other pod.
+    """T PodInfos that are built on first use, because a cluster can have one for every other pod.
 
-    `rows` (T,) are the first pods in the table that have each info. `stored` converts a pod to what the API server
-    stores.
+    `rows` (T,) has the first pod in the table for each info. `stored` converts a pod to what the API server stores.
     """
 
     def __init__(self, pods: PodTable, rows: Rows, stored: Callable[[Pod], Pod], options: Options) -> None:
@@ -421,9 +427,9 @@ class DistinctInfos(Sequence[PodInfo]):
 
     @cached_property
     def _first_equivalents(self) -> dict[int, int]:
-        """For each info with resource claims, by number, the number of the first info that differs only in claim names.
+        """The number of the first info that differs only in claim names, by info number.
 
-        If there is no earlier such info, this is the info's own number.
+        Only infos with resource claims are included. An info without an earlier equivalent has its number as the value.
         """
         first_by_digest: dict[bytes, int] = {}
         first_equivalents = {}
@@ -437,8 +443,8 @@ class DistinctInfos(Sequence[PodInfo]):
 def intern_pods(pods: PodTable, stored: Callable[[Pod], Pod], options: Options) -> tuple[Ints, DistinctInfos]:
     """Return the number of each pod's info, and the distinct infos.
 
-    Pods of one template share an info if all or none of them are bound, unless claims were created for them by name.
-    `stored` converts a pod to what the API server stores.
+    Pods of one template share an info if all or none of them are bound. Pods for which claims are created under their
+    names do not share an info. `stored` converts a pod to what the API server stores.
     """
     is_bound = np.array([bool(name) for name in pods.node.values], np.bool_)[pods.node.codes]
 

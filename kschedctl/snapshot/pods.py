@@ -77,7 +77,7 @@ class PodColumns:
         return len(self.objects)
 
     def find_node_rows(self, index: Mapping[str, int]) -> Ints:
-        """Return, for each pod, the row of the node to which it was bound, or -1 for none.
+        """Return the row of the node to which each pod was bound, or -1 for a pod without a node.
 
         `index` maps the names of nodes to their rows.
         """
@@ -220,19 +220,19 @@ class PodColumns:
         return self.distinct.host_port_users.keys()
 
     def mask_with_host_port(self, predicate: Callable[[HostPort], bool]) -> Bools:
-        """Return a mask over the infos of those that use a host port for which the predicate holds."""
+        """Return a mask over the infos that use a host port for which the predicate is true."""
         return self.distinct.mask_with_host_port(predicate)
 
     def matching(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
-        """Return a mask over the infos of those that the selector matches and that are in these namespaces.
+        """Return a mask over the infos that are in these namespaces and match the selector.
 
         If `namespaces` is None, all namespaces are included.
         """
         return self.distinct.matching(selector, namespaces)
 
     def list_affinity_terms(self, of: str, namespace: str) -> list[tuple[AffinityTerm, int]]:
-        """Return the terms that may match pods of a namespace, each with the number of the info that has it.
+        """Return the terms that may match pods of a namespace, each with the number of its info.
 
-        `of` names the kind of terms as in PodInfo, such as `required_anti_affinity`.
+        `of` is the kind of terms, which is a property of PodInfo such as `required_anti_affinity`.
         """
         return self.distinct.list_affinity_terms(of, namespace)

@@ -84,9 +84,9 @@ def choose_strategy(
 ) -> QueueingStrategy:
     """Return what happens to a rejected pod after an event.
 
-    Plugins are asked for hints unless `known_hints` has them. A pod without rejectors is always requeued. In versions
-    that pre-check this kind of event, an update of the pod's own object is ignored if only its status changed, and any
-    other event must pass the pre-check unless the pod was `in_flight`, that is, being tried when the event came.
+    Plugins are asked for hints unless `known_hints` has them. A pod without rejectors is always requeued. Some versions
+    pre-check this kind of event. They ignore an update of the pod's object if only its status changed. Any other event
+    must pass the pre-check, unless the pod is `in_flight`: it was being tried when the event came.
     """
     # Old versions check some events before they ask for hints.
     if occurrence.event.resource in registrations.pre_checked:

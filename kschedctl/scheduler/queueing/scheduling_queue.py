@@ -212,7 +212,10 @@ class SchedulingQueue:
         self.done(pod.position)
 
     def delete(self, position: Position) -> QueuedPod | None:
-        """Remove and return a pod that is gone, bound or kept out for a while, or return None."""
+        """Remove and return a pod that is gone, bound or kept out of the queue for a while.
+
+        Return None if the pod is in no queue.
+        """
         return self.active.delete(position) or self.backoff.delete(position) or self.unschedulable.delete(position)
 
     def restore(self, pod: QueuedPod) -> None:

@@ -405,8 +405,8 @@ def _build_success(
 ) -> GangAttempt:
     """Build an attempt that placed members, and decide which of the other members are tried again at once.
 
-    With `left_over_at_once`, all other members are tried again at once. Otherwise, only the members that were tried
-    before the last member waiting at Permit are, since that member waits because too few have a node yet.
+    With `left_over_at_once`, these are all other members. Otherwise, they are the members that were tried before the
+    last member waiting at Permit. That member waits because too few members have a node yet.
     """
     if left_over_at_once:
         retried_count = len(members)
@@ -435,7 +435,10 @@ def _build_placed_member(member: MemberResult) -> PlacedMember:
 
 
 def _assign_victims_once(victims: Mapping[Position, Sequence[Position]]) -> dict[Position, tuple[Position, ...]]:
-    """Return the victims of each member, assigning a victim that several members share only to the first of them."""
+    """Return the victims of each member, with each victim assigned to one member only.
+
+    A victim that several members share is assigned to the first of them.
+    """
     assigned: set[Position] = set()
     victims_once = {}
     for member, member_victims in victims.items():
