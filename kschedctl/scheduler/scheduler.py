@@ -210,7 +210,7 @@ class Scheduler:
     def list_ignored_fields(self, specs: Iterable[PodSpec]) -> tuple[str, ...]:
         """Return a line for each field that the version does not store.
 
-        The fields are those that these pods or the cluster's other objects use.
+        Only fields that these pods or other objects of the cluster use are included.
         """
         specs = tuple(specs)
         return (

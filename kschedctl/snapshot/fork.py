@@ -389,7 +389,7 @@ class Fork:
                 self._nominated_by_priority = {}
 
     def mask_placed_before_group(self) -> Bools:
-        """Return a mask over all pods of those that have a node.
+        """Return a mask over all pods that marks the pods with a node.
 
         During the cycle of a pod group, return the pods that had a node when the cycle began.
         """

@@ -46,7 +46,7 @@ class PodInfos:
 
     @cached_property
     def terminating(self) -> Bools:
-        """A mask over the infos of those whose pods are being deleted."""
+        """A mask over the infos whose pods are being deleted."""
         return self.mask_templates(lambda pod: pod.metadata.deletion_timestamp is not None)
 
     @cached_property
@@ -151,11 +151,11 @@ class PodInfos:
 
     @cached_property
     def labelled(self) -> Bools:
-        """A mask over the infos of those whose pods have labels."""
+        """A mask over the infos whose pods have labels."""
         return self.mask_templates(lambda pod: bool(pod.metadata.labels))
 
     def where(self, predicate: Callable[[PodInfo], bool]) -> Bools:
-        """Return a mask over the infos of those for which the predicate holds."""
+        """Return a mask over the infos that satisfy the predicate."""
         return np.fromiter(map(predicate, self.infos), np.bool_, len(self.infos))
 
     @cached_property

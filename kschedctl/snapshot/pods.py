@@ -202,16 +202,16 @@ class PodColumns:
 
     @property
     def terminating(self) -> Bools:
-        """A mask over the infos of those whose pods are being deleted."""
+        """A mask over the infos whose pods are being deleted."""
         return self.distinct.terminating
 
     @property
     def labelled(self) -> Bools:
-        """A mask over the infos of those whose pods have labels."""
+        """A mask over the infos whose pods have labels."""
         return self.distinct.labelled
 
     def where(self, predicate: Callable[[PodInfo], bool]) -> Bools:
-        """Return a mask over the infos of those for which the predicate holds."""
+        """Return a mask over the infos that satisfy the predicate."""
         return self.distinct.where(predicate)
 
     @property

@@ -189,7 +189,7 @@ def are_victims_evicted_asynchronously(outcome: PostFilterOutcome, gates: Featur
 
 
 def _iter_terminating_pods(positions: Iterable[Position], view: Fork) -> Iterator[Position]:
-    """Yield those of the `positions` whose pods are being deleted."""
+    """Yield the positions among `positions` whose pods are being deleted."""
     for position in positions:
         if view.pods.objects[position].metadata.deletion_timestamp is not None:
             yield position

@@ -241,7 +241,7 @@ def _find_published_placements(topologies: Iterable[NodeResourceTopology], index
 
 
 def _match_templates(predicate: Callable[[Pod], bool], pods: PodTable) -> Bools:
-    """Return a mask over the pod templates of those for which the predicate holds."""
+    """Return a mask over the pod templates that satisfy the predicate."""
     return np.array([predicate(template) for template in pods.templates], np.bool_)
 
 

@@ -301,7 +301,7 @@ class AlikePods:
         return self.claims.pre_filter_results if self.claims else {}
 
     def _select_rows_to_score(self, rejected: Bools, sampling: Sampling | None) -> Rows:
-        """Return the rows that are not rejected. With `sampling`, return only those that the sampled search visits."""
+        """Return the rows that are not rejected. With `sampling`, return only the rows that the search visits."""
         if sampling:
             terms = SearchTerms.from_profile(self.framework.profile, self.framework.release)
             return np.sort(sampling.search(rejected, np.flatnonzero(self.allowed), terms).feasible)

@@ -106,7 +106,7 @@ class RowAnswers:
         return cls(consulted, verdicts, scores)
 
     def find_rejected_rows(self, rows: Rows) -> Bools:
-        """Return a mask over `rows` of those that at least one filter rejects."""
+        """Return a mask over `rows` of the rows that at least one filter rejects."""
         rejected = np.zeros(len(rows), np.bool_)
         for verdicts in self.verdicts:
             rejected |= verdicts.find_rejected(rows)
@@ -303,7 +303,7 @@ class RejectedRows:
         return self.mask
 
     def find_rejected(self, rows: Rows) -> Bools:
-        """Return a mask over `rows` of those that are rejected."""
+        """Return a mask over `rows` of the rejected rows."""
         is_rejected: Bools = self.mask.take(rows) > 0
         return is_rejected
 

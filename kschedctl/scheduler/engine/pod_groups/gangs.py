@@ -70,7 +70,7 @@ class GangTerms(NamedTuple):
 
 
 class GangPods(NamedTuple):
-    """Positions of a gang's pods that have not ended: those without a node, and those assumed or bound."""
+    """Positions of a gang's pods that have not ended: pods without a node, and assumed or bound pods."""
 
     waiting: Rows
     assigned: Rows

@@ -22,7 +22,7 @@ NO_MEMBERS = np.empty(0, np.int64)
 
 
 class PodGroupState(NamedTuple):
-    """Positions of the pods that the scheduler counts: those that wait, and those assumed or bound."""
+    """Positions of the pods that the scheduler counts: waiting pods, and assumed or bound pods."""
 
     unscheduled: Rows
     scheduled: Rows

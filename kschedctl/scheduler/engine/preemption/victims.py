@@ -42,7 +42,7 @@ class Selection(Protocol):
     def find_nodes_to_evict_again(self, pods: Positions, is_gone: Bools) -> Bools | None:
         """Return a mask (N,) of the nodes on which the pod just put back must be evicted after all, or None.
 
-        `is_gone` is a mask over the victims of those that are evicted.
+        `is_gone` is a mask over the victims that marks the evicted ones.
         """
 
     def iter_no_victims_messages(self, rows: Positions) -> Iterator[tuple[str, int]]:
@@ -137,7 +137,7 @@ class Judge(NamedTuple):
     """(N,): the nodes that matter."""
 
     def find_rejected_rows(self, delta: Delta, rows: Rows) -> Bools:
-        """Return a mask over `rows` of those that the filters reject after the hypothetical change.
+        """Return a mask over `rows` of the rows that the filters reject after the hypothetical change.
 
         Raises PluginError if a plugin fails.
         """
