@@ -47,7 +47,7 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
 
     def _find_candidates(self) -> Rows:
         """Return the positions of the evictable pods that match the arguments."""
-        selected = self.seen.find_infos_in_namespaces(self.arguments.namespaces, self.arguments.label_selector)
+        selected = self.seen.select_matching_infos(self.arguments.namespaces, self.arguments.label_selector)
         positions = self.find_evictable_pods(selected & self.seen.select_infos(self._has_selected_owner))
         matches = (
             self._exceeds_maximum_age
@@ -158,7 +158,7 @@ class RemovePodsHavingTooManyRestarts(DeschedulerPlugin[RemovePodsHavingTooManyR
         """
         arguments, restarts = self.arguments, self._restart_counts
         evictable = self.find_evictable_pods(
-            self.seen.find_infos_in_namespaces(arguments.namespaces, arguments.label_selector)
+            self.seen.select_matching_infos(arguments.namespaces, arguments.label_selector)
         )
         candidates = evictable[restarts[evictable] >= arguments.pod_restart_threshold]
         if arguments.states:
@@ -197,7 +197,7 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
 
     def _find_candidates(self) -> Rows:
         """Return the positions of the evictable failed pods that match the arguments."""
-        selected = self.seen.find_infos_in_namespaces(self.arguments.namespaces, self.arguments.label_selector)
+        selected = self.seen.select_matching_infos(self.arguments.namespaces, self.arguments.label_selector)
         positions = self.find_evictable_pods(selected & self.seen.select_infos(self._is_selected_failed_pod))
         matches = self._has_minimum_age & self._has_configured_reason & self._has_configured_exit_code
         return positions[matches[positions]]

@@ -62,17 +62,15 @@ def check_rule_per_applied_set(rule: Rule, context: LintContext) -> Iterator[Pro
         return
 
     fields = {(problem.subject, problem.path) for problem in problems}
-    set_contexts = {
-        id(set_context): set_context
-        for problem in problems
-        for set_context in context.iter_set_contexts(problem.subject)
-    }
-    reporting_sets: dict[tuple[Subject, Path], int] = {}  # only the first set with a problem at a field reports it
-    for set_id, set_context in set_contexts.items():
+    set_contexts = dict.fromkeys(
+        set_context for problem in problems for set_context in context.iter_set_contexts(problem.subject)
+    )
+    first_sets: dict[tuple[Subject, Path], LintContext] = {}  # the first set with a problem at a field reports it
+    for set_context in set_contexts:
         for problem in rule.check(set_context):
             field = problem.subject, problem.path
-            first_set_id = reporting_sets.setdefault(field, set_id)
-            if field in fields and first_set_id == set_id:
+            first_set = first_sets.setdefault(field, set_context)
+            if field in fields and first_set is set_context:
                 yield problem
     yield from (problem for problem in problems if not context.applied_sets.get(problem.subject))
 
@@ -86,7 +84,7 @@ def build_findings(
 ) -> Findings:
     """Build the report of the problems of objects in scope.
 
-    The report also says how many rules were run, which kinds were not fully read, and which files were skipped.
+    It also says how many rules were run, which kinds were not fully read, and which files were skipped.
     """
     is_in_scope = scope.build_filter(context)
     checked_count = sum(map(is_in_scope, context.objects))
@@ -139,7 +137,7 @@ def get_rule(rule_id: str) -> Rule:
 
 
 def _add_version_note(rule: Rule, problem: Problem, context: LintContext) -> Problem:
-    """Return the problem, with a note in its fix if the fix sets a field that the linted version does not have."""
+    """Return the problem. If its fix sets a field that the linted version does not have, a note in the fix says so."""
     field = rule.advised_field
     requirement = field.describe_requirement(context.gates) if field else ""
     if field is None or not requirement:

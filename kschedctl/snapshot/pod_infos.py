@@ -189,11 +189,10 @@ class PodInfos:
         """
         return np.fromiter(map(predicate, self.infos.templates), np.bool_, len(self.infos))
 
-    def matching(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
-        """Return a mask over the infos that are in these namespaces and match the selector.
+    def match_infos(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
+        """Return a mask of the infos that match the selector and are in one of the namespaces.
 
-        If `namespaces` is None, all namespaces are included. Results are cached. If few infos match, their numbers are
-        cached instead of the mask.
+        If `namespaces` is None, all namespaces are included. Results are cached, as indices if few infos match.
         """
         # Look the result up, as a mask or as the numbers of few infos.
         key = (selector, namespaces)

@@ -106,9 +106,9 @@ def audit(
 
 
 def run_sections(audited: AuditedCluster, names: Sequence[str] = ()) -> Audit:
-    """Run sections in the order of `SECTIONS`, and return the audit that they make up.
+    """Run the named sections in the order of `SECTIONS`, and return the audit.
 
-    These are the named sections or, if none is named, all sections that have their input and their objects.
+    If no section is named, run all sections whose input and objects are there.
     """
     missing_options = _find_missing_options(audited, names)
     if names:
@@ -136,9 +136,9 @@ def run_sections(audited: AuditedCluster, names: Sequence[str] = ()) -> Audit:
 
 
 def _find_missing_options(audited: AuditedCluster, names: Sequence[str]) -> dict[str, str]:
-    """Return the sections that are left out for lack of input, each with the option that gives this input.
+    """Return the sections that are skipped for lack of input, each with the option that supplies the input.
 
-    If sections were named, none is left out. `MISSED_WAKES`, a part of section "queue", counts like a section.
+    Sections are skipped only if none is named. `MISSED_WAKES`, a part of section "queue", counts as a section.
     """
     missing = {}
     if not names:

@@ -106,7 +106,7 @@ class AuditTimeOptions(TimeOption):
     def load_earlier_cluster(self, source: Source, cluster: Cluster) -> Cluster | None:
         """Load the cluster named by --since, or return None if the option was not given.
 
-        Raises UsageError if both clusters have a time and the loaded one is not earlier.
+        Raises UsageError if both clusters record when they were read and the loaded one is not earlier.
         """
         if not self.since:
             return None

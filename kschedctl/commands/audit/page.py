@@ -61,10 +61,10 @@ HOW_TO_SEE_MORE = "--section NAME shows the evidence of a section, -o wide that 
 
 
 def build_audit_page(report: Audit, style: Style) -> Page:
-    """Build the page of an audit: headline, table of the sections, then each section.
+    """Build the page of an audit: the headline, a table of the sections, and then each section.
 
-    If there are many sections and the output is narrow, the sections are shown without their evidence, except for
-    plots, and sections without findings appear only in the table and in plots.
+    If there are many sections and the output is narrow, only plots are shown as evidence, and sections without findings
+    appear only in the table and in plots.
     """
     page: list[Block] = [
         paragraph(Marked(report.headline, STATES[report.state])),

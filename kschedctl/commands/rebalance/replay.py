@@ -107,7 +107,7 @@ class EvictionReplay:
     def evict(self, position: Position, plugin: str) -> str:
         """Evict a pod at the request of a plugin, place its replacement, and try the pending pods again.
 
-        Return the reason if the eviction is denied, or if it would do harm and is not carried out, otherwise "".
+        Return "" or, if the pod was not evicted, the reason: a denial, or harm that the eviction would do.
         """
         view = self.simulation.view
         pod = view.pods.objects[position]
@@ -235,10 +235,10 @@ class LingeringPods(NamedTuple):
 
 
 def add_stand_ins(cluster: Cluster, grace_seconds: int | None) -> tuple[Cluster, dict[str, str]]:
-    """Add a stand-in for each pod template whose evicted pods terminate beside their replacements.
+    """Add a stand-in for each pod template whose evicted pods may still terminate while their replacements are placed.
 
-    Return the cluster and, for each stand-in, the pod for which it stands, both as `namespace/name`. `grace_seconds` is
-    the grace period of evictions in seconds, or None if each pod's own period counts.
+    Return the cluster, and a mapping from one pod of each such template to its stand-in, both as `namespace/name`.
+    `grace_seconds` is the grace period of evictions in seconds, or None if each pod's own period counts.
     """
     pods = cluster.pods
     waiting_jobs = find_jobs_awaiting_termination(cluster)

@@ -51,7 +51,7 @@ class RemovedPod(Document, frozen=True):
 
 
 class HeldBack(Document, frozen=True):
-    """Pods that a plugin wants to evict but that stay because of a limit, a PDB, or harm that the eviction would do."""
+    """Pods that a plugin wants to evict but that stay: because of a limit, a PDB, or the harm of the eviction."""
 
     plugin: Annotated[str, Column("plugin", keep=True)]
     why: Annotated[str, Column("why it stays", tone=Tone.WARNING)]

@@ -183,7 +183,7 @@ class DeschedulerReplay:
         )
 
     def _iter_round_summaries(self) -> Iterator[DeschedulerRound]:
-        """Yield a summary of each round: how many pods were evicted or deleted, and how many of them were denied."""
+        """Yield a summary of each round: how many pods were evicted or deleted, and how many evictions were denied."""
         rounds = zip(self.evicted_per_round, self.denied, self.terminated.denied, strict=True)
         for number, (evicted, denied, denied_deletions) in enumerate(rounds, 1):
             denied_count = count_denied_pods(denied) + count_denied_pods(denied_deletions)
@@ -267,7 +267,7 @@ class DeletedPod(NamedTuple):
 
 @dataclass
 class TerminatedPods:
-    """The terminated pods, which need no replacement and count for no budget, and which of them were deleted."""
+    """The terminated pods and their deletion. They need no replacement and do not count for budgets."""
 
     view: Fork
     is_deleted: Bools
@@ -285,9 +285,9 @@ class TerminatedPods:
     def prepare_round(
         self, now: int, node_selector: Selector, round_number: int
     ) -> tuple[SeenPods, Callable[[Position, str], str]]:
-        """Return the terminated pods as a round sees them, and the function that deletes one of them for a plugin.
+        """Return the terminated pods as a round sees them, and the function by which plugins delete one of them.
 
-        The function returns "", since nothing speaks against the deletion of a terminated pod.
+        The function always returns "", because nothing prevents the deletion of a terminated pod.
         """
         seen_pods = SeenPods(self.view, now, nodes=node_selector)
         seen_pods.evicted = self.is_deleted

@@ -22,8 +22,8 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 def add_other_replicas(target: TargetPod) -> TargetPod:
     """Return the target in a cluster in which the other replicas of its workload are pending, too.
 
-    The target is returned unchanged if it stands for no workload, for a DaemonSet, or for a workload that has pods
-    already.
+    The target is returned unchanged if it does not stand for a workload, if the workload is a DaemonSet, or if the
+    workload already has pods.
     """
     cluster, others = _create_other_replicas(target)
     if not others:
@@ -53,8 +53,8 @@ def _create_other_replicas(target: TargetPod) -> tuple[Cluster, list[Pod]]:
 
     Return the cluster with their claims, and the pods.
 
-    No pods are created if the target stands for no workload, or for one that has pods already. None are created for a
-    DaemonSet either, whose pods do not compete for nodes.
+    No pods are created if the target does not stand for a workload, or if the workload already has pods. None are
+    created for a DaemonSet either, because its pods do not compete for nodes.
     """
     workload, cluster = target.workload, target.scheduler.cluster
     if workload is None or isinstance(workload, Pod | DaemonSet):

@@ -37,7 +37,7 @@ class TrialLimits(NamedTuple):
 
 
 class EmptyingResult(NamedTuple):
-    """The nodes that can be emptied, and the nodes that cannot."""
+    """The nodes that can be emptied and the nodes that cannot."""
 
     emptied: tuple[EmptiedNode, ...]
     kept: tuple[KeptNode, ...]
@@ -55,7 +55,7 @@ class EmptyingResult(NamedTuple):
 
 
 class EmptyingOrder(NamedTuple):
-    """The nodes that may be removed, in the order in which to try them."""
+    """The nodes that may be removed, in the order in which they are tried."""
 
     view: Fork
     """The cluster with the pending pods placed that fit."""
@@ -72,9 +72,9 @@ class EmptyingOrder(NamedTuple):
 def find_removable_nodes(
     scheduler: Scheduler, pools: Pools, pending: Sequence[Position], limits: TrialLimits, progress: Progress
 ) -> EmptyingResult:
-    """Drain workers on trial within the limits, and return the nodes that can be removed and the nodes that cannot.
+    """Try to drain workers one after the other, and report which nodes can be removed.
 
-    `pending` are the positions of the pending pods, which are placed first.
+    The pending pods, at the positions `pending`, are placed first. `limits` decides how many workers are tried.
     """
     candidates = order_removal_candidates(scheduler, pools, pending)
     view = candidates.view
@@ -102,10 +102,11 @@ def find_removable_nodes(
 
 
 def order_removal_candidates(scheduler: Scheduler, pools: Pools, pending: Sequence[Position]) -> EmptyingOrder:
-    """Place the pending pods that fit, and return the workers that may be removed.
+    """Place the pending pods that fit, and return the workers that may be removed, the emptiest first.
 
-    Empty workers are listed apart. The others are ordered by the share that their pods request, smallest first. Nodes
-    that are nominated for pods are left out. Raises KeyboardInterrupt if the simulation was interrupted.
+    Workers are ordered by the share that their movable pods request. Workers without movable pods are listed
+    separately. Nodes that are nominated for pods are left out. Raises KeyboardInterrupt if the simulation was
+    interrupted.
     """
     simulation = Simulation(scheduler, preemption=False)
     simulation.schedule(pending)
@@ -127,9 +128,9 @@ def order_removal_candidates(scheduler: Scheduler, pools: Pools, pending: Sequen
 
 
 def _count_movable_pods_and_shares(view: Fork) -> tuple[Rows, Rows]:
-    """Return the number of movable pods of each node, and the largest share of a resource that they request.
+    """Return two arrays (N,): how many pods of each node a drain evicts, and the share of the node that they request.
 
-    Both have the shape (N,). Movable pods are the pods that a drain evicts. CPU, memory and pods are considered.
+    The share is the largest of the shares of CPU, memory and pods.
     """
     is_staying = view.pods.where(lambda info: find_owner(info.pod).kind in KINDS_NOT_EVICTED)
     movable_requests = view.sum_by_node(np.where(is_staying[:, None], 0, view.requests))

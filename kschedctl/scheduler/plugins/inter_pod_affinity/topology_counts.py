@@ -215,7 +215,7 @@ def find_infos_matching_term(term: AffinityTerm, view: Fork) -> Bools:
     The term's namespaces must be resolved.
     """
     all_namespaces = term.namespace_selector.matches({})  # a resolved selector matches either all namespaces or none
-    return view.pods.matching(term.selector, None if all_namespaces else term.namespaces)
+    return view.pods.match_infos(term.selector, None if all_namespaces else term.namespaces)
 
 
 def count_matches_per_key(matches: Iterable[tuple[AffinityTerm, Infos]], view: Fork) -> dict[str, Weights]:
