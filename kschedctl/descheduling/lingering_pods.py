@@ -41,7 +41,9 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
             plugin, position = candidate
             return int(plugin.seen.created[position])
 
+        done = self.begin_evictions(len(candidates))
         for plugin, position in sorted(candidates, key=get_creation_time):
+            done(1)
             if plugin.request_eviction(position) is EvictionResult.TOTAL_LIMIT:
                 return
 
@@ -149,7 +151,9 @@ class RemovePodsHavingTooManyRestarts(DeschedulerPlugin[RemovePodsHavingTooManyR
             candidate for plugin in self.list_plugins_with_ended_pods() for candidate in plugin._iter_restarted_pods()
         ]
         candidates.sort(key=lambda candidate: (candidate.row, -candidate.restarts))
-        self.evict_candidates_node_by_node((candidate.plugin, candidate.position) for candidate in candidates)
+        self.evict_candidates_node_by_node(
+            ((candidate.plugin, candidate.position) for candidate in candidates), len(candidates)
+        )
 
     def _iter_restarted_pods(self) -> Iterator[RestartedPod]:
         """Yield the evictable pods with too many restarts.

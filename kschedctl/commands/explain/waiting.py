@@ -268,7 +268,7 @@ def _place_fitting_pods(audited: ReplayedCluster) -> Mapping[str, str]:
         return {}
     simulation = Simulation(audited.scheduler, preemption=False)
     pods, names = simulation.view.pods, simulation.view.nodes.names
-    outcomes = simulation.schedule([pods.index[key] for key in fitting])
+    outcomes = simulation.schedule_uninterrupted([pods.index[key] for key in fitting])
     placed = (outcome for outcome in outcomes if outcome.row >= 0)
     return {pods.objects[outcome.position].key: names[outcome.row] for outcome in placed}
 

@@ -44,7 +44,7 @@ def count_placed_replicas(target: TargetPod) -> tuple[int, int]:
     view = simulation.view
     found_positions = (view.pods.find_position(pod.key) for pod in replicas)
     positions = [position for position in found_positions if position is not None]
-    simulation.schedule(positions)
+    simulation.schedule_uninterrupted(positions)
     return int((view.node[positions] >= 0).sum()), len(positions)
 
 

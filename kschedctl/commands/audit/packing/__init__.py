@@ -70,6 +70,7 @@ def build_packing_section(audited: AuditedCluster, limits: TrialLimits = DEFAULT
         candidates=emptying.candidates,
         tried=emptying.tried,
         savings=savings,
+        interrupted=emptying.interrupted,
         **build_verdict(
             (STRANDED, SPARE),
             [*_iter_stranded_room_findings(rooms, stranded.rooms), *_iter_spare_findings(rooms, savings, emptying)],
