@@ -130,7 +130,10 @@ def _quote_all(names: Iterable[str]) -> str:
 
 
 def _describe_setters(by_pod: bool, containers: Sequence[str]) -> str:
-    """Name the pod, if it sets a forbidden value, and the containers that do. Return "" if there are none."""
+    """Name the pod, if it sets a forbidden value, and the containers that set one.
+
+    Return "" if none of them does.
+    """
     setters = []
     if by_pod:
         setters.append("pod")

@@ -1506,5 +1506,5 @@ class ApiObject(Protocol):
 
 
 def get_object_key(obj: ApiObject) -> tuple[str, str]:
-    """Return the object's namespace and name, which identify it within its kind."""
+    """Return the object's namespace and name, which identify it among objects of its kind."""
     return obj.metadata.namespace, obj.metadata.name

@@ -462,9 +462,9 @@ def intern_pods(pods: PodTable, stored: Callable[[Pod], Pod], options: Options) 
 
 
 def _list_fields_read(pod: Pod) -> tuple[object, ...]:
-    """Return all fields of a pod that scheduling reads, without the names of its resource claims.
+    """Return all fields of a pod that scheduling reads, except the names of its resource claims.
 
-    The pod's own name is included if ephemeral volumes depend on it.
+    The pod's name is included if ephemeral volumes depend on it.
     """
     spec, status = pod.spec, pod.status
     return (
@@ -486,7 +486,7 @@ def _list_fields_read(pod: Pod) -> tuple[object, ...]:
 
 
 def _has_claims_by_name(spec: PodSpec) -> bool:
-    """Return whether each pod with this spec may have claims of its own that are named after the pod."""
+    """Return whether pods with this spec may have claims that are named after the pod."""
     return bool(spec.resource_claims or (spec.volumes and _has_ephemeral_volumes(spec)))
 
 

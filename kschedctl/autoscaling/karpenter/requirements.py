@@ -132,9 +132,10 @@ class LabelRequirement:
         return (self.negative and other.negative) or self.intersects(other)
 
     def choose_value(self) -> str:
-        """Return a value that meets the requirement, or "" if it allows no value.
+        """Choose a value that meets the requirement. Return "" if it allows no value.
 
-        This is the first allowed value in alphabetical order or, if they are not listed, the minimum or else 0.
+        The first allowed value in alphabetical order is chosen. If the allowed values are not listed, it is the minimum
+        or else 0.
         """
         if not self.complement:
             return min(self.values, default="")

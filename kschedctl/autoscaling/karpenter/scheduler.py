@@ -144,9 +144,9 @@ class SchedulerRun:
         return refusals
 
     def _add_claim_to_run(self, claim: NewClaim, data: PodData, acceptance: ClaimAcceptance) -> None:
-        """Add a new claim with its first pod to the run, and charge it to the limits of its pool.
+        """Add a new claim with its first pod to the run, and charge the limits of its pool.
 
-        The charge is the largest instance type that the claim may have.
+        The largest instance type that the claim may have is charged.
         """
         claim.min_values_relaxed = any(
             _is_min_values_lowered(acceptance.requirements.get_requirement(key).min_values, requirement.min_values)

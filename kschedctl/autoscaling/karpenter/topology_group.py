@@ -102,7 +102,10 @@ class TopologyRule:
 
     @property
     def identity(self) -> Hashable:
-        """A key that is equal for rules with the same hash in upstream, whose pods share a group."""
+        """A key that is equal for rules with the same hash in upstream.
+
+        The pods of such rules share a group.
+        """
         return (
             self.type,
             self.key,
@@ -188,7 +191,10 @@ class TopologyGroup:
         return bool(self.find_allowed_domains(pod, pod_domains, node_domains).values)
 
     def _get_single_hostname(self, node_domains: LabelRequirement) -> str:
-        """Return the node's hostname if the topology key is the hostname and the node has only one, or else ""."""
+        """Return the node's hostname, or "" if it has several possible hostnames.
+
+        Also return "" if the topology key is not the hostname.
+        """
         if self.rule.key != HOSTNAME or len(node_domains.values) != 1:
             return ""
         return next(iter(node_domains.values))

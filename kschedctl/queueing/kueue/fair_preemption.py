@@ -107,10 +107,6 @@ class _FairSearch:
         stays within its nominal quota and the feature gate for this is on. Otherwise, the strategy compares the queues'
         shares.
 
-        Candidates of the preemptor's own queue are always preempted. Candidates of other queues are always preempted
-        if the preemptor stays within its nominal quota and the feature gate for this is on. Otherwise the strategy
-        compares the shares of the queues.
-
         Upstream: runFirstFsStrategy.
         """
         order = _QueueOrder(self._preemptor, self._request.queue, candidates)

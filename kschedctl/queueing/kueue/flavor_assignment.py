@@ -316,9 +316,9 @@ class FlavorAssigner:
         return 0 if tried is None else tried + 1
 
     def _is_limited_to_other_flavors(self, flavor: str, pod_sets: Sequence[KueuePodSet], resource: str) -> bool:
-        """Return whether the Workload was nominated for other flavors of the resource, to which it is limited.
+        """Return whether the Workload was nominated for other flavors of the resource and is limited to them.
 
-        This only applies when an assignment is computed again in a cycle, which feature gates allow.
+        The limit only applies when feature gates allow that an assignment is computed again in a cycle.
         """
         nominated = self.info.nominated_flavors
         if not nominated:
@@ -499,9 +499,9 @@ class FlavorAssigner:
     def _resolve_no_fit_reason(self, assignment: Assignment) -> None:
         """Set the reason why an assignment does not fit. Upstream: resolveNoFitReason.
 
-        It is the most severe reason of all pod sets and resource groups. Because one fitting flavor would be enough for
-        a resource group, the group's reason is the mildest one of its flavors. Without the gate
-        UnadmittedWorkloadsObservability, no reason is set.
+        It is the most severe reason of all pod sets and resource groups. A resource group needs only one fitting
+        flavor, so its reason is the mildest reason of its flavors. Without the gate UnadmittedWorkloadsObservability,
+        no reason is set.
         """
         if Gate.UNADMITTED_OBSERVABILITY not in self.gates or assignment.mode != AssignmentMode.NO_FIT:
             return

@@ -38,7 +38,7 @@ def find_cycle_unknowns(cycle: Cycle, framework: FrameworkLike) -> Iterator[Unkn
 
 
 def find_choice_unknowns(info: PodInfo, row: Row, framework: FrameworkLike, view: Fork) -> Iterator[Unknown]:
-    """Yield an unknown if the pod would not fit on `row` if the unsure nominations for that row were counted."""
+    """Yield an unknown if the pod fits on `row` only because unsure nominations for that row are not counted."""
     if row in view.unsure_nominations[0].tolist():
         counted = run_cycle(framework, info, _nominate_unsure_pods(view))
         if row not in counted.feasible.tolist():

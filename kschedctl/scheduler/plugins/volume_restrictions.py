@@ -173,7 +173,7 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
         return not set(_list_claim_names(info)).isdisjoint(_list_claim_names(deleted))
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[RestrictionState]:
-        """Find the pod's ReadWriteOncePod claims, and count how many of them another pod uses.
+        """Find the pod's ReadWriteOncePod claims, and count the claims that another pod uses.
 
         Filter is skipped if no claim is in use and the pod has no in-line disk that could conflict. The pod is rejected
         as unresolvable if one of its claims is missing.
@@ -191,8 +191,8 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
     def filter(self, info: PodInfo, view: Fork, state: RestrictionState | None, delta: Delta) -> Iterator[Rejection]:
         """Yield a rejection of nodes where a conflicting disk is mounted, then of nodes where a claim is in use.
 
-        A claim that another pod uses is in use on all nodes, except where a hypothetical pod change frees it. Likewise,
-        a hypothetical pod uses a claim only on its own node. Raises PluginError if PreFilter did not run.
+        A claim that another pod uses counts as in use on all nodes, except on nodes where a hypothetical pod change
+        frees it. A hypothetical pod uses a claim only on its node. Raises PluginError if PreFilter did not run.
         """
         conflicts_with_disk = _find_infos_with_conflicting_disk(info, view)
         num_conflicting_pods = view.count_by_node(conflicts_with_disk)

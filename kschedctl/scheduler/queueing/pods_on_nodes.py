@@ -58,7 +58,10 @@ class Choice(NamedTuple):
 
 
 class IncomingPods:
-    """The pods of a fork as they arrive in the queue. A pod that had a node arrives as its controller recreates it."""
+    """The pods of a fork as they arrive in the queue.
+
+    A pod that had a node arrives in the form in which its controller recreates it.
+    """
 
     def __init__(self, view: Fork) -> None:
         self.view = view

@@ -105,7 +105,7 @@ def choose_strategy(
 
 
 def may_requeue(registrations: Registrations, info: PodInfo, occurrence: Occurrence, view: Fork) -> bool:
-    """Return whether an event could put a pod back into the queue, no matter which plugins rejected it."""
+    """Return whether an event could put a pod back into the queue, whatever plugins rejected it."""
     event = occurrence.event
     plugins = registrations.find_registered_plugins(event)
     if not plugins:
@@ -195,7 +195,7 @@ def passes_pre_check(
 
 
 def _counts_as_freeing_room(change: ChangedObject, gates: FeatureGates) -> bool:
-    """Return whether upstream treats a change as freeing room because it updates a pod that is being resized."""
+    """Return whether upstream treats a change as freeing resources because it updates a pod during its resize."""
     if change.old is None or change.new is None or change.new.status.resize != RESIZE_IN_PROGRESS:
         return False
     return gates.enabled(RESIZE_GATE) and WHILE_RESIZED.at(gates.release)
