@@ -224,9 +224,6 @@ def validate_match_label_keys(
 
     Upstream: ValidateMatchLabelKeysAndMismatchLabelKeys. Before 1.34, and without the gate
     MatchLabelKeysInPodTopologySpreadSelectorMerge, it is ValidateMatchLabelKeysInTopologySpread.
-
-    Upstream: ValidateMatchLabelKeysAndMismatchLabelKeys. Before 1.34, and without the gate
-    MatchLabelKeysInPodTopologySpreadSelectorMerge, it is ValidateMatchLabelKeysInTopologySpread.
     """
     selector = constraint.label_selector
     if options.selector_merge:
