@@ -151,7 +151,7 @@ def get_anti_affinity_terms(pod: Pod) -> Iterable[PodAffinityTerm]:
 def find_term_namespaces(term: PodAffinityTerm, pod: Pod) -> frozenset[str]:
     """Return the namespaces that a term of the pod names, or by default the pod's own namespace.
 
-    As upstream, namespace selectors are ignored.
+    As in upstream, namespace selectors are ignored.
     """
     return frozenset(term.namespaces or (pod.metadata.namespace,))
 

@@ -137,7 +137,7 @@ class PodInfos:
             self._terms_by_label[key] = TermsByLabel(self.list_affinity_terms(of, namespace))
         return self._terms_by_label[key]
 
-    def depend_on_namespace_labels(self, of: str, namespace: str) -> bool:
+    def do_terms_depend_on_namespace_labels(self, of: str, namespace: str) -> bool:
         """Return whether at least one term for pods of a namespace selects pods by the labels of their namespaces.
 
         `of` names the kind of terms as in PodInfo.

@@ -17,7 +17,7 @@ from kschedctl.autoscaling.karpenter.amounts import ZERO, convert_to_thousandths
 from kschedctl.autoscaling.karpenter.claims import ClaimAcceptance, ClaimRefusal, NewClaim, RunSettings
 from kschedctl.autoscaling.karpenter.daemons import DaemonGroup
 from kschedctl.autoscaling.karpenter.existing_nodes import RunNodes
-from kschedctl.autoscaling.karpenter.go_order import go_sort_order
+from kschedctl.autoscaling.karpenter.go_order import compute_go_sort_order
 from kschedctl.autoscaling.karpenter.pod_data import PodData
 from kschedctl.autoscaling.karpenter.preferences import relax_pod
 from kschedctl.autoscaling.karpenter.state_nodes import NODES
@@ -111,7 +111,7 @@ class SchedulerRun:
         """
         if self.nodes.place_on_accepting_node(data, self.settings.topology, data.pod.key in self.movable):
             return None
-        fewest_pods_first = go_sort_order([len(claim.pods) for claim in self.claims])
+        fewest_pods_first = compute_go_sort_order([len(claim.pods) for claim in self.claims])
         self.claims = [self.claims[index] for index in fewest_pods_first]
         for claim in self.claims:
             accepted = claim.check_pod_fits(data)

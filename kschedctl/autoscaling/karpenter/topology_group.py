@@ -281,7 +281,10 @@ class TopologyGroup:
         ]
 
     def describe_refusal(self, pod_domains: LabelRequirement, node_domains: LabelRequirement) -> str:
-        """Describe in Karpenter's words why no domain is allowed. As upstream, the closing parenthesis is missing."""
+        """Describe in Karpenter's words why no domain is allowed.
+
+        As in upstream, the closing parenthesis is missing.
+        """
         counts = [f"{domain}: {self.domains[domain]}" for domain in sorted(self.domains)]
         shown = ", ".join(counts[:_SHOWN])
         if len(counts) > _SHOWN:

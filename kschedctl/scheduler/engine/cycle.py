@@ -318,7 +318,7 @@ def run_cycle(framework: FrameworkLike, info: PodInfo, view: Fork, sampling: Sam
     """Run the scheduling cycle of a pod and return its result.
 
     With `sampling`, only part of the nodes is searched, and the next cycle continues where this one stops. Errors of
-    plugins and extenders do not raise: `Cycle.error` has upstream's message. A PreEnqueue plugin that rejects the pod
+    plugins and extenders are not raised: `Cycle.error` has upstream's message. A PreEnqueue plugin that rejects the pod
     does not end the cycle.
     """
     queue = _run_pre_enqueue(framework.plugins_at("preEnqueue"), info, view)

@@ -117,7 +117,7 @@ def may_requeue(registrations: Registrations, info: PodInfo, occurrence: Occurre
         hints += registrations.find_hints(plugin, event)
     if None in hints:  # a plugin that registered without a hint function is always worth an attempt
         return True
-    return any(_says_queue(hint, info, occurrence, view) for hint in hints if hint is not None)
+    return any(_does_hint_say_queue(hint, info, occurrence, view) for hint in hints if hint is not None)
 
 
 def does_event_concern_pod(
@@ -151,11 +151,11 @@ def _combine_hints(
     """
     if not hints:
         return QueueingHint.NOT_REGISTERED
-    is_worth = any(hint is None or _says_queue(hint, info, occurrence, view) for hint in hints)
+    is_worth = any(hint is None or _does_hint_say_queue(hint, info, occurrence, view) for hint in hints)
     return QueueingHint.QUEUE if is_worth else QueueingHint.SKIP
 
 
-def _says_queue(hint: HintFunction, info: PodInfo, occurrence: Occurrence, view: Fork) -> bool:
+def _does_hint_say_queue(hint: HintFunction, info: PodInfo, occurrence: Occurrence, view: Fork) -> bool:
     """Return whether a hint function answers Queue. An error counts as Queue."""
     try:
         return hint(info, occurrence.change, view)
