@@ -270,7 +270,8 @@ def format_invalid(path: str, value: str | Sequence[str] | None, problem: str) -
 
 def format_not_supported(path: str, value: str, supported: Iterable[str]) -> str:
     """Format an "Unsupported value" error."""
-    return f"{path}: Unsupported value: {dump_go_json(value)}: supported values: {', '.join(map(quote_like_go, supported))}"
+    supported_values = ", ".join(map(quote_like_go, supported))
+    return f"{path}: Unsupported value: {dump_go_json(value)}: supported values: {supported_values}"
 
 
 def format_aggregate(errors: Iterable[str]) -> str:
