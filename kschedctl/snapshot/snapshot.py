@@ -150,8 +150,8 @@ class Settings(NamedTuple):
     def stored(self, pod: Pod, cluster: Cluster) -> Pod:
         """Return a pod of the cluster's documents as the API server would store it, with defaults and its priority.
 
-        If admission has not run for the cluster's pods yet, pods without a node are also admitted. Raises InputError
-        for an invalid amount.
+        If admission has not run for the cluster's pods yet, the label keys of a pod without a node are merged into its
+        selectors. Raises InputError for an invalid amount.
         """
         try:
             pod = resolve_priority(apply_pod_defaults(pod), cluster.priority_classes)

@@ -173,7 +173,7 @@ class ScaleDownPlan:
     def _find_ineligibility_reason(self, node: Node) -> str:
         """Return why the node is not considered for removal, or "" if it is.
 
-        If the node's utilization decides, it is recorded.
+        The node's utilization is recorded unless another reason excludes the node.
         """
         options = self.loop.options
         name = node.metadata.name

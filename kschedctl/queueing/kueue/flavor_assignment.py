@@ -170,7 +170,7 @@ class FlavorAssigner:
         return list(groups.values())
 
     def _keep_former_flavors(self, assignment: PodSetAssignment, requested: PodSetRequests, index: int) -> None:
-        """Copy the flavors and the placement that a pod set has been given before into its assignment.
+        """Copy a pod set's former flavors and placement into its assignment.
 
         ``index`` is the index of the pod set.
         """

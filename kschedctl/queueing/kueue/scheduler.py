@@ -739,7 +739,7 @@ class _Tournament:
         return winner
 
     def _find_cohort_winner(self, cohort: CohortNode) -> _Entry | None:
-        """Return the best entry among those of a cohort's queues and the winners of its child cohorts.
+        """Return the best entry of a cohort: among the entries of its queues and the winners of its child cohorts.
 
         Return None if no queue in the subtree has an entry.
         """

@@ -24,9 +24,10 @@ COUNTED = ByVersion(
 
 
 def find_cycle_unknowns(cycle: Cycle, framework: FrameworkLike) -> Iterator[Unknown]:
-    """Yield an unknown if counting the unsure nominations would leave the pod without a node or with other best nodes.
+    """Yield an unknown if the pod's answer depends on the unsure nominations.
 
-    Nothing is yielded for a pod that fits nowhere in any case. The framework must not have extenders.
+    It does if counting them leaves the pod without a node or changes the best nodes. Nothing is yielded for a pod that
+    fits nowhere in any case. The framework must not have extenders.
     """
     if not len(cycle.view.unsure_nominations[0]) or not cycle.schedulable:
         return

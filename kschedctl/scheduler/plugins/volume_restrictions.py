@@ -168,7 +168,7 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
         deleted = PodInfo(change.old, view.settings.requests)
         if deleted.namespace != info.namespace:
             return False
-        if _find_conflicting_disk(info, deleted) is not None:
+        if _describe_conflicting_disk(info, deleted) is not None:
             return True
         return not set(_list_claim_names(info)).isdisjoint(_list_claim_names(deleted))
 
@@ -278,10 +278,10 @@ def _find_infos_with_conflicting_disk(info: PodInfo, view: Fork) -> Bools:
     has_exclusive_disk = any(_has_exclusive_disk(volume) for volume in info.spec.volumes)
     if not has_exclusive_disk:
         return np.zeros(len(view.pods.infos), np.bool_)
-    return view.pods.where(lambda other: _find_conflicting_disk(info, other) is not None)
+    return view.pods.where(lambda other: _describe_conflicting_disk(info, other) is not None)
 
 
-def _find_conflicting_disk(info: PodInfo, other: PodInfo) -> str | None:
+def _describe_conflicting_disk(info: PodInfo, other: PodInfo) -> str | None:
     """Describe the first in-line disk that both pods use and cannot mount together, or return None."""
     other_volumes = [volume for volume in other.spec.volumes if _has_exclusive_disk(volume)]
     if not other_volumes:
@@ -325,7 +325,7 @@ def _build_disk_mounted_fact(info: PodInfo, view: Fork, row: int) -> DiskMounted
     If no pod on the node has, a nominated pod uses the disk, and the fact names no pod.
     """
     for position in np.flatnonzero(view.node == row).tolist():
-        disk = _find_conflicting_disk(info, view.pods.infos[view.pods.info[position]])
+        disk = _describe_conflicting_disk(info, view.pods.infos[view.pods.info[position]])
         if disk is not None:
             return DiskMounted(disk, view.pods.objects[position].key)
     return DiskMounted()

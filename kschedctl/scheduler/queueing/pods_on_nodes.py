@@ -226,7 +226,7 @@ class ServingProfiles:
         If the choice depends on objects that were not read, they are added to `unknown`.
         """
         has_unread_objects = bool(self.view.objects.gaps)
-        # Unread objects may matter to some of the pods only that are otherwise identical.
+        # Unread objects may matter to only some of a set of otherwise identical pods.
         key = info.number if has_unread_objects else info.alike
         if key not in self._frameworks:
             self._frameworks[key], unknown = self.scheduler.find_framework_for(info, self.view)
