@@ -129,7 +129,7 @@ def _iter_brief_parts(summary: Summary, *, headline_lists_causes: bool) -> Itera
     if summary.undecided:
         yield BriefText(f"not certain: {'; '.join(summary.doubts)}" if summary.doubts else "not certain", 2)
     elif summary.doubts:
-        yield BriefText(f"with limits: {'; '.join(summary.doubts)}", 2)
+        yield BriefText(f"caveats: {'; '.join(summary.doubts)}", 2)
     for warning in summary.warnings[:MAX_WARNINGS]:
         yield BriefText(warning, 2)
     if summary.preemption:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated
 
 from kschedctl.reports.columns import Column
@@ -162,6 +163,11 @@ class ScaleUp(Report, frozen=True):
         return (f"Scale-up: {', '.join(increases)}" if increases else "No group grows", f"for {pods}")
 
 
+    def iter_doubts(self) -> Iterator[str]:
+        """Yield what limits the answer: what is not certain about groups and flags comes first."""
+        yield from iter_group_doubts(self)
+
+
 class Utilization(Document, frozen=True):
     """The share of a node's resources that pods request."""
 
@@ -277,3 +283,16 @@ class ScaleDown(Report, frozen=True):
         wait = self.waits.get("scale-down-unneeded-time")
         waiting_time = f", once unneeded for {wait}" if wait else ""
         return (f"Scale-down: {first_few(removed_nodes)}", f"{unneeded}{waiting_time}")
+
+    def iter_doubts(self) -> Iterator[str]:
+        """Yield what limits the answer: what is not certain about groups and flags comes first."""
+        yield from iter_group_doubts(self)
+
+
+def iter_group_doubts(report: ScaleUp | ScaleDown) -> Iterator[str]:
+    """Yield what is not certain about the node groups and flags, and which of them were left out as invalid."""
+    if report.seen_groups:
+        yield "node groups are only known from node labels, so their minimum and maximum size are unknown: specify --node-groups FILE"
+    yield from report.doubts
+    all_doubts = "".join(report.doubts)
+    yield from (f"left out: {fault}" for fault in report.faults if fault not in all_doubts)

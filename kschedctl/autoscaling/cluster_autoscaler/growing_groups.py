@@ -20,7 +20,7 @@ READY = "Ready"
 UNLIMITED = 10_000
 """The maximum size of a node group whose limit is ignored."""
 LONG_AGO = "2000-01-01T00:00:00Z"
-UNKNOWN_LIMITS = "node groups by labels; their minimum and maximum are not known: specify --node-groups FILE"
+UNKNOWN_LIMITS = "node groups are only known from node labels, so their minimum and maximum size are unknown: specify --node-groups FILE"
 
 
 class GrowingGroups:
