@@ -104,7 +104,11 @@ def describe_shared_reason(reason: str) -> str:
     'preemption is under way'
     """
     prefix, _, resource = reason.partition("Insufficient ")
-    words = f"too little {_name_resource(resource)} is free" if resource and not prefix else SHARED_REASON_WORDS.get(reason, "")
+    words = (
+        f"too little {_name_resource(resource)} is free"
+        if resource and not prefix
+        else SHARED_REASON_WORDS.get(reason, "")
+    )
     return f"{words} ({reason})" if words else reason
 
 

@@ -13,6 +13,7 @@ from kschedctl.text.counts import counted, first_of
 
 GROUP = Column("node group", keep=True)
 ONE_RUN = paragraph(Marked("One possible run: the autoscaler takes nodes and groups in random order.", Tone.FAINT))
+EMPTY = "empty"
 NO_PLACE, BLOCKED = "NoPlaceToMovePods", "BlockedByPod"
 MAX_KEEPERS = 3
 UNBLOCKS = {
@@ -144,7 +145,7 @@ def _describe_rejection(rejection: GroupRefusal, figures: str, style: Style) -> 
 
 def build_scale_down_page(report: ScaleDown, style: Style) -> Page:
     """Build the page of a scale-down: the nodes that are deleted, then the other nodes with their reasons."""
-    first, details = report.build_first_line()
+    headline, *details = report.build_first_line()
     deleted = (*report.deleted_now.empty, *report.deleted_now.drain)
     columns = (Column("node", keep=True), GROUP, Column("verdict"), *number_columns("used"), Column("why"))
     nodes = sorted(
@@ -155,6 +156,9 @@ def build_scale_down_page(report: ScaleDown, style: Style) -> Page:
         """Return the cells for a node, whose reason is extended by why its budget allows nothing and its mark."""
         name, node = item
         *cells, reason = _build_node_cells(name, node, report.kept.get(name), name in deleted)
+        if ignored := report.ignored_pods.get(name):
+            remains = "otherwise empty" if reason == EMPTY else reason
+            reason = f"{remains}; {first_of(ignored)} {'ends' if len(ignored) == 1 else 'end'} with the node"
         if node.blocking_pod and (cause := report.budget_causes.get(node.blocking_pod.pod)):
             reason += f"; {cause}"
         if since := report.marked_since.get(name):
@@ -163,7 +167,8 @@ def build_scale_down_page(report: ScaleDown, style: Style) -> Page:
 
     return (
         *_build_uncertainty_lines(report),
-        paragraph(Marked(first, Tone.GOOD if deleted else Tone.PLAIN), details),
+        paragraph(Marked(headline, Tone.GOOD if deleted and not report.lost_pods else Tone.PLAIN), *details),
+        *([paragraph(Marked(report.describe_lost_pods(), Tone.WARNING))] if report.lost_pods else []),
         *([paragraph(Marked(report.loop_error, Tone.BAD))] if report.loop_error else []),
         *build_table(nodes, columns, build_row, style, title="Nodes"),
         *([ONE_RUN] if nodes else []),
@@ -181,7 +186,7 @@ def _build_node_cells(name: str, node: NodeRemoval, kept: NodeKeepers | None, is
 def _describe_node_reason(node: NodeRemoval, kept: NodeKeepers | None) -> str:
     """Return why a node is deleted or kept, and whether it could be deleted if it were the only one."""
     if node.state == "unneeded":
-        return f"{counted(len(node.moves), 'pod')} would move" if node.moves else "empty"
+        return f"{counted(len(node.moves), 'pod')} would move" if node.moves else EMPTY
     code = node.reason or ""
     if node.blocking_pod is not None:
         blocking = node.blocking_pod

@@ -86,6 +86,15 @@ def test_the_demo_has_pools(run: Run) -> None:
     assert "empty" in done.out
 
 
+@pytest.mark.parametrize("form", [(), ("--brief",)])
+def test_running_pods_that_the_autoscaler_ignores_are_named(run: Run, form: tuple[str, ...]) -> None:
+    """The demo's trainers have priority -100, which is below the autoscaler's default cutoff of -10."""
+    printed = " ".join(run("scale", "down", "--demo", *form).out.split())
+    assert "Removes 5 of 5 unneeded nodes" in printed
+    assert "6 running pods of low priority end with these nodes" in printed
+    assert "batch/trainer-4qk7z" in printed
+
+
 def test_an_explanation_ends_in_whether_a_group_would_grow(run: Run, tmp_path: Path) -> None:
     """Group by group what the real autoscaler said of the pod."""
     found = 0
