@@ -20,7 +20,7 @@ from kschedctl.api.workloads import format_title, get_identity, is_non_install_h
 from kschedctl.cli.manifests import (
     Surroundings,
     add_missing_namespaces,
-    build_described_cluster,
+    build_cluster_from_files,
     decode_manifest,
     get_object_key,
     load_surroundings,
@@ -184,7 +184,7 @@ def _build_cluster(
     """Return the cluster that the files describe, or the outer cluster with the files' objects added."""
     if outer_cluster is None:
         log_hooks(reading)
-        return build_described_cluster(source, reading, objects)
+        return build_cluster_from_files(source, reading, objects)
     log_left_out(reading)
     _log_unexplained_objects(reading)
     gaps = {kind: gap for kind, gap in outer_cluster.gaps.items() if kind in reading.gaps}

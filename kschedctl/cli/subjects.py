@@ -120,12 +120,12 @@ def _build_manifest_targets(inquiry: Inquiry, manifests: Sequence[Owner]) -> dic
 
 def _add_queue_outlook(target: TargetPod, outlook: JobOutlook, cluster: Cluster) -> TargetPod:
     """Return the target pod with Kueue's treatment of its job and with the flavors that it would get."""
-    from kschedctl.replay.waiting_elsewhere.kueue_jobs import add_foreseen_flavors  # noqa: PLC0415 - few clusters
+    from kschedctl.replay.waiting_elsewhere.kueue_jobs import add_expected_flavors  # noqa: PLC0415 - few clusters
 
     notes = [target.note] if target.note else []
     if outlook.flavors:
         notes.append(f"with the labels and tolerations of {outlook.flavors}")
-    pod = add_foreseen_flavors(target.pod, outlook, cluster)
+    pod = add_expected_flavors(target.pod, outlook, cluster)
     return target._replace(pod=pod, note="; ".join(notes), waiting_elsewhere=(outlook.report,))
 
 

@@ -41,13 +41,15 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
             plugin, position = candidate
             return int(plugin.seen.created[position])
 
+        done = self.begin_evictions(len(candidates))
         for plugin, position in sorted(candidates, key=get_creation_time):
+            done(1)
             if plugin.request_eviction(position) is EvictionResult.TOTAL_LIMIT:
                 return
 
     def _find_candidates(self) -> Rows:
         """Return the positions of the evictable pods that match the arguments."""
-        selected = self.seen.find_infos_in_namespaces(self.arguments.namespaces, self.arguments.label_selector)
+        selected = self.seen.select_matching_infos(self.arguments.namespaces, self.arguments.label_selector)
         positions = self.find_evictable_pods(selected & self.seen.select_infos(self._has_selected_owner))
         matches = (
             self._exceeds_maximum_age
@@ -149,13 +151,15 @@ class RemovePodsHavingTooManyRestarts(DeschedulerPlugin[RemovePodsHavingTooManyR
             candidate for plugin in self.list_plugins_with_ended_pods() for candidate in plugin._iter_restarted_pods()
         ]
         candidates.sort(key=lambda candidate: (candidate.row, -candidate.restarts))
-        self.evict_candidates_node_by_node((candidate.plugin, candidate.position) for candidate in candidates)
+        self.evict_candidates_node_by_node(
+            ((candidate.plugin, candidate.position) for candidate in candidates), len(candidates)
+        )
 
     def _iter_restarted_pods(self) -> Iterator[RestartedPod]:
         """Yield the evictable pods that have too many restarts and, if states are configured, are in one of them."""
         arguments, restarts = self.arguments, self._restart_counts
         evictable = self.find_evictable_pods(
-            self.seen.find_infos_in_namespaces(arguments.namespaces, arguments.label_selector)
+            self.seen.select_matching_infos(arguments.namespaces, arguments.label_selector)
         )
         candidates = evictable[restarts[evictable] >= arguments.pod_restart_threshold]
         if arguments.states:
@@ -194,7 +198,7 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
 
     def _find_candidates(self) -> Rows:
         """Return the positions of the evictable failed pods that match the arguments."""
-        selected = self.seen.find_infos_in_namespaces(self.arguments.namespaces, self.arguments.label_selector)
+        selected = self.seen.select_matching_infos(self.arguments.namespaces, self.arguments.label_selector)
         positions = self.find_evictable_pods(selected & self.seen.select_infos(self._is_selected_failed_pod))
         matches = self._has_minimum_age & self._has_configured_reason & self._has_configured_exit_code
         return positions[matches[positions]]

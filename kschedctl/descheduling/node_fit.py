@@ -158,7 +158,7 @@ def find_term_namespaces(term: PodAffinityTerm, pod: Pod) -> frozenset[str]:
 
 def find_infos_matching_term(seen: SeenPods, term: PodAffinityTerm, pod: Pod, selector: Selector) -> Bools:
     """Return a (T,) mask of the PodInfos with pods that an affinity term of ``pod``, with this selector, matches."""
-    return seen.view.pods.matching(selector, find_term_namespaces(term, pod))
+    return seen.view.pods.match_infos(selector, find_term_namespaces(term, pod))
 
 
 def _matches_own_pod(term: PodAffinityTerm, pod: Pod, selector: Selector) -> bool:

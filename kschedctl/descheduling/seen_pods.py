@@ -96,15 +96,15 @@ class SeenPods:
         values = value_by_code[column.codes][self.view.pods.objects.rows]
         return np.where(self.moved, measure(NotableContainers()), values)
 
-    def find_infos_in_namespaces(self, namespaces: NamespaceChoice | None, labels: LabelSelector | None) -> Bools:
-        """Return a (T,) mask of the PodInfos whose pods are in these namespaces and match the label selector.
+    def select_matching_infos(self, namespaces: NamespaceChoice | None, labels: LabelSelector | None) -> Bools:
+        """Return a (T,) mask of the PodInfos whose pods are in the chosen namespaces and match the label selector.
 
-        None selects everything.
+        If an argument is None, it excludes nothing.
         """
         selection = namespaces or NamespaceChoice()
         included = frozenset(selection.include) if selection.include else None
         selector = EVERYTHING if labels is None else selector_from_api(labels)
-        selected = self.view.pods.matching(selector, included)
+        selected = self.view.pods.match_infos(selector, included)
         if not selection.exclude:
             return selected
         return selected & self.select_infos(lambda pod: pod.metadata.namespace not in selection.exclude)

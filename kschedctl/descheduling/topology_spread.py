@@ -41,7 +41,7 @@ class RemovePodsViolatingTopologySpreadConstraint(DeschedulerPlugin[RemovePodsVi
 
     def run(self) -> None:
         """Evict the surplus pods of all domains, for each spread constraint whose maxSkew is exceeded."""
-        selected = self.seen.find_infos_in_namespaces(self.arguments.namespaces, self.arguments.label_selector)
+        selected = self.seen.select_matching_infos(self.arguments.namespaces, self.arguments.label_selector)
         positions = self.find_evictable_pods(selected, pre_eviction=False)
         surplus_positions: set[int] = set()
         for rule in self._iter_spread_rules(positions):
@@ -107,7 +107,7 @@ class RemovePodsViolatingTopologySpreadConstraint(DeschedulerPlugin[RemovePodsVi
             selector = selector_from_api(_add_match_label_keys(constraint, pod))
         except SelectorError:
             return None
-        matching = self.view.pods.matching(selector, frozenset((pod.metadata.namespace,)))
+        matching = self.view.pods.match_infos(selector, frozenset((pod.metadata.namespace,)))
         eligible = self.seen.ready.copy()
         if (constraint.node_affinity_policy or HONOR) == HONOR:
             eligible &= self.current_round.fit.find_affinity_nodes(info_number)

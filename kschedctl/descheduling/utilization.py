@@ -59,7 +59,10 @@ class _Utilization(DeschedulerPlugin[U]):
         limits = self._compute_usage_limits(upper_thresholds)
         sources, destinations = self._choose_sources_and_destinations(split)
         room = (limits - self.usage)[destinations].sum(axis=0)
-        for row in self._sort_sources(sources):
+        sorted_rows = self._sort_sources(sources)
+        done = self.begin_evictions(len(sorted_rows))
+        for row in sorted_rows:
+            done(1)
             if self._evict_from_node(row, limits[row], room, destinations) is EvictionResult.TOTAL_LIMIT:
                 return
 

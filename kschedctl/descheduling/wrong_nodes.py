@@ -32,7 +32,7 @@ class RemovePodsViolatingNodeTaints(DeschedulerPlugin[RemovePodsViolatingNodeTai
 
     def run(self) -> None:
         """Evict the pods that do not tolerate a considered taint of their node."""
-        selected = self.seen.find_infos_in_namespaces(self.arguments.namespaces, self.arguments.label_selector)
+        selected = self.seen.select_matching_infos(self.arguments.namespaces, self.arguments.label_selector)
         positions = self.find_evictable_pods(selected)
         self.evict_node_by_node(positions[self._find_pods_violating_taints(positions)].tolist())
 
@@ -95,7 +95,7 @@ class RemovePodsViolatingNodeAffinity(DeschedulerPlugin[RemovePodsViolatingNodeA
         ``has_affinity`` is a (T,) mask of the PodInfos with such an affinity, and ``violates`` returns a mask of the
         pods at the given positions. Only evictable pods that match the plugin's arguments are considered.
         """
-        selected = has_affinity & self.seen.find_infos_in_namespaces(
+        selected = has_affinity & self.seen.select_matching_infos(
             self.arguments.namespaces, self.arguments.label_selector
         )
         evictable = self.find_evictable_pods(selected)

@@ -186,10 +186,10 @@ class PodInfos:
         """Return a mask over the infos of those whose template, a pod as in the documents, satisfies the predicate."""
         return np.fromiter(map(predicate, self.infos.templates), np.bool_, len(self.infos))
 
-    def matching(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
-        """Return a mask over the infos of those that the selector matches and that are in these namespaces.
+    def match_infos(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
+        """Return a mask of the infos that match the selector and are in one of the namespaces.
 
-        If `namespaces` is None, all namespaces are included. Results are cached, as numbers if few infos match.
+        If `namespaces` is None, all namespaces are included. Results are cached, as indices if few infos match.
         """
         # Look the result up, as a mask or as the numbers of few infos.
         key = (selector, namespaces)

@@ -220,15 +220,15 @@ class PodColumns:
         return self.distinct.host_port_users.keys()
 
     def mask_with_host_port(self, predicate: Callable[[HostPort], bool]) -> Bools:
-        """Return a mask over the infos of those that use a host port for which the predicate holds."""
+        """Return a mask of the infos that use a host port for which the predicate holds."""
         return self.distinct.mask_with_host_port(predicate)
 
-    def matching(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
-        """Return a mask over the infos of those that the selector matches and that are in these namespaces.
+    def match_infos(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
+        """Return a mask of the infos that match the selector and are in one of the namespaces.
 
         If `namespaces` is None, all namespaces are included.
         """
-        return self.distinct.matching(selector, namespaces)
+        return self.distinct.match_infos(selector, namespaces)
 
     def list_affinity_terms(self, of: str, namespace: str) -> list[tuple[AffinityTerm, int]]:
         """Return the terms that may match pods of a namespace, each with the number of the info that has it.

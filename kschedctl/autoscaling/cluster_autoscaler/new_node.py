@@ -97,7 +97,7 @@ class _GroupVerdicts:
         """Build the verdict for a group that does not grow for the pod, with the most specific known reason."""
         rejected = self._remaining.rejected if self._remaining else {}
         has_template = group.id in self._run.loop.templates
-        figures = self._run.describe_template_rejection(self._pod, group.id) if has_template else ""
+        figures = self._run.describe_rejection_by_new_node(self._pod, group.id) if has_template else ""
         if group.id in self._skipped:
             return self._build_skipped_verdict(group, figures, self._describe_skip_reason(group))
         if group.id in rejected:

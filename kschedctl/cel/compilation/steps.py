@@ -11,7 +11,7 @@ common/{decls/decls,types/types}.go (v0.26).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from kschedctl.cel.compilation import costs
@@ -189,11 +189,12 @@ def precompute_constant(step: Computation) -> Computation:
         raise CompileError(f"program instantiation failed: {error}") from None
 
 
-def charge_call(frame: Frame, cost: costs.Cost, values: Value) -> None:
+def charge_call(frame: Frame, cost: costs.Cost, arguments: Sequence[Value]) -> None:
     """Add a call's cost to the frame before the call. Raises CostLimitError if the total exceeds the limit."""
     try:
-        frame[COST] += cost(*values)
-    except (TypeError, AttributeError):  # arguments that no overload takes
+        frame[COST] += cost(*arguments)
+    except (TypeError, AttributeError):
+        # No overload takes these arguments. The call that follows reports that.
         frame[COST] += 1
     if frame[COST] > costs.LIMIT:
         raise CostLimitError

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.workloads import get_identity, with_replicas
 from kschedctl.cluster import Cluster
-from kschedctl.replay.waiting_elsewhere.kueue_jobs import JobOutlook, add_foreseen_flavors, foresee_jobs
+from kschedctl.replay.waiting_elsewhere.kueue_jobs import JobOutlook, add_expected_flavors, foresee_jobs
 from kschedctl.reports.waiting_elsewhere import WaitingState
 
 
@@ -26,11 +26,11 @@ class QuotaRoom(NamedTuple):
 def add_flavors_of_queue(cluster: Cluster, workload: Struct, pods: list[Pod]) -> list[Pod]:
     """Return the pods of a workload with the labels and tolerations of the flavor that Kueue gives to the first pod."""
     outlook = _foresee_pods(cluster, workload, 1)
-    return pods if outlook is None else [add_foreseen_flavors(pod, outlook, cluster) for pod in pods]
+    return pods if outlook is None else [add_expected_flavors(pod, outlook, cluster) for pod in pods]
 
 
 def find_quota_room(cluster: Cluster, workload: Struct, most: int) -> QuotaRoom | None:
-    """Count how many of at most ``most`` pods of a workload Kueue admits, with all pods that wait ahead of them.
+    """Count how many of at most ``most`` pods of a workload Kueue would admit behind all pods that wait ahead of them.
 
     The pods of one Job are admitted together. Return None if Kueue does not manage the workload, or is not replayed.
     """

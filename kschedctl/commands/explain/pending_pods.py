@@ -80,8 +80,8 @@ def report_pending(
 ) -> PendingPods:
     """Report the pending pods of a namespace, or of all namespaces if `namespace` is None, and what else waits there.
 
-    Workloads that fail to create pods and objects that wait for other controllers are left out if there is a
-    `selector`. The first `in_full` kinds of pods are explained node by node.
+    With a `selector`, workloads that fail to create pods and objects that wait for other controllers are left out. The
+    first `in_full` kinds of pods are explained node by node.
     """
     cluster = scheduler.cluster
     pods = find_pending_pods(cluster, namespace, selector)
@@ -167,13 +167,13 @@ def explain_pods_by_node(scheduler: Scheduler, keys: Iterable[str], kinds: int) 
 
 
 def _find_unread_pods_doubt(scheduler: Scheduler) -> tuple[UnknownKind, ...]:
-    """Return the doubt that other pods may be pending because not all pods were read, or () if all were read."""
+    """Return the doubt that further pods may be pending if not all pods were read, otherwise ()."""
     gap = scheduler.cluster.gap("Pod")
     return (UnknownKind("Pod", gap.why, VERDICT),) if gap else ()
 
 
 def _group_by_explanation(explanations: Mapping[str, Explanation]) -> tuple[ExplainedPods, ...]:
-    """Group pods that share an explanation, which is one object for all of them."""
+    """Group the pods that share an explanation: the same object, not just an equal one."""
     keys_by_report: dict[int, list[str]] = {}
     for key, report in explanations.items():
         keys_by_report.setdefault(id(report), []).append(key)

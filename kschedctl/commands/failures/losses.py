@@ -32,7 +32,15 @@ from kschedctl.replay.node_drain import (
     merge_proven_unplaced_counts,
     shuffle_returning_pods,
 )
-from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, compute_spreads, run_all
+from kschedctl.replay.parallel import (
+    NO_PROGRESS,
+    ONE_PROCESS,
+    Progress,
+    Workers,
+    compute_spreads,
+    report_parts,
+    run_all,
+)
 from kschedctl.replay.placements import count_pods_by_place, group_unplaced_pods
 from kschedctl.replay.settling import list_victims, schedule_with_victims
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
@@ -67,7 +75,7 @@ class Loss:
 
 
 def list_losses(cluster: Cluster, unit: str, pairs: bool = False) -> list[Loss]:
-    """Return the loss of every unit, or of every pair of units if `pairs` is True.
+    """Return the loss of each unit, or of each pair of units if `pairs` is True.
 
     `unit` is a key of `UNITS`. Raises UsageError if no node belongs to such a unit, or if there are too few units or
     too many pairs.
@@ -110,7 +118,9 @@ def simulate_failures(
     workers = limit_workers(workers, call_extender)
     losses = list_losses(cluster, unit, pairs)
     trials = [replace(loss, seed=seed + run, shuffled=run > 0) for loss in losses for run in range(runs)]
-    results = run_all(simulate_loss, shared, trials, workers, progress.begin("Failures", len(trials)))
+    parts = _count_parts(shared, trials)
+    on_done = progress.begin("Rescheduling pods", sum(parts))
+    results = run_all(simulate_loss, shared, trials, workers, on_done, parts=parts)
 
     # Combine the runs of each loss, unless an interruption left none.
     failures = []
@@ -134,6 +144,14 @@ def simulate_failures(
         interrupted=results.interrupted,
         runs=runs,
     )
+
+
+def _count_parts(shared: SharedCluster, losses: Sequence[Loss]) -> list[int]:
+    """Return the number of parts of each simulation, by which progress is counted: 1, and 1 for each displaced pod."""
+    view = shared.scheduler.view
+    is_recreated, _ = shared.get_cached(_get_pod_fates)
+    displaced_by_row = np.bincount(view.node[is_recreated & (view.node >= 0)], minlength=len(view.nodes))
+    return [1 + sum(int(displaced_by_row[view.nodes.index[name]]) for name in loss.nodes) for loss in losses]
 
 
 def _get_severity_sort_key(failure: Failure) -> tuple[int, ...]:
@@ -183,7 +201,7 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
     if loss.shuffled:
         displaced = shuffle_returning_pods(simulation, displaced, Random(loss.seed))
     recreated = [position for position in displaced if position not in denied_positions]
-    outcomes = schedule_with_victims(simulation, recreated)
+    outcomes = schedule_with_victims(simulation, recreated, report_parts)
     if simulation.interrupted:
         raise KeyboardInterrupt
 
@@ -255,9 +273,9 @@ def _get_pod_fates(shared: SharedCluster) -> tuple[Bools, Bools]:
 
 
 def classify_pods(view: Fork) -> tuple[Bools, Bools]:
-    """Return the masks (P,) of pods that are recreated elsewhere if their node fails, and of pods without an owner.
+    """Return two masks (P,): the pods that are recreated elsewhere if their node fails, and the pods without an owner.
 
-    Pods without an owner are lost with their node, unless they are terminating already.
+    Pods without an owner are lost with their node. Terminating pods are not counted among them.
     """
     is_recreated = view.pods.where(lambda info: is_recreated_elsewhere(info.pod))
     is_bare = view.pods.where(lambda info: not info.terminating and find_owner(info.pod).kind == "Pod")

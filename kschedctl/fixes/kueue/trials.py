@@ -105,9 +105,9 @@ class AdmissionTrials:
         return self.get_outlook(trial).admission is not None
 
     def place_pods(self, trial: AdmissionTrial) -> PodPlacement | None:
-        """Place the pods of the Workload that the trial admits, after the pods of Workloads that are admitted earlier.
+        """Place the pods of the Workload that the trial admits, after the pods of all Workloads admitted before it.
 
-        The result is None if the nodes or pods are unknown, or if there are too many pods to place.
+        Return None if the nodes or pods are unknown, or if there are too many pods to place.
         """
         if not self.cluster.nodes or self.cluster.gap("Node") is not None or self.cluster.gap("Pod") is not None:
             return None

@@ -306,7 +306,8 @@ class FlavorAssigner:
     def _get_first_flavor_index(self, pod_set: int, resource: str) -> int:
         """Return the index of the first flavor to try for a resource of a pod set.
 
-        With the gate FlavorFungibility it is the flavor after the last one that an earlier cycle tried.
+        With the gate FlavorFungibility, this is the flavor after the last one that an earlier cycle tried. Otherwise it
+        is 0.
         """
         progress = self.info.last_assignment
         if Gate.FLAVOR_FUNGIBILITY not in self.gates or progress is None or pod_set >= len(progress.tried_flavors):

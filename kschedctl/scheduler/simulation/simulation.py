@@ -99,6 +99,13 @@ class Simulation(Attempts):
             Outcome(position, unplaced_verdict, victims=self.victims.get(position, ())) for position in unplaced
         ]
 
+    def schedule_uninterrupted(self, positions: Iterable[Position], progress: Progress | None = None) -> list[Outcome]:
+        """Schedule the pods like `schedule`, but raise KeyboardInterrupt if the user interrupts."""
+        outcomes = self.schedule(positions, progress)
+        if self.interrupted:
+            raise KeyboardInterrupt
+        return outcomes
+
     def explain(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
         """Return the outcomes with a message for every pod that fits nowhere in the current state."""
         return self.failures.explain_outcomes(outcomes)

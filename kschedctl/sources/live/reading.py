@@ -180,10 +180,10 @@ def _open_cache(connection: Connection, options: ReadingOptions) -> ReadingCache
 def _read_kinds(
     connection: Connection, options: ReadingOptions, threads: ThreadPoolExecutor, cached_lists: Mapping[str, Listing]
 ) -> Reading:
-    """List all required kinds in parallel, bring the lists to one moment, and record the gaps.
+    """List all required kinds in parallel, bring the lists to the same point in time, and record the gaps.
 
-    With ``options.pods_alone``, kinds that cannot affect the existing pods are not listed, unless a pod that needs one
-    of them is created meanwhile: then all kinds are read again. Raises ClusterError if the API server fails, and
+    With ``options.pods_alone``, kinds that cannot affect the existing pods are not listed. If a pod that needs one of
+    them is created meanwhile, all kinds are read again. Raises ClusterError if the API server fails, and
     ConfigurationError if the scheduler's configuration cannot be replayed.
     """
     server = connection.server

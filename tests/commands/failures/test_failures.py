@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 
 import numpy as np
@@ -136,6 +136,40 @@ def test_processes_give_the_same_results() -> None:
     cluster = Cluster.from_objects(random_cluster(Random(3)))
     alone = simulate_failures(cluster, "node")
     assert simulate_failures(cluster, "node", workers=Workers(2)).to_dict() == alone.to_dict()
+
+
+class Recorder:
+    """Record progress, and press Ctrl-C after some finished parts."""
+
+    def __init__(self, interrupt_after: int = 0) -> None:
+        self.interrupt_after = interrupt_after
+        self.total = 0
+        self.calls: list[int] = []
+
+    def begin(self, what: str, total: int) -> Callable[[int], None]:
+        self.total = total
+        return self.done
+
+    def done(self, number: int) -> None:
+        self.calls.append(number)
+        if self.interrupt_after and sum(self.calls) >= self.interrupt_after:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_each_rescheduled_pod_counts_as_progress(processes: int) -> None:
+    """Eight pods are rescheduled, and each of the three losses has to be summed up."""
+    progress = Recorder()
+    simulate_failures(Cluster.from_objects(zones(8)), workers=Workers(processes), progress=progress)
+    assert (progress.total, sum(progress.calls)) == (8 + 3, 8 + 3)
+    assert processes > 1 or max(progress.calls) == 1
+
+
+def test_an_interruption_within_a_loss_keeps_the_losses_before_it() -> None:
+    """The loss of zone a has three pods and its summary; then two of the three pods of zone b are rescheduled."""
+    report = simulate_failures(Cluster.from_objects(zones(8)), progress=Recorder(4 + 2))
+    assert (report.interrupted, report.safe, [failure.name for failure in report.failures]) == (True, False, ["a"])
+    assert str(report) == "N-1 safe per zone: unknown (interrupted after 1 of 3 failures, 0 disruptive)"
 
 
 def test_pending_pods_are_not_counted() -> None:

@@ -81,7 +81,7 @@ class Budgets:
     def find_selected_pods(self, budget: str) -> Bools:
         """Return a mask over the distinct pods of those that a PDB selects."""
         namespace = self._budgets[budget].metadata.namespace
-        return self.view.pods.matching(self._get_selector(budget), frozenset((namespace,)))
+        return self.view.pods.match_infos(self._get_selector(budget), frozenset((namespace,)))
 
     def _get_selector(self, budget: str) -> Selector:
         """Return the parsed selector of a PDB. An invalid selector selects nothing."""

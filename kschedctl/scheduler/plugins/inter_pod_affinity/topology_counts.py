@@ -212,7 +212,7 @@ def find_terms_matching_pod(info: PodInfo, view: Fork, field: str) -> list[tuple
 def find_infos_matching_term(term: AffinityTerm, view: Fork) -> Bools:
     """Return a mask over the pod infos of those that match a term of the incoming pod, with namespaces resolved."""
     all_namespaces = term.namespace_selector.matches({})  # a resolved selector matches either all namespaces or none
-    return view.pods.matching(term.selector, None if all_namespaces else term.namespaces)
+    return view.pods.match_infos(term.selector, None if all_namespaces else term.namespaces)
 
 
 def count_matches_per_key(matches: Iterable[tuple[AffinityTerm, Infos]], view: Fork) -> dict[str, Weights]:

@@ -389,10 +389,12 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
     def _list_scored_requests(self, info: PodInfo, view: NodeView) -> list[int]:
         """Return the pod's requests for the scored resources, in the order of the resources.
 
-        As in upstream, only the containers' requests in the spec are used, not pod-level requests.
+        Missing requests for cpu and memory count as the scheduler's nonzero defaults. As in upstream, only the
+        containers' requests in the spec are used, not pod-level requests.
         """
         resources = self.strategy.resources
         options = info.options._replace(use_status=False, pod_level=False)
+        # The key starts with the class, because other plugins cache other amounts of the same pod.
         key = NodeResourcesFit, resources
         return view.memo(key, lambda: list_pod_amounts(info, resources, options, nonzero=True), info)
 

@@ -107,9 +107,10 @@ def _find_in_tree_disk(source: Volume | PersistentVolumeSpec) -> AttachedVolume 
 
 
 def _find_disk_of_claim(claim: PersistentVolumeClaim, storage: Listers) -> AttachedVolume | None:
-    """Return the in-tree disk of the claim's volume, or None if the volume is of another kind.
+    """Return the in-tree disk behind the claim's volume, or None if the volume is not an in-tree disk.
 
-    If the claim has no volume, return the disk that its class would provision, with the claim as handle.
+    If the claim has no volume, return a stand-in for the disk that its class would provision, identified by the claim.
+    Return None if the class does not exist or does not provision in-tree disks.
     """
     volume = storage.volumes.get(claim.spec.volume_name)
     if volume is not None:

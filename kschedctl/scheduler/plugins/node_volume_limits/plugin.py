@@ -225,7 +225,7 @@ class NodeVolumeLimits(DeclaredPlugin):
 
         The limit is in the CSINode or, before 1.32, in the node's allocatable resources.
         """
-        limited_by_csi_node = get_listers(view).csi_nodes.have_limits
+        limited_by_csi_node = get_listers(view).csi_nodes.nodes_with_limits
         if not self.reads_nodes:
             return limited_by_csi_node
         return limited_by_csi_node | find_nodes_with_limits(view).any

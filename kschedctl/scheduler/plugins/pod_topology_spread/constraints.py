@@ -231,7 +231,7 @@ def tally_matching_pods(
         """Compute the weight of each distinct PodInfo: 1 if its pods match, otherwise 0."""
         if constraint.selector == EVERYTHING:  # an empty selector, which upstream takes for one that matches nothing
             return np.zeros(len(view.pods.infos), np.int8)
-        selected = view.pods.matching(constraint.selector, frozenset((info.namespace,)))
+        selected = view.pods.match_infos(constraint.selector, frozenset((info.namespace,)))
         return (selected & ~view.pods.terminating).astype(np.int8)
 
     name = (NAME, constraint.selector, info.namespace)

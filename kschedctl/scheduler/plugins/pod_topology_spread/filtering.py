@@ -321,7 +321,7 @@ def _count_hypothetical_change(spread: DomainCounts, info: PodInfo, view: Fork, 
     """
     if not delta:
         return None
-    selected = view.pods.matching(spread.constraint.selector, frozenset((info.namespace,)))
+    selected = view.pods.match_infos(spread.constraint.selector, frozenset((info.namespace,)))
     return np.where(spread.eligible, delta.count_changes(selected, len(view.nodes)), 0)
 
 

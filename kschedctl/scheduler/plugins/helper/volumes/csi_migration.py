@@ -262,7 +262,7 @@ class CSINodes:
         return np.array([node is not None for node in self.nodes], np.bool_)
 
     @cached_property
-    def have_limits(self) -> Bools:
+    def nodes_with_limits(self) -> Bools:
         """A mask (N,) of the nodes on which at least one driver has a limit."""
         mask = np.zeros(len(self.nodes), np.bool_)
         for limits in self._limits_by_driver.values():
