@@ -59,7 +59,7 @@ STATES = {
 
 
 def build_scale_up_page(report: ScaleUp, style: Style) -> Page:
-    """Build the page of a scale-up: the groups that grow, then why other groups do not."""
+    """Build the page of a scale-up: which groups grow, which pods stay pending, and why other groups do not help."""
     first, pods = report.build_first_line()
     is_good = report.are_all_placed
     errors = [line for line in (report.loop_error, report.error) if line]
