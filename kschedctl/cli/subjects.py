@@ -146,7 +146,7 @@ def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
     from kschedctl.replay.controllers.missing_pods import (  # noqa: PLC0415 - not for a pod
         explain_fewer_pods,
         find_fixes_for_report,
-        replay_missing_pods,
+        replay_missing_pod_admission,
     )
     from kschedctl.replay.controllers.workload_pods import find_targets, find_template  # noqa: PLC0415 - not for a pod
 
@@ -162,7 +162,9 @@ def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
     fewer_reasons = explain_fewer_pods(inquiry.cluster, owner)
     waiting = find_blockers(inquiry.cluster, owner, inquiry.now)
     template = manifest or find_template(inquiry.cluster, owner)
-    replayed_failures = replay_missing_pods(inquiry.cluster, owner, template, inquiry.find_stored_document(owner))
+    replayed_failures = replay_missing_pod_admission(
+        inquiry.cluster, owner, template, inquiry.find_stored_document(owner)
+    )
     if not_created is not None and not not_created.past:
         if replayed_failures is not None:
             fixes = replayed_failures.fixes

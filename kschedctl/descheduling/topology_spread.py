@@ -167,10 +167,10 @@ class _Balancing:
         return sorted(positions.tolist(), key=get_sort_key)
 
     def iter_surplus_pods(self) -> Iterator[int]:
-        """Yield the positions of the pods to evict, moving them in ``domains`` from the largest to the smallest ones.
+        """Yield the positions of the pods to evict, and move them in ``domains`` from the largest to the smallest.
 
-        As upstream, pods that fit in no small domain count as moved, but are not evicted if topologyBalanceNodeFit is
-        set.
+        If topologyBalanceNodeFit is set, a pod that fits in no small domain is not evicted. As in upstream, it still
+        counts as moved.
         """
         requires_fit = self.plugin.arguments.topology_balance_node_fit
         small = 0

@@ -23,6 +23,7 @@ from kschedctl.cli.output_options import (
     OutputFormat,
     output_option,
 )
+from kschedctl.cli.run_options import INTERRUPTED
 from kschedctl.cli.source import load_cluster
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.audited_cluster import LatencyLimits
@@ -50,11 +51,13 @@ class FindingsOutput(Output):
     ] = FailOn.WARNING
 
     def build_answer(self, report: Audit | Section, commands: Commands = NO_COMMANDS) -> Answer:
-        """Return the answer with its exit code: failed by the findings, undecided if data was not read, or successful.
+        """Return the answer with its exit code: interrupted, failed by the findings, undecided, or successful.
 
         `commands` are the commands to run next, by a finding's fingerprint or a section's name.
         """
         answer = self.answer(report, commands=commands)
+        if report.interrupted:
+            return replace(answer, exit_code=INTERRUPTED)
         if self.fail_on is not FailOn.NEVER and report.has_at_least(self.fail_on):
             return replace(answer, exit_code=DOES_NOT_SCHEDULE)
         return replace(answer, exit_code=UNDECIDED if report.undecided else SCHEDULES)

@@ -268,7 +268,7 @@ def _place_fitting_pods(audited: ReplayedCluster) -> Mapping[str, str]:
         return {}
     simulation = Simulation(audited.scheduler, preemption=False)
     pods, names = simulation.view.pods, simulation.view.nodes.names
-    outcomes = simulation.schedule([pods.index[key] for key in fitting])
+    outcomes = simulation.schedule_uninterrupted([pods.index[key] for key in fitting])
     placed = (outcome for outcome in outcomes if outcome.row >= 0)
     return {pods.objects[outcome.position].key: names[outcome.row] for outcome in placed}
 
@@ -428,6 +428,11 @@ def correct_retry_advice(report: Explanation, scheduler: Scheduler, now: str) ->
         return report
     other_advice = (advice for advice in report.advice if advice.kind not in ABOUT_RETRIES)
     return replace(report, advice=(correction, *other_advice))
+
+
+def drop_retry_advice(report: Explanation) -> Explanation:
+    """Drop the advice on retries, for an explanation of a pod that differs from the one in the cluster."""
+    return replace(report, advice=tuple(advice for advice in report.advice if advice.kind not in ABOUT_RETRIES))
 
 
 def _find_retry_advice(waiting: WaitingPod, audited: ReplayedCluster) -> Advice | None:

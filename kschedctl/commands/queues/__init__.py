@@ -40,11 +40,11 @@ def queues(
     now: str = "",
     installation: KueueInstallation | None = None,
 ) -> KueueQueues:
-    """Report the ClusterQueues and cohorts of Kueue with their quota, and what each waiting Workload waits for.
+    """Report Kueue's ClusterQueues and cohorts with their quota, and why each waiting Workload waits.
 
-    `names` are ClusterQueues or cohorts to report on, empty for all. `now` is an RFC 3339 time, by default the present.
-    `installation` is the Kueue to replay, by default the cluster's. Raises InputError if a name is unknown
-    or ``now`` is invalid.
+    `names` are the ClusterQueues or cohorts to report on, all by default. `now` is an RFC 3339 time, by default the
+    current time. `installation` is the Kueue to replay, by default the cluster's. Raises InputError if a name is
+    unknown or ``now`` is invalid.
 
     >>> str(queues(Cluster.from_objects([]), now="2026-01-01T00:00:00Z"))
     'No ClusterQueues'
@@ -56,6 +56,8 @@ def queues(
     states = tuple(_report_queue(replay, name) for name in selected)
     cohorts = tuple(_report_cohort(replay, cohort) for cohort in _list_cohorts(replay, selected))
     outlook = predict_workloads(replay)
+    selected_queues = frozenset(selected) if names else None  # None selects the Workloads of all queues
+    waiting = _report_waiting_workloads(cluster, WaitingQueues(cluster, outlook), selected_queues)
     unknown = _list_unread_kueue_kinds(cluster)
     doubts = (
         *(doubt for doubt in (installation.doubt, outlook.doubt) if doubt),
@@ -65,7 +67,7 @@ def queues(
         states,
         cohorts,
         quotas,
-        _report_waiting_workloads(cluster, WaitingQueues(cluster, outlook), None if not names else frozenset(selected)),
+        waiting,
         installation.release.value,
         tuple(replay.cache.problems),
         doubts,

@@ -90,9 +90,7 @@ class EvictionReplay:
         """
         simulation = Simulation(scheduler, seed=seed, preemption=False)
         lingering = LingeringPods.take_off_nodes(simulation.view, stand_ins)
-        simulation.schedule(find_pending(simulation))
-        if simulation.interrupted:
-            raise KeyboardInterrupt
+        simulation.schedule_uninterrupted(find_pending(simulation))
         was_moved = np.zeros(len(simulation.view.pods), np.bool_)
         still_pending = find_pending(simulation)
         return cls(simulation, was_moved, Evictions(simulation), lingering, pending=still_pending)
@@ -163,7 +161,7 @@ class EvictionReplay:
     def _try_pending_pods(self) -> None:
         """Try the pending pods again and record the pods that get a node."""
         if self.pending:
-            outcomes = self.simulation.schedule(self.pending)
+            outcomes = self.simulation.schedule_uninterrupted(self.pending)
             self.placed |= {outcome.position: outcome.row for outcome in outcomes if outcome.row >= 0}
             self.pending = [position for position in self.pending if position not in self.placed]
 

@@ -137,7 +137,7 @@ class Rebalancing(Report, frozen=True):
         """Return the number of evictions and rounds as text, and whether the evictions loop, end or continue."""
         rounds = len({step.round for step in self.steps})
         if not self.steps:
-            return "Nothing is evicted"
+            return "Nothing is evicted so far" if self.interrupted else "Nothing is evicted"
         evicted = f"{counted(len(self.steps), 'eviction')} in {counted(rounds, 'round')}"
         if self.loops:
             return f"Loops: {evicted}, then an earlier placement recurs"

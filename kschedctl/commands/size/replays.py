@@ -268,9 +268,7 @@ def _schedule_all(cluster: Cluster) -> Replay:
     """
     simulation = Simulation(Scheduler(cluster))
     simulation.preemption = False
-    outcomes = simulation.schedule(find_pending(simulation))
-    if simulation.interrupted:
-        raise KeyboardInterrupt
+    outcomes = simulation.schedule_uninterrupted(find_pending(simulation))
     return simulation, outcomes
 
 

@@ -112,10 +112,10 @@ class MissingPods:
     def _iter_fixed_states(
         self, state: FixState, replay: Callable[[FixState], CreationAttempt]
     ) -> Iterator[tuple[FixState, AdmissionRequest | None]]:
-        """Yield each state within MAX_STEPS steps in which all missing pods are created, with one stored pod.
+        """Yield each state in which all missing pods are created, with the admission request of a pod.
 
-        The search is depth-first: the steps that may help against a denial are tried one by one. Steps without an
-        effect are skipped.
+        The search applies at most MAX_STEPS steps and is depth-first. Against each denial, it tries one by one the
+        steps that may help. Steps without an effect are skipped.
         """
         attempt = replay(state)
         if not attempt.denials:

@@ -171,8 +171,9 @@ def apply_creation(creation: Creation, scheduler: Scheduler) -> Scheduler:
 def _reduce_to_one_pod(existing: ExistingPods, workload: Struct) -> _ReducedWorkload:
     """Reduce a workload to one pod, and find the pods in the cluster that this pod replaces.
 
-    A DaemonSet keeps its pod on each node. A Deployment whose pods look the same to the scheduler becomes a bare pod
-    with their labels and owner.
+    A DaemonSet is not reduced, and a StatefulSet is reduced to one ordinal. A Deployment becomes a bare pod with the
+    labels and owner of an existing pod, if both look the same to the scheduler. Other workloads get one replica and
+    replace no pod.
     """
     kind, namespace, name = get_identity(workload)
     match workload:
@@ -188,6 +189,8 @@ def _reduce_to_one_pod(existing: ExistingPods, workload: Struct) -> _ReducedWork
             job = workload.spec.job_template
             spec = replace(workload.spec, suspend=False, job_template=replace(job, spec=_limit_to_one_pod(job.spec)))
             return _ReducedWorkload(replace(workload, spec=spec))
+
+    # Reduce a Deployment, ReplicaSet, ReplicationController or Job.
     single = replace(workload, spec=_limit_to_one_pod(workload.spec))  # type: ignore[attr-defined]
     deployment_pods = existing.find_pods_of(kind, namespace, name) if isinstance(workload, Deployment) else []
     if deployment_pods:

@@ -115,8 +115,8 @@ def find_plugins_to_skip(unknowns: Iterable[Unknown]) -> frozenset[str]:
 def _iter_manifest_dependencies(pod: Pod, view: Fork) -> Iterator[Dependency]:
     """Yield the kinds from which the API server would fill in missing fields of the pod.
 
-    These are RuntimeClass for a pod that is not created yet and names an unread class, and PriorityClass for a pod
-    without a priority.
+    A pod without a priority depends on PriorityClass. A pod that is not created yet depends on RuntimeClass if it names
+    a class that was not read.
     """
     spec = pod.spec
     if pod.metadata.creation_timestamp is None and spec.runtime_class_name is not None:

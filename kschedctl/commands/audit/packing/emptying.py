@@ -47,6 +47,8 @@ class EmptyingResult(NamedTuple):
     """The number of other nodes that may be removed."""
     unknown: tuple[UnknownKind, ...]
     """The unread data that the replays depend on."""
+    interrupted: bool
+    """Whether the user interrupted, so that not all nodes were tried."""
 
     @property
     def tried(self) -> int:
@@ -74,7 +76,8 @@ def find_removable_nodes(
 ) -> EmptyingResult:
     """Try to drain workers one after the other, and report which nodes can be removed.
 
-    The pending pods, at the positions `pending`, are placed first. `limits` decides how many workers are tried.
+    The pending pods, at the positions `pending`, are placed first. `limits` decides how many workers are tried. If
+    the user interrupts later, the result has the workers tried so far.
     """
     candidates = order_removal_candidates(scheduler, pools, pending)
     view = candidates.view
@@ -83,21 +86,26 @@ def find_removable_nodes(
     done = progress.begin("Emptying nodes", len(tried_rows))
     emptied: list[EmptiedNode] = []
     kept: list[KeptNode] = []
-    for row in tried_rows:
-        trial = drains.drain_node(row)
-        done(1)
-        name, pool = view.nodes.names[row], pools.names[pools.code[row]]
-        if trial.why:
-            kept.append(KeptNode(name, pool, trial.why))
-        else:
-            saves = select_reported_amounts(view, view.allocatable[row])
-            emptied.append(EmptiedNode(name, pool, trial.evictable, saves))
+    interrupted = False
+    try:
+        for row in tried_rows:
+            trial = drains.drain_node(row)
+            name, pool = view.nodes.names[row], pools.names[pools.code[row]]
+            if trial.why:
+                kept.append(KeptNode(name, pool, trial.why))
+            else:
+                saves = select_reported_amounts(view, view.allocatable[row])
+                emptied.append(EmptiedNode(name, pool, trial.evictable, saves))
+            done(1)
+    except KeyboardInterrupt:
+        interrupted = True
     return EmptyingResult(
         emptied=tuple(emptied),
         kept=tuple(kept),
         empty=candidates.empty,
         candidates=len(candidates.order),
         unknown=merge_unknown_kinds([candidates.unknown, drains.unknown]),
+        interrupted=interrupted,
     )
 
 
@@ -109,9 +117,7 @@ def order_removal_candidates(scheduler: Scheduler, pools: Pools, pending: Sequen
     interrupted.
     """
     simulation = Simulation(scheduler, preemption=False)
-    simulation.schedule(pending)
-    if simulation.interrupted:
-        raise KeyboardInterrupt
+    simulation.schedule_uninterrupted(pending)
     view = simulation.view
     movable_counts, movable_shares = _count_movable_pods_and_shares(view)
     nominated_rows, _ = view.nominations

@@ -208,10 +208,10 @@ def grow_tier(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits, done: 
     simulation = Simulation(scheduler)
     cloned_position = tiers.find_pod_with_info(info_number)
     clones = simulation.view.add_clones(cloned_position, limits.grow)
-    outcomes = simulation.schedule(clones, done)
+    outcomes = simulation.schedule_uninterrupted(clones, done)
     first_failure = next((outcome.message for outcome in simulation.explain(outcomes) if outcome.row < 0), "")
     simulation.preemption = False  # preempted pods do not preempt others when they are recreated
-    simulation.schedule(recreate_gone_pods(simulation, list_victims(outcomes)))
+    simulation.schedule_uninterrupted(recreate_gone_pods(simulation, list_victims(outcomes)))
 
     tier = int(tiers.tier_by_info[info_number])
     cloned_pod = tiers.pods.objects[cloned_position]
@@ -252,8 +252,8 @@ def _find_info_to_clone(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimi
 def _can_clone(scheduler: Scheduler, info: PodInfo) -> bool:
     """Return whether another pod like this can be created and scheduled.
 
-    A profile must serve the pod. The pod must not terminate, must have no claims and no scheduling group, and its owner
-    must not bind it to a node.
+    The pod's schedulerName must be a profile. The pod must not be terminating, and must have no claims and no
+    scheduling group. Its owner must not be a DaemonSet or a Node.
     """
     spec = info.spec
     has_volume_claims = any(volume.persistent_volume_claim or volume.ephemeral for volume in spec.volumes)
