@@ -65,7 +65,7 @@ def test_daemons_run_on_a_new_node_before_other_pods_are_tried() -> None:
     """The waiting pod wants a node without other pods: a new node never is one, because it has its DaemonSet pod."""
     alone = {"labelSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}, "topologyKey": HOSTNAME}
     anti_affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [alone]}}
-    wants = pod("p", priority=10, affinity=anti_affinity)
+    wants = pod("p", priority=10, preemptionPolicy="Never", affinity=anti_affinity)
     daemon = {**DAEMON, "metadata": {**DAEMON["metadata"], "labels": {"app": "agent"}}}
     report = run({"addNodes": {"like": "n1", "name": "new"}}, objects=[node("n1", "a"), daemon, wants])
     assert changes(report) == {("agent-n1-new-0", "Created", "", "new-0")}
