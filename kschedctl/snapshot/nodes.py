@@ -73,7 +73,7 @@ class Domains:
         return int(np.count_nonzero(self.count_rows(slice(None))))
 
     @cached_property
-    def alone(self) -> bool:
+    def separates_nodes(self) -> bool:
         """Whether no two nodes share a domain."""
         return self._is_identity or bool((self.count_rows(self.present.nonzero()[0]) <= 1).all())
 

@@ -87,9 +87,9 @@ def _find_removable_pods(tried: TriedNode, rejection: NodeRejection) -> list[Pos
         case TooManyPods():
             positions = view.pods_on(tried.known_row)
         case HostPortHeld(holder=pod) | DiskMounted(pod=pod) if pod:
-            positions = _list_pod(tried, pod)
+            positions = _list_pod_position(tried, pod)
         case PodInTheWay(pod=pod, others=others) if pod and others < MOST_CONFLICTING:
-            positions = _list_pod(tried, pod)
+            positions = _list_pod_position(tried, pod)
         case TooSkewed(key=key):
             positions = _find_pods_crowding_domain(tried, key)
         case TooManyVolumes(drivers=(first, *_)):
@@ -97,7 +97,7 @@ def _find_removable_pods(tried: TriedNode, rejection: NodeRejection) -> list[Pos
     return [position for position in positions if _is_movable(tried, position)]
 
 
-def _list_pod(tried: TriedNode, key: str) -> list[Position]:
+def _list_pod_position(tried: TriedNode, key: str) -> list[Position]:
     """Return the position of the pod with this key in a list, or an empty list if there is no such pod."""
     position = tried.cycle.view.pods.find_position(key)
     return [] if position is None else [position]
