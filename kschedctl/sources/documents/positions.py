@@ -236,10 +236,7 @@ def locate_field(place: Place, path: Path) -> Place:
 
 
 def _get_file_stamp(file: str) -> tuple[int, int] | None:
-    """Return the modification time and the size of a file, which tell whether it was edited.
-
-    Return None if it is no file.
-    """
+    """Return the modification time and the size of a regular file, which tell whether it was edited. Otherwise None."""
     try:
         status = os.stat(file)
     except (OSError, ValueError):
