@@ -76,7 +76,7 @@ class DeschedulerPlugin(ABC, Generic[A]):
         return positions
 
     def list_plugins_with_ended_pods(self) -> list[Self]:
-        """Return this plugin and, if pods that have ended are evicted, too, a copy of the plugin for such pods."""
+        """Return this plugin and, if pods that have ended are evicted too, a copy of the plugin for them."""
         if self.current_round.ended is None:
             return [self]
         return [self, type(self)(self.arguments, self.current_round.ended)]

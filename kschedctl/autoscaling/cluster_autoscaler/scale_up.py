@@ -317,7 +317,10 @@ class ScaleUpRun:
     # -- options --------------------------------------------------------------------------------------------------
 
     def _build_growth_option(self, group: AutoscaledGroup, growable: Sequence[AutoscaledGroup]) -> Option | None:
-        """Build the option to grow a group for the pods that it accepts, or return None if this would help no pod."""
+        """Build the option to grow a group for the pods that it accepts.
+
+        Return None if new nodes of the group would help no pod.
+        """
         accepted = [pods for pods in self.groups if group.id in pods.accepting_groups]
         if not accepted:
             return None
@@ -446,7 +449,7 @@ class ScaleUpRun:
             self.add_event("Normal", "TriggeredScaleUp", f"pod triggered scale-up: [{plan}]", pod.key)
 
     def _reject_pods_of_all_groups(self, reason: str) -> None:
-        """Record that all groups that accept pods reject them for this reason instead, so that no group grows."""
+        """Record a rejection with this reason for every group that accepts pods, so that no group grows."""
         for pods in self.groups:
             pods.rejections.update({group: FilterRejection("", (reason,)) for group in pods.accepting_groups})
             pods.accepting_groups = []

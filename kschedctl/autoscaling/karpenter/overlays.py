@@ -151,7 +151,7 @@ class AppliedOverlays:
             change.last_weight = weight
 
     def _adjust_type(self, pool: str, instance_type: InstanceType) -> InstanceType:
-        """Return the instance type with the changes that overlays make in a pool, or unchanged if there are none."""
+        """Return the instance type as overlays change it for a pool, or unchanged if no overlay does."""
         change = self._changes.get(_PoolType(pool, instance_type.name))
         if change is None:
             return instance_type

@@ -32,7 +32,7 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 
 
 class ReplayedPods(NamedTuple):
-    """Pods that look the same to the scheduler, and the explanation that they share."""
+    """Pods that look the same to the scheduler, and their common explanation."""
 
     pods: tuple[Pod, ...]
     explanation: Explanation
@@ -428,6 +428,11 @@ def correct_retry_advice(report: Explanation, scheduler: Scheduler, now: str) ->
         return report
     other_advice = (advice for advice in report.advice if advice.kind not in ABOUT_RETRIES)
     return replace(report, advice=(correction, *other_advice))
+
+
+def drop_retry_advice(report: Explanation) -> Explanation:
+    """Drop the advice on retries, for an explanation of a pod that differs from the one in the cluster."""
+    return replace(report, advice=tuple(advice for advice in report.advice if advice.kind not in ABOUT_RETRIES))
 
 
 def _find_retry_advice(waiting: WaitingPod, audited: ReplayedCluster) -> Advice | None:

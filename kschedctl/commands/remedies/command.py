@@ -206,8 +206,8 @@ def _find_pod_fixes(
         report = structs.replace(report, waiting_elsewhere=waiting)
     if has_unadmitted(waiting):
         return report, choose_exit_code(good=False, interrupted=report.interrupted, undecided=report.undecided)
-    all_fit = report.verdict in FINE and report.replicas is None
-    return report, choose_exit_code(all_fit, interrupted=report.interrupted, undecided=report.undecided)
+    is_good = report.verdict in FINE
+    return report, choose_exit_code(is_good, interrupted=report.interrupted, undecided=report.undecided)
 
 
 def _add_new_resources(report: AnyRemedies, code: int, inquiry: Inquiry) -> tuple[AnyRemedies, int]:

@@ -157,7 +157,7 @@ def translate_affinity(volume: PersistentVolume, plugin: InTreePlugin) -> Volume
 
 
 def _find_topology_keys(terms: tuple[NodeSelectorTerm, ...], labels: dict[str, str]) -> tuple[str, str]:
-    """Return the keys of the zone and region labels that a volume uses, or the stable keys if it uses none.
+    """Return the keys of the zone and region labels that a volume uses. By default, return the stable keys.
 
     Keys in the volume's affinity terms take precedence over its labels, and stable keys over beta keys.
     """
