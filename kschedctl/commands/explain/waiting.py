@@ -429,6 +429,11 @@ def correct_retry_advice(report: Explanation, scheduler: Scheduler, now: str) ->
     return replace(report, advice=(correction, *other_advice))
 
 
+def drop_retry_advice(report: Explanation) -> Explanation:
+    """Drop the advice on retries, for an explanation of a pod that differs from the one in the cluster."""
+    return replace(report, advice=tuple(advice for advice in report.advice if advice.kind not in ABOUT_RETRIES))
+
+
 def _find_retry_advice(waiting: WaitingPod, audited: ReplayedCluster) -> Advice | None:
     """Return advice for a pod that finds no room or whose retry is overdue, or None if it only waits for its turn."""
     if waiting.cause == "crowded":

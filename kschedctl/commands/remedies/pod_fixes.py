@@ -13,9 +13,9 @@ from kschedctl.commands.explain.fixes import (
     search_fixes,
     should_search_fixes,
 )
-from kschedctl.commands.explain.new_pods import add_unplaced_replicas
+from kschedctl.commands.explain.new_pods import choose_replica
 from kschedctl.commands.explain.one_pod import explain_target
-from kschedctl.commands.explain.report import FINE, Explanation
+from kschedctl.commands.explain.report import Explanation
 from kschedctl.commands.remedies.report import Remedies, SearchReport
 from kschedctl.fixes.document import build_remedy
 from kschedctl.fixes.impossible import explain_impossible_fixes
@@ -28,6 +28,7 @@ from kschedctl.replay.shared_cluster import build_extender_notes
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.not_created import NOT_CREATED, CreationFix, NotCreated
 from kschedctl.reports.remedy import Remedy, sort_complete_first
+from kschedctl.text.counts import capitalize
 
 
 def find_pod_remedies(
@@ -41,9 +42,8 @@ def find_pod_remedies(
     # The pod exists, or its creation failed only in the past.
     not_created = target.not_created
     if not_created is None or not_created.past:
-        report = explain_pod(target.scheduler, target.pod)
-        if report.verdict in FINE:
-            report = add_unplaced_replicas(report, target)
+        target, replicas = choose_replica(target)
+        report = replace(explain_pod(target.scheduler, target.pod), replicas=replicas)
         return _build_remedies_document(target, report, wishes, progress)
 
     # The creation fails, so that a fix of the creation is needed first.
@@ -119,7 +119,7 @@ def is_wished_for(fix: CreationFix, wishes: RemedyWishes) -> bool:
 def build_creation_remedy(fix: CreationFix) -> Remedy:
     """Return a fix of a pod's failed creation in the form of a remedy, whose summary starts with a capital letter."""
     return Remedy(
-        summary=fix.what[:1].upper() + fix.what[1:],
+        summary=capitalize(fix.what),
         by=fix.by,
         weakens=fix.weakens or None,
         opens=fix.opens,
@@ -156,7 +156,7 @@ def _combine_creation_and_scheduling_fix(fix: CreationFix, remedy: Remedy) -> Re
     """Return a remedy that first makes a creation fix and then a scheduling fix."""
     return replace(
         remedy,
-        summary=f"{fix.what[:1].upper()}{fix.what[1:]}, and {remedy.summary[:1].lower()}{remedy.summary[1:]}",
+        summary=f"{capitalize(fix.what)}, and {remedy.summary[:1].lower()}{remedy.summary[1:]}",
         by="operator",
         commands=(*fix.commands, *remedy.commands),
         changes=(*fix.changes, *remedy.changes),
