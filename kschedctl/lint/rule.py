@@ -158,5 +158,5 @@ class Rule:
 
 
 def find_nothing(context: LintContext) -> Iterator[Problem]:
-    """Find no problems, for rules whose problems are found elsewhere, such as while reading."""
+    """Find no problems. Rules use this if their problems are found elsewhere, such as while reading."""
     return iter(())

@@ -199,8 +199,8 @@ def _has_node(summary: Summary) -> bool:
 def _iter_causes(summary: Summary, *, headline_lists_causes: bool) -> Iterator[BriefText]:
     """Yield the two most important causes in plain words, unless the pod fits.
 
-    A conflict between demands comes before the causes, and so does a headline that is not just the list of causes. For
-    a pod that is gated or has no causes, only the headline is yielded.
+    A conflict between demands comes before the causes. Without a conflict, a headline that is not just the list of
+    causes does. If the pod is gated or has no causes, only the headline is yielded.
     """
     if _has_node(summary):
         return

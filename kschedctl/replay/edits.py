@@ -30,7 +30,7 @@ def add_pods(cluster: Cluster, pods: Iterable[Pod]) -> Cluster:
 
 
 def select_pods(cluster: Cluster, predicate: Callable[[Pod], bool], *, include_ended: bool = False) -> list[Pod]:
-    """Return the pods that satisfy the predicate, which must not read names, nodes or times.
+    """Return the pods that satisfy the predicate. The predicate must not read names, nodes or times.
 
     Pods that have ended are included only with ``include_ended``.
     """

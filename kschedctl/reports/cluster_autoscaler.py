@@ -165,7 +165,7 @@ class ScaleUp(Report, frozen=True):
         return tuple(pod for pod in self.unschedulable if pod not in filtered_out)
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the groups that grow, or that none does, and the number of unschedulable pods."""
+        """Return the growing groups, or that no group grows, and the number of unschedulable pods."""
         increases = [f"{growth.group} from {growth.source:,} to {growth.target:,}" for growth in self.increases]
         pods = counted(len(self.unschedulable), "unschedulable pod")
         return (f"Scale-up: {', '.join(increases)}" if increases else "No group grows", f"for {pods}")
@@ -231,7 +231,7 @@ class NodeRemoval(Document, frozen=True):
 
 
 class RemovedNodes(Document, frozen=True):
-    """Nodes that are removed: empty ones, and ones that are drained first."""
+    """Nodes that are removed. Some are empty, and the others are drained first."""
 
     empty: tuple[str, ...] = ()
     drain: tuple[str, ...] = ()

@@ -102,7 +102,7 @@ class ShortFix(Document, frozen=True):
 
 
 class ShortPods(Document, frozen=True):
-    """Pods with the same fate: their number, one of them, and the reason."""
+    """Pods with the same fate: their number, one of the pods, and the reason."""
 
     pods: int
     such_as: str

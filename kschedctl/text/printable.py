@@ -8,8 +8,8 @@ import re
 def printable(text: str) -> str:
     r"""Return the text with escapes for all characters that a terminal would interpret or not show.
 
-    These are all of Unicode's control, format (direction overrides among them), surrogate, private and unassigned
-    characters, and all separators but the space.
+    They include all control, format, surrogate, private and unassigned characters of Unicode, and all separators but
+    the space. Direction overrides are format characters.
 
     >>> printable("web\x1b[2J-\u202egnp")
     'web\\x1b[2J-\\u202egnp'

@@ -140,7 +140,7 @@ def explain(
             remedies=not (no_remedies or (watch and not pods)),
             call_extender=call_extender,
             sampled=sampled.sampled_from,
-            extender_arguments=extending.to_arguments(),
+            extender_arguments=extending.to_cli_options(),
             in_full=view.max_matrices,
         )
 
@@ -293,11 +293,11 @@ class _Question(msgspec.Struct, frozen=True):
 
         An explanation that rests on assumptions (--as-if, or a sampled search) gets no commands.
         """
-        options = [*self.scope.to_arguments(), *self.extender_arguments]
-        node_groups = self.autoscalers.node_groups.to_arguments()
+        options = [*self.scope.to_cli_options(), *self.extender_arguments]
+        node_groups = self.autoscalers.node_groups.to_cli_options()
         if isinstance(report, PendingPods):
             return find_commands_for_pending(
-                self.source, report, [*options, *node_groups, *self.autoscalers.karpenter.to_arguments()]
+                self.source, report, [*options, *node_groups, *self.autoscalers.karpenter.to_cli_options()]
             )
         if self.supposed or self.sampled:
             return {}

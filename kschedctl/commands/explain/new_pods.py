@@ -60,7 +60,7 @@ def create_target_pod(scheduler: Scheduler, pod: JsonObject | Pod) -> TargetPod:
 
 
 def _is_stored_pod(manifest: JsonObject) -> bool:
-    """Return whether the manifest is a pod that the API server has stored, so that it has a uid."""
+    """Return whether the manifest is a pod that the API server has stored, which means that it has a uid."""
     return manifest.get("kind") == "Pod" and bool(object_at(manifest, "metadata").get("uid"))
 
 
@@ -95,8 +95,8 @@ class CreationDoubts(NamedTuple):
 def find_creation_doubts(target: TargetPod, cluster: Cluster, *, fits: bool) -> CreationDoubts:
     """Find reasons why the target, which is not in the cluster, might not be created.
 
-    Webhooks, policies and unread limits are `unknown`, which makes the answer undecided, only if the pod fits (`fits`).
-    Otherwise they cannot make the answer worse, and webhooks and policies are just mentioned in `not_replayed`.
+    If the pod fits (`fits`), webhooks, policies and unread limits are `unknown`, which makes the answer undecided.
+    Otherwise they cannot make the answer worse, so `not_replayed` merely mentions the webhooks and policies.
     """
     namespaces = (target.pod.metadata.namespace,)
     # Namespace -> whether all of its admission was replayed; nothing is replayed for a namespace that is not listed

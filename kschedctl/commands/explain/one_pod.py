@@ -68,7 +68,7 @@ def explain(
     >>> report.verdict, report.eliminations[0].reason
     ('Unschedulable', 'Insufficient cpu')
     """
-    target = find_target(cluster, pod, call_extender)
+    target = find_or_create_target(cluster, pod, call_extender)
     target = target._replace(pod=change_priority(target, as_if_priority, as_if_priority_class))
     now = now or get_read_time(cluster)
     report = explain_with_fixes(
@@ -91,11 +91,12 @@ def explain_with_fixes(
     now: str = "",
     as_if: str = "",
 ) -> Explanation:
-    """Explain the target, and add advice on retries, the autoscaler's answer and fixes, as of the RFC 3339 time `now`.
+    """Explain the target, and add advice on retries, the autoscaler's answer and fixes.
 
-    `find_new_node` finds out whether an autoscaler adds a node for the pod, and `find_autoscaler_fixes` which changes
-    would make it add one. Fixes are searched only with `remedies`. `as_if` describes how the target's pod differs from
-    the pod that was asked about, if it does: the advice on retries, which is about the unchanged pod, is then left out.
+    `now` is the RFC 3339 time of the answer. `find_new_node` finds out whether an autoscaler adds a node for the pod,
+    and `find_autoscaler_fixes` finds changes that would make it add one. Fixes are searched for only with `remedies`.
+    `as_if` describes how the target's pod differs from the pod that was asked about, if it does: the advice on retries,
+    which is about the unchanged pod, is then left out.
     """
     replicas: ReplicaCount | None = None
     if target.workload is not None:
@@ -130,9 +131,9 @@ def explain_with_fixes(
 
 
 def explain_target(target: TargetPod) -> Explanation:
-    """Explain the target's pod, and report whether its workload fails to create it or waits for a queue.
+    """Explain the target's pod, and report if its workload fails to create it or waits for a queue.
 
-    A fitting pod that cannot be created, or whose workload is not admitted by its queue, gets the verdict NotCreated.
+    A fitting pod gets the verdict NotCreated if it cannot be created, or if its workload is not admitted by its queue.
     """
     scheduler, pod = target.scheduler, target.pod
     if target.is_known:
@@ -175,7 +176,7 @@ def explain_target(target: TargetPod) -> Explanation:
     return report
 
 
-def find_target(cluster: Cluster, pod: PodReference, call_extender: CallExtender | None = None) -> TargetPod:
+def find_or_create_target(cluster: Cluster, pod: PodReference, call_extender: CallExtender | None = None) -> TargetPod:
     """Find the pod to explain in the cluster, or create the target from a decoded pod or a manifest.
 
     Raises UsageError and InputError like `explain`.

@@ -345,7 +345,7 @@ def _describe_refusals(refusals: Sequence[Refusal], style: Style) -> _RefusalTex
 
 
 def _build_node_table(report: Explanation, style: Style) -> Page:
-    """Build the table of all nodes: feasible ones first, then rejected ones, closest to fitting first."""
+    """Build the table of all nodes: feasible nodes, then rejected nodes, the closest to fitting first."""
     nodes = [node for node in report.nodes if node.refusals or node.feasible]
     columns = [Column("node", keep=True), Column("zone/pool", keep=True), Column("rejected by", keep=True)]
     columns += [Column("why"), Column("also rejected by")]
@@ -463,9 +463,9 @@ MAX_HEADLINE_LINES = 2
 
 
 def build_answer(report: Explanation, style: Style) -> Iterator[Block]:
-    """Yield the verdict and the headline, with what the verdict depends on.
+    """Yield the verdict and the headline. If the verdict depends on something unread, say so first.
 
-    For a pod that cannot be created, yield only a line that says how it would be scheduled once created.
+    For a pod that cannot be created, only a line says how it would be scheduled once created.
     """
     if report.verdict == NOT_CREATED:
         yield from _iter_once_created_lines(report)
@@ -515,10 +515,10 @@ def build_preemption_line(report: Explanation) -> Page:
 
 
 def _iter_headline_blocks(prefix: str, parts: tuple[Marked, ...], report: Explanation, style: Style) -> Iterator[Block]:
-    """Yield the headline as one paragraph, or as the first cause and a list of the other causes if it is long.
+    """Yield the headline as one paragraph or, if it is long, as the first cause and a list of the other causes.
 
-    `parts` come before the headline; `prefix` is their text, which counts toward its length. A conflict between two
-    demands of the pod counts as the first cause.
+    `parts` come before the headline, and `prefix` is their text, whose length counts. A conflict between two demands of
+    the pod counts as the first cause.
     """
     conflicts = [cause.conflict for cause in report.causes if cause.conflict]
     causes = [*conflicts, *(cause.plain or cause.reason for cause in report.causes)]

@@ -125,10 +125,10 @@ class NodeGroup(Document, frozen=True):
 
 
 class Cause(Document, frozen=True):
-    """A reason that keeps the pod from the nodes within its reach.
+    """A reason that keeps the pod from nodes that it could otherwise use.
 
-    Within reach are the nodes that the pod's own constraints, its volumes and its devices leave. Of these, only the
-    nodes that no taint or cordon excludes count, if there are such.
+    These are the nodes that the pod's own constraints, its volumes and its devices leave. If possible, nodes with an
+    untolerated taint or a cordon are left out, too.
     """
 
     plugin: str
@@ -165,7 +165,7 @@ class Cause(Document, frozen=True):
     def describe_scope(self, nodes: int, *, with_node: bool = True) -> str:
         """Describe in parentheses to which of `nodes` nodes the cause applies, or return "" if it is not about nodes.
 
-        With `with_node`, the closest node is named, or an example ("such as") if no node is closer than others.
+        With `with_node`, name the closest node, or just an example ("such as") if no node is eligible.
 
         >>> Cause("", "Insufficient cpu", 9, 9, "w4").describe_scope(12)
         ' (all 9 eligible nodes, closest w4)'
@@ -240,7 +240,7 @@ class DeviceReport(Document, frozen=True):
 
 
 class NoLowerPriority(Document, frozen=True):
-    """The finding that preemption cannot help, because no pod that could make room has a lower priority."""
+    """The finding that preemption cannot help because no pod to evict has a lower priority."""
 
     priority: int
     """The priority of the pending pod."""
@@ -350,7 +350,7 @@ WORKLOAD_NAME = re.compile(r"\b[A-Z]\w+ [a-z0-9.-]+/[a-z0-9.-]+")
 
 
 class ClaimWithoutScheduler(Document, frozen=True):
-    """A claim of a WaitForFirstConsumer class whose pod has a node by spec.nodeName, so that nobody binds the claim."""
+    """A WaitForFirstConsumer claim that nobody binds, because its pod's node is set by spec.nodeName."""
 
     claim: str
     storage_class: str
@@ -530,17 +530,17 @@ class Explanation(_ExtenderPart, frozen=True):
 
     @property
     def headline_lists_causes(self) -> bool:
-        """Whether the headline is the list of causes, so that a page may show the causes one by one instead.
+        """Whether the headline is just the list of causes, so that a page may show the causes one by one instead.
 
-        It is not if it is about the pod's group, preemption under way, a missing StorageClass, or no unschedulable pod.
+        A headline about the pod's group, preemption under way or a missing StorageClass is not.
         """
         return bool(self.causes) and self.headline == describe_causes(self.causes)
 
     def build_first_line(self) -> tuple[str, ...]:
         """Return the pod, its verdict with what the verdict depends on, and the headline.
 
-        If the workload could not create the pod, or another object awaits admission, that object is named instead of
-        the pod.
+        If the workload could not create the pod, the workload is named instead of the pod. If another object awaits
+        admission, that object is named.
         """
         creation_failure = self.not_created
         if creation_failure is not None and not creation_failure.past:
@@ -601,7 +601,10 @@ class Explanation(_ExtenderPart, frozen=True):
         return CsvTable(NODE_HEADER, self.iter_csv_rows())
 
     def iter_csv_rows(self) -> Iterator[Sequence[object]]:
-        """Yield a row for a creation failure, then one per node and reason, or one for the pod if there is no node."""
+        """Yield a row for a creation failure, and one per node and reason.
+
+        If there are no nodes, yield one for the pod.
+        """
         failure = self.not_created
         if failure is not None and not failure.past:
             yield failure.workload, NOT_CREATED, "", "", "", "", "", failure.headline, ""
@@ -622,9 +625,8 @@ class Explanation(_ExtenderPart, frozen=True):
     def find_ci_gate_problems(self) -> list[GateProblem]:
         """Return the problem that should fail a CI gate, as a list of at most one.
 
-        The problem is that the pod, or another pod of its workload, could not be created or gets no node. If the pod
-        itself gets no node, its best fix is included. The list is empty if all of these pods have a node or would get
-        one.
+        It says that the pod, or another pod of its workload, could not be created or gets no node. If the pod gets no
+        node, its best fix is included. The list is empty if all these pods have a node or would get one.
         """
         creation_failure = self.not_created
         if creation_failure is not None and not creation_failure.past:  # after past failures, pods were created

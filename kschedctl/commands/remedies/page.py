@@ -69,7 +69,7 @@ def _build_verdict_lines(report: Remedies) -> Page:
 def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
     """Build the page for many pods: how many no longer wait, the chosen fixes, and which pods still wait.
 
-    If no pod waits, the page says only that, with uncreated pods and objects that wait elsewhere.
+    If no pod waits, the page says only that, and lists uncreated pods and objects that wait elsewhere.
     """
     title, *scope = report.build_first_line()
     not_created = build_not_created_section(report.not_created, style) if report.not_created else ()
@@ -101,7 +101,7 @@ def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
 
 
 def _build_chosen_fix(number: int, chosen: ChosenRemedy, style: Style) -> Page:
-    """Build the blocks of one chosen fix: the workloads that it changes, how many pods it clears, and its commands."""
+    """Build the blocks of a chosen fix: the workloads that it changes, how many pods it clears, and its commands."""
     facts = []
     if chosen.workloads:
         facts.append(Marked(f"of {names(chosen.workloads)}", Tone.FAINT))
@@ -127,7 +127,7 @@ def _build_waiting_elsewhere(report: Remedies | RemediesOfMany, style: Style) ->
 
 
 def _build_incomplete_note(report: Remedies) -> Page:
-    """Build a note that there may be more fixes, or nothing if the search tried all sets or there was none."""
+    """Build a note that there may be more fixes, or () if the search tried all sets or did not run."""
     if report.searched is None or report.searched.complete:
         return ()
     note = f"the search ended after {counted(report.searched.replays, 'replay')}: there may be more"

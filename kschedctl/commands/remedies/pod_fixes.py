@@ -60,9 +60,11 @@ def find_pod_remedies(
 def _build_remedies_document(
     target: TargetPod, report: Explanation, wishes: RemedyWishes, progress: Callable[[int], None]
 ) -> Remedies:
-    """Build the remedies document of the pod from its explanation, with scheduling fixes if changes can help the pod.
+    """Build the pod's remedies document from its explanation.
 
-    Fixes whose rollout would do harm are left out, and explained among the impossible ones.
+    Scheduling fixes are searched for if changes can help the pod.
+
+    Fixes whose rollout would do harm are explained among the impossible ones.
     """
     document = Remedies(
         pod=report.pod,
@@ -103,9 +105,9 @@ def _build_remedies_document(
 
 
 def build_creation_remedies(not_created: NotCreated, wishes: RemedyWishes) -> list[Remedy]:
-    """Return creation fixes that the wishes allow and that also get one of the pods a node.
+    """Return the creation fixes that the wishes allow and that also get one of the pods a node.
 
-    Fixes that give up nothing come first.
+    Fixes that weaken nothing come first.
     """
     sufficient_fixes = [fix for fix in not_created.fixes if not fix.then and is_wished_for(fix, wishes)]
     return sorted(map(build_creation_remedy, sufficient_fixes), key=lambda remedy: bool(remedy.weakens))
@@ -134,11 +136,11 @@ def build_creation_remedy(fix: CreationFix) -> Remedy:
 
 
 def prepend_creation_fix(report: Remedies, not_created: NotCreated, wishes: RemedyWishes) -> Remedies:
-    """Return the report of a pod that is not created, with each scheduling fix combined with a creation fix before it.
+    """Return the report of an uncreated pod with a creation fix before each scheduling fix.
 
-    The first creation fix that neither changes the pod nor gives anything up is used. Without one, no fixes remain.
-    Scheduling fixes that change the pod are left out, as the API server might reject the changed pod, and so are
-    combinations with too many changes. Creation fixes after which the pod still waits are explained among the
+    This is the first creation fix that neither changes the pod nor weakens anything. Without one, no fixes remain.
+    Scheduling fixes that change the pod are left out, because the API server might reject the changed pod. Combinations
+    with too many changes are left out, too. Creation fixes after which the pod still waits are explained among the
     impossible fixes.
     """
     creation_fix = next((fix for fix in not_created.fixes if not fix.owner and not fix.weakens), None)

@@ -59,7 +59,7 @@ STATES = {
 
 
 def build_scale_up_page(report: ScaleUp, style: Style) -> Page:
-    """Build the page of a scale-up: the groups that grow, then why other groups do not."""
+    """Build the page of a scale-up: which groups grow, which pods stay pending, and why other groups do not help."""
     first, pods = report.build_first_line()
     is_good = report.are_all_placed
     errors = [line for line in (report.loop_error, report.error) if line]
@@ -96,7 +96,7 @@ def _build_filtered_out_line(report: ScaleUp) -> Page:
 
 
 def _build_template_gap_lines(report: ScaleUp) -> Page:
-    """Build paragraphs about labels and taints that templates of empty groups lack, with the tags that supply them."""
+    """Build paragraphs about labels and taints that templates of empty groups lack, and the tags that supply them."""
     blocks: list[Paragraph] = []
     for gap in report.template_gaps:
         lacks = " and the ".join(gap.lacks)
@@ -153,7 +153,7 @@ def build_scale_down_page(report: ScaleDown, style: Style) -> Page:
     )
 
     def build_row(item: tuple[str, NodeRemoval]) -> tuple[str, ...]:
-        """Return the cells for a node, whose reason is extended by why its budget allows nothing and its mark."""
+        """Return the cells for a node. Its reason includes the cause of an exhausted budget and the node's mark."""
         name, node = item
         *cells, reason = _build_node_cells(name, node, report.kept.get(name), name in deleted)
         if ignored := report.ignored_pods.get(name):
@@ -184,7 +184,7 @@ def _build_node_cells(name: str, node: NodeRemoval, kept: NodeKeepers | None, is
 
 
 def _describe_node_reason(node: NodeRemoval, kept: NodeKeepers | None) -> str:
-    """Return why a node is deleted or kept, and whether it could be deleted if it were the only one."""
+    """Return why a node is deleted or kept, and whether it could be deleted if no other node were."""
     if node.state == "unneeded":
         return f"{counted(len(node.moves), 'pod')} would move" if node.moves else EMPTY
     code = node.reason or ""
@@ -203,7 +203,7 @@ def _add_code(texts: Mapping[str, str], code: str) -> str:
 
 
 def _describe_unblocking(kept: NodeKeepers | None) -> str:
-    """Describe what the pods that keep a node would need, or that its pods would have no room elsewhere even then.
+    """Describe what would have to change for the pods that keep a node, or that even then they would fit nowhere else.
 
     Return an empty string if neither is known.
     """

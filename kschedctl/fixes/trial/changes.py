@@ -127,7 +127,10 @@ def apply_fixes(changes: Iterable[Fix], read: ObjectReader) -> dict[ObjectKey, E
 
 
 def build_object_reader(cluster: Cluster) -> ObjectReader:
-    """Return a function that finds an object of the cluster by its key, and indexes each kind when it is first read."""
+    """Return a function that finds an object of the cluster by its key.
+
+    It indexes a kind when it first reads the kind.
+    """
     objects_by_kind: dict[str, Mapping[tuple[str, str], Struct]] = {}
 
     def read(key: ObjectKey) -> Struct | None:

@@ -25,8 +25,8 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 def add_other_replicas(target: TargetPod) -> TargetPod:
     """Return the target in a cluster in which the other replicas of its workload are pending, too.
 
-    The target is returned unchanged if it stands for no workload, for a DaemonSet, or for a workload that has pods
-    already.
+    The target is returned unchanged if it does not stand for a workload, if the workload is a DaemonSet, or if the
+    workload already has pods.
     """
     cluster, others = _create_other_replicas(target)
     if not others:
@@ -59,7 +59,7 @@ def place_replicas(target: TargetPod) -> PlacedReplicas | None:
     view = simulation.view
     found_positions = (view.pods.find_position(pod.key) for pod in replicas)
     positions = [position for position in found_positions if position is not None]
-    outcomes = simulation.schedule(positions)
+    outcomes = simulation.schedule_uninterrupted(positions)
     unplaced = [position for position in positions if view.node[position] < 0]
     if len(unplaced) in (0, len(positions)):
         return None
@@ -88,8 +88,8 @@ def _create_other_replicas(target: TargetPod) -> tuple[Cluster, list[Pod]]:
 
     Return the cluster with their claims, and the pods.
 
-    No pods are created if the target stands for no workload, or for one that has pods already. None are created for a
-    DaemonSet either, whose pods do not compete for nodes.
+    No pods are created if the target does not stand for a workload, or if the workload already has pods. None are
+    created for a DaemonSet either, because its pods do not compete for nodes.
     """
     workload, cluster = target.workload, target.scheduler.cluster
     if workload is None or isinstance(workload, Pod | DaemonSet):

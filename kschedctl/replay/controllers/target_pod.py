@@ -51,7 +51,7 @@ class TargetPod(NamedTuple):
 
     @property
     def never_created(self) -> NotCreated | None:
-        """The report on a workload of which no pod is created, so that no scheduler sees one. None if some are."""
+        """The report on the workload if none of its pods is created, so that no scheduler sees one. Otherwise None."""
         report = self.not_created
         return None if report is None or report.past or report.there else report
 
