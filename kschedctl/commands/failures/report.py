@@ -75,7 +75,7 @@ class Failure(Document, frozen=True):
         texts = []
         if self.unplaced_displaced == self.displaced > 1:
             texts.append(f"none of its {self.displaced:,} displaced pods gets a node")
-        elif self.unplaced_displaced == self.displaced:
+        elif self.unplaced_displaced == self.displaced == 1:
             texts.append("its only displaced pod gets no node")
         elif self.unplaced_displaced:
             verb = agreeing(self.unplaced_displaced, "gets", "get")
