@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,9 +39,10 @@ Write = Callable[..., str]
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run a command line in this process."""
+    """Run a command line in this process. Without `--jobs`, no others are started: the other cores run other tests."""
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
 
     def run(*arguments: str) -> Outcome:
         code = main(arguments)
