@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,10 +38,9 @@ Write = Callable[..., str]
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run a command line in this process. Without `--jobs`, no others are started: the other cores run other tests."""
+    """Run a command line in this process."""
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.delenv("COLUMNS", raising=False)
-    monkeypatch.setattr(os, "cpu_count", lambda: 1)
 
     def run(*arguments: str) -> Outcome:
         code = main(arguments)
