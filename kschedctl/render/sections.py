@@ -206,7 +206,7 @@ def _describe_events(group: RetriedPods) -> str:
 
 
 def _describe_outcome(group: RetriedPods) -> str:
-    """Return the queue in which the pods ended and the plugins that rejected them, or "scheduled"."""
+    """Return the queue in which the pods ended and the plugins that rejected the pods, or "scheduled"."""
     refused = f": {', '.join(group.rejectors)}" if group.rejectors else ""
     return f"{group.queue}{refused}" if group.queue else "scheduled"
 
@@ -260,7 +260,7 @@ def build_runs_section(runs: int, spreads: Mapping[str, Spread], words: Mapping[
 
 
 def build_order_section(runs: int, unplaced: Mapping[str, Spread], proven: Mapping[str, int]) -> Page:
-    """Build a table of the workloads whose pods get no node, in every order or only in some of the tried orders."""
+    """Build a table of how many pods of each workload get no node in any order, in each tried order, or in some."""
     if not any(spread.most for spread in unplaced.values()):
         return ()
     rows = []
@@ -356,8 +356,8 @@ def build_still_pending_section(
 ) -> Page:
     """Build the section about pods that stay pending, and the pods ahead of them in the queue.
 
-    It says how many new nodes would be enough. If `enough_nodes` is None, it says instead that the nodes that the
-    autoscaler adds next do not help these pods.
+    It says how many new nodes would be enough. If `enough_nodes` is None, it says instead that the autoscaler's next
+    nodes do not help these pods.
     """
     if not still_pending:
         return ()

@@ -67,7 +67,7 @@ class NodeDrain:
     """The budgets, if the caller has them already."""
 
     def __post_init__(self) -> None:
-        """Sort the pods on the drained nodes into those to evict and those that stay."""
+        """Divide the pods on the drained nodes into pods to evict and pods that stay."""
         view = self.simulation.view
         self._evictions = self.evictions or Evictions(self.simulation)
         for name in self.nodes:
@@ -105,7 +105,7 @@ class NodeDrain:
         return [position for position, outcome in self.outcomes.items() if outcome.row < 0]
 
     def _evict_allowed_pods(self, on_evicted: Callable[[int], None]) -> bool:
-        """Evict all pods whose budgets allow it, place their successors, and return whether any pod was evicted."""
+        """Evict all pods whose budgets allow it, and place their successors. Return whether any pod was evicted."""
         count_before = len(self.evictable)
         unplaced_successors = list[Position]()
         for position in self._order_pods(self.evictable):
@@ -153,7 +153,7 @@ class NodeDrain:
         return [position for position, outcome in self.outcomes.items() if outcome.row in drained_rows]
 
     def _evict_pod(self, position: Position) -> list[Position]:
-        """Evict one pod, and return its successor in a list, which is empty if there is none.
+        """Evict one pod, and return its successor in a list. The list is empty if there is no successor.
 
         A pod that nothing recreates is recorded as lost.
         """
@@ -202,11 +202,11 @@ class NodeDrain:
         return is_any_placed
 
     def _try_to_place(self, position: Position) -> Outcome:
-        """Try to place one pod, and return its outcome, which is Unschedulable if it fits nowhere."""
+        """Try to place one pod, and return the outcome. The outcome is Unschedulable if the pod fits nowhere."""
         return self.simulation.attempt(position) or Outcome(position, UNSCHEDULABLE)
 
     def _record_preemption(self, outcome: Outcome) -> None:
-        """Record the pods that a successor preempted, which wait for another node if they are recreated."""
+        """Record the pods that a successor preempted. If they are recreated, they wait for another node."""
         if not outcome.victims:
             return
         self.preemptions.append(outcome)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class QueuePlace(NamedTuple):
-    """The queue in which a pod waits, and the plugins that rejected it."""
+    """The queue in which a pod waits, and the plugins that rejected the pod."""
 
     queue: str = ""
     """Empty if the pod waits in no queue."""
@@ -179,11 +179,11 @@ def group_retried_pods(
 
 
 def _find_queue_place(simulation: Simulation, outcome: Outcome) -> QueuePlace:
-    """Return the queue in which an unplaced pod waits, and the plugins that rejected it.
+    """Return the queue in which an unplaced pod waits, and the plugins that rejected the pod.
 
-    Pods that failed with an error wait in the backoff queue, and so do members of pod groups and pods that no plugin
-    rejected. Members of other projects' gangs are unschedulable, rejected by the plugin that makes them wait for each
-    other.
+    Pods that failed with an error wait in the backoff queue. So do members of pod groups and pods that no plugin
+    rejected. Members of other projects' gangs are unschedulable: they are rejected by the plugin that makes them wait
+    for each other.
     """
     from kschedctl.scheduler.queueing import scheduling_queue  # noqa: PLC0415 - after simulations
     from kschedctl.scheduler.simulation.outcome import ERROR, GATED, UNSCHEDULABLE  # noqa: PLC0415 - after simulations
@@ -228,8 +228,8 @@ def _report_eviction(
 ) -> EvictedPod:
     """Build the report on one eviction by preemption.
 
-    ``evicted_next_from`` is the node from which the victim is evicted the next time, so that the victim must have moved
-    there. If it is None, the victim's fate is its state at the end of the simulation.
+    If the victim is evicted again later, it must have moved to the node of that eviction, ``evicted_next_from``. If
+    this is None, the victim's fate is its state at the end of the simulation.
     """
     pods = simulation.view.pods
     names = simulation.view.nodes.names
@@ -346,7 +346,7 @@ def count_pods_by_place(view: Fork, before: Amounts, after: Amounts) -> PodCount
 
 
 class MissingStorageClass(NamedTuple):
-    """A StorageClass that does not exist, and a claim that names it."""
+    """A StorageClass that does not exist but is named by a claim."""
 
     name: str
     claim: str

@@ -43,5 +43,5 @@ def test_the_cluster_autoscaler_names_the_unready_pod(capsys: pytest.CaptureFixt
     group = "nodeGroups:\n- {id: a, min: 1, max: 5, target: 3, nodes: [n1, n2, n3]}\n"
     groups.write_text(f"{group}options: {{skipNodesWithCustomControllerPods: false}}\n")
     _, text = run(capsys, "scale", "down", "-f", case(CASE), "--node-groups", str(groups))
-    assert "BlockedByPod: kube-system/dns-a (NotEnoughPdb)" in text
+    assert "kept by kube-system/dns-a: its PDB allows no disruption (NotEnoughPdb)" in text
     assert NAMED in text

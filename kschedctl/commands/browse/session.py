@@ -168,7 +168,7 @@ class BrowseSession:
         Return an empty string if the cluster came from standard input.
         """
         as_if = [part for word in assumptions.split() for part in ("--as-if", word)]
-        return "".join(build_command(self.source, command, key, as_if, self.scope.to_arguments()))
+        return "".join(build_command(self.source, command, key, as_if, self.scope.to_cli_options()))
 
 
 def format_fix_commands(remedy: Remedy) -> str:

@@ -186,7 +186,7 @@ class Drain(Report, frozen=True):
         )
 
     def build_csv_table(self) -> CsvTable:
-        """Return a row for each pod of the drained nodes, and for each pod that is preempted to make room for them."""
+        """Return a row for each pod of the drained nodes, and for each pod that their replacements preempt."""
         rows: list[tuple[str, ...]] = [(pod.pod, "Moved", pod.source, pod.target, "") for pod in self.moved]
         rows += [(pod, group.verdict, "", "", group.message) for group in self.unplaced for pod in group.pods]
         rows += [(pod.pod, "Blocked", pod.node, "", pod.why) for pod in self.blocked]
@@ -196,7 +196,7 @@ class Drain(Report, frozen=True):
         return CsvTable(("pod", "what", "from", "to", "message"), rows)
 
     def list_pod_names(self) -> tuple[str, ...]:
-        """Return the keys of the pods that cannot be evicted and of the pods that are left without a node."""
+        """Return the keys of the pods that cannot be evicted or that are left without a node."""
         return (
             *(blocked.pod for blocked in self.blocked),
             *(pod for group in self.unplaced for pod in group.pods),
@@ -205,7 +205,7 @@ class Drain(Report, frozen=True):
     def find_ci_gate_problems(self) -> list[GateProblem]:
         """Return a problem for each pod that blocks the drain, gets no node or quota, is lost, returns or is evicted.
 
-        A workload whose replacements are denied, and pods that wait for the same reason, give one problem together.
+        Denied replacements of one workload are one problem, and so are pods that wait for the same reason.
         """
         returned = "comes back to a drained node: it tolerates the cordon"
         return [

@@ -56,7 +56,7 @@ def check_fixes_in_queue(
 
 
 def find_uncalled_extenders(best: Iterable[RankedFix]) -> tuple[UnknownKind, ...]:
-    """Return the extenders that were not called and might reject nodes on which a fix makes the pod fit."""
+    """Return the uncalled extenders that might reject the nodes on which fixes make the pod fit."""
     uncalled_extenders = (unknown for candidate in best for unknown in candidate.trial.unheard)
     return summarize_unknowns(uncalled_extenders, {Effect.NARROWS: REMEDIES})
 
@@ -92,11 +92,10 @@ def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
 
 
 def should_search_fixes(report: Explanation, target: TargetPod) -> bool:
-    """Return whether fixes could help the pod.
+    """Return whether a fix could help the pod. Fixes are replayed for a single pod.
 
-    Fixes are replayed for a single pod. They cannot help a pod that fits but waits for its group or at Permit, or a pod
-    of a gang that another project places. Pods that are being deleted need no fix. A gated pod can be helped only if
-    nothing but device claims gates it.
+    No fix can help a pod that fits but waits for its group or at Permit, or a pod in a gang placed by another project.
+    A pod that is being deleted needs no fix. A gated pod can be helped only if nothing but device claims gates it.
     """
     if report.pod_group is not None and (report.feasible or report.pod_group.decided_by):
         return False
@@ -110,10 +109,9 @@ def should_search_fixes(report: Explanation, target: TargetPod) -> bool:
 def search_fixes(
     target: TargetPod, wishes: RemedyWishes, progress: Callable[[int], None] = lambda _: None
 ) -> tuple[RemedySearch, list[RankedFix]]:
-    """Search for fixes. Return the search and the fixes, best first.
+    """Search for fixes, and return the search and the fixes, best first.
 
-    If the target is a pod of a workload that has no pods yet, its other replicas are pending as well, so that the fixes
-    are checked with all of them.
+    If the target's workload has no pods yet, all of its replicas are pending. Fixes are then checked with all of them.
     """
     if target.workload is not None:
         from kschedctl.replay.controllers.other_replicas import add_other_replicas  # noqa: PLC0415 - not for a pod
@@ -130,7 +128,7 @@ def search_fixes(
 
 
 def find_unchanged_pod(target: TargetPod) -> Pod:
-    """Return the pod as it is written in its manifest or stored in the cluster, so that fixes can change that object.
+    """Return the pod as its manifest or the cluster has it, so that fixes change that object.
 
     If the question changed the pod's spec, for example by --as-if, return the changed pod.
     """

@@ -32,7 +32,7 @@ def failures(
     """Find what would no longer fit if any one ``unit`` (node, zone or pool) failed.
 
     With ``pairs``, any two units fail at once. The report's ``remedy`` is a scenario with enough nodes to withstand the
-    worst failure. All other arguments are as for ``drain``. Raises UsageError if there is no such unit, and
+    worst failure. The other arguments are as for ``drain``. Raises UsageError if there is no such unit, and
     ConfigurationError if the scheduler's configuration is invalid.
 
     >>> zones = [{"topology.kubernetes.io/zone": zone} for zone in ("a", "b")]

@@ -75,7 +75,7 @@ class Loss:
 
 
 def list_losses(cluster: Cluster, unit: str, pairs: bool = False) -> list[Loss]:
-    """Return the loss of every unit, or of every pair of units if `pairs` is True.
+    """Return the loss of each unit, or of each pair of units if `pairs` is True.
 
     `unit` is a key of `UNITS`. Raises UsageError if no node belongs to such a unit, or if there are too few units or
     too many pairs.
@@ -273,9 +273,9 @@ def _get_pod_fates(shared: SharedCluster) -> tuple[Bools, Bools]:
 
 
 def classify_pods(view: Fork) -> tuple[Bools, Bools]:
-    """Return the masks (P,) of pods that are recreated elsewhere if their node fails, and of pods without an owner.
+    """Return two masks (P,): the pods that are recreated elsewhere if their node fails, and the pods without an owner.
 
-    Pods without an owner are lost with their node, unless they are terminating already.
+    Pods without an owner are lost with their node. Terminating pods are not counted among them.
     """
     is_recreated = view.pods.where(lambda info: is_recreated_elsewhere(info.pod))
     is_bare = view.pods.where(lambda info: not info.terminating and find_owner(info.pod).kind == "Pod")

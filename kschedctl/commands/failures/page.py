@@ -82,7 +82,7 @@ def _build_worst_failure(worst: Failure, runs: int, style: Style) -> Page:
 
 
 def _build_outside_note(report: Failures) -> Page:
-    """Build a note about nodes that belong to no unit, so that no failure includes them, or nothing without any."""
+    """Build a note about the nodes that no failure includes, because they belong to no unit. Return () without any."""
     if not report.outside:
         return ()
     unit = report.unit.removeprefix("pair of ").rstrip("s")

@@ -109,10 +109,10 @@ def explain_pod(call: ToolCall, arguments: Arguments) -> PlainReport:
 
 def find_remedies(call: ToolCall, arguments: Arguments) -> PlainReport:
     """Find fixes for a pod in the cluster or in a manifest."""
-    from kschedctl.commands.explain.one_pod import find_target  # noqa: PLC0415 - as the commands below
+    from kschedctl.commands.explain.one_pod import find_or_create_target  # noqa: PLC0415 - as the commands below
     from kschedctl.commands.remedies import find_remedies_with_room  # noqa: PLC0415
 
-    pod = find_target(call.cluster, get_only_argument(arguments, "pod", "manifest"))
+    pod = find_or_create_target(call.cluster, get_only_argument(arguments, "pod", "manifest"))
     return find_remedies_with_room(pod, tried=call.progress.begin("trying remedies", 0), now=call.now)
 
 

@@ -18,7 +18,7 @@ from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.autoscaling.node_groups.discovery import UserGroups
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.one_pod import PodReference, find_target
+from kschedctl.commands.explain.one_pod import PodReference, find_or_create_target
 from kschedctl.commands.explain.report import UNSCHEDULABLE
 from kschedctl.commands.make_room import SharedRoom, collect_waiting_pods, make_room_and_report, start_room_making
 from kschedctl.commands.make_room.movable import find_movable_pods
@@ -77,7 +77,7 @@ def remedies(
     >>> found.remedies[0].kinds
     ('Uncordon',)
     """
-    return find_remedies_with_room(find_target(cluster, pod, call_extender), wishes, tried)
+    return find_remedies_with_room(find_or_create_target(cluster, pod, call_extender), wishes, tried)
 
 
 def pending_remedies(
@@ -93,8 +93,8 @@ def pending_remedies(
     """Find a small set of changes that lets most waiting pods schedule, verified by simulation.
 
     The pods are in one `namespace`, or in all namespaces if it is empty, and match the label `selector`, such as
-    `app=web`. `now` is as for `pending`, and the other arguments are as for `remedies`. Without a selector, workloads
-    whose pods cannot be created are listed separately.
+    `app=web`. Without a selector, workloads whose pods cannot be created are listed separately. `now` is as for
+    `pending`, and the other arguments are as for `remedies`.
 
     >>> import kschedctl
     >>> str(pending_remedies(kschedctl.Cluster.from_objects([])))
@@ -127,11 +127,11 @@ def manifest_remedies(
     call_extender: CallExtender | None = None,
     tried: ProgressCallback = lambda number: None,
 ) -> RemediesOfMany:
-    """Find a small set of changes that lets most of the pods schedule that would wait once the manifests are applied.
+    """Find a small set of changes that lets most of the manifests' pods schedule once the manifests are applied.
 
-    `written` has the documents of manifests that are given as structs, since admission reads more fields than these
-    have. The other arguments are as for `remedies`. Workloads whose pods cannot be created are listed separately.
-    Raises InputError if a manifest is invalid.
+    If manifests are given as structs, `written` has their documents, because admission reads more fields than the
+    structs have. The other arguments are as for `remedies`. Workloads whose pods cannot be created are listed
+    separately. Raises InputError if a manifest is invalid.
     """
     applied = prepare_simulation(cluster, manifests, documents=dict(written or {}))
     scope = f"of {counted(len(applied.changes), 'workload')} in the manifests"
@@ -150,20 +150,21 @@ def find_remedies_with_room(
     now: str = "",
     user_groups: UserGroups = NO_USER_GROUPS,
 ) -> Remedies:
-    """Return the fixes of a pod, a plan that moves other pods if no fix only moves pods, and fixes of the autoscaler.
+    """Return the fixes of a pod, including a plan that moves other pods, and the fixes of the autoscaler.
 
-    `user_groups` are node groups that the user names. `now` is the RFC 3339 time of the autoscaler's loop, by default
-    the time when the cluster was read. Raises InputError if the node groups are invalid.
+    There is no plan if one of the fixes only moves pods. `user_groups` are node groups that the user names. `now` is
+    the RFC 3339 time of the autoscaler's loop, by default the time when the cluster was read. Raises InputError if the
+    node groups are invalid.
     """
     report = add_room_plan(find_pod_remedies(target, wishes, tried), target, wishes)
     return _add_autoscaler_fixes(report, target, wishes, now or get_read_time(target.scheduler.cluster), user_groups)
 
 
 def add_room_plan(report: Remedies, target: TargetPod, wishes: RemedyWishes) -> Remedies:
-    """Add a plan that moves other pods to the report. Without such a plan, the report is returned unchanged.
+    """Add a plan that moves other pods to the report, or return the report unchanged if there is none.
 
-    No plan is searched for if the pod is not unschedulable, if the wishes exclude moves, or if one of the report's
-    fixes only moves pods.
+    There is none if the pod is not unschedulable, if the wishes exclude moves, if one of the report's fixes only moves
+    pods, or if moves alone do not let the pod fit.
     """
     has_moving_fix = any(set(remedy.kinds) == {FixKind.MOVE_POD} for remedy in report.remedies)
     if report.verdict != UNSCHEDULABLE or has_moving_fix or not wishes.considers(FixKind.MOVE_POD, "operator"):
@@ -180,8 +181,8 @@ def add_room_plan(report: Remedies, target: TargetPod, wishes: RemedyWishes) -> 
 def _can_moves_help(scheduler: Scheduler, key: str) -> bool:
     """Return whether moving other pods may let the pod with this key fit.
 
-    This is so if the pod would fit on some node without the movable pods there, or if pods on other nodes keep it away.
-    It is not so if no profile serves the pod.
+    Moves may help if the pod would fit on some node without the movable pods there, or if pods on other nodes keep it
+    away. They do not help if no profile serves the pod.
     """
     simulation = Simulation(scheduler)
     position = Position(simulation.view.pods.index[key])

@@ -207,8 +207,7 @@ def _find_pod_fixes(
         report = structs.replace(report, waiting_elsewhere=waiting)
     if has_unadmitted(waiting):
         return report, choose_exit_code(good=False, interrupted=False, undecided=report.undecided)
-    all_fit = report.verdict in FINE and report.replicas is None
-    return report, choose_exit_code(all_fit, interrupted=False, undecided=report.undecided)
+    return report, choose_exit_code(report.verdict in FINE, interrupted=False, undecided=report.undecided)
 
 
 def _add_new_resources(report: AnyRemedies, code: int, inquiry: Inquiry) -> tuple[AnyRemedies, int]:

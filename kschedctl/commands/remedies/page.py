@@ -31,7 +31,7 @@ from kschedctl.render.unseen_pods import build_held_back_section, build_not_crea
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.remedy import TEAMS
 from kschedctl.reports.unknown import NOT_CERTAIN, VERDICT, describe_verdict_doubts
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import capitalize, counted
 
 
 def build_remedies_page(report: Remedies, style: Style) -> Page:
@@ -52,22 +52,24 @@ def _build_verdict_lines(report: Remedies) -> Page:
 
     If the pod stands for other pods, such as the pods of a workload, a line says so.
     """
+    replicas = report.replicas
+    counts = () if replicas is None else (paragraph(Marked(capitalize(replicas.sentence), Tone.BAD)),)
     pod = Marked(report.pod, Tone.STRONG)
     doubts = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
     if report.undecided and doubts:
         verdict = Marked(f"{describe_verdict(report.verdict)}, but {NOT_CERTAIN}:", Tone.WARNING)
-        return (paragraph(pod, verdict, describe_verdict_doubts(doubts)), paragraph(report.headline))
+        return (*counts, paragraph(pod, verdict, describe_verdict_doubts(doubts)), paragraph(report.headline))
     _, _, headline_text = report.build_first_line()
     headline = paragraph(pod, mark_verdict(report.verdict, ":"), headline_text)
     if not report.stands_for:
-        return (headline,)
-    return (headline, paragraph(Marked(report.stands_for, Tone.FAINT)))
+        return (*counts, headline)
+    return (*counts, headline, paragraph(Marked(report.stands_for, Tone.FAINT)))
 
 
 def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
     """Build the page for many pods: how many no longer wait, the chosen fixes, and which pods still wait.
 
-    If no pod waits, the page says only that, with uncreated pods and objects that wait elsewhere.
+    If no pod waits, the page says only that, and lists uncreated pods and objects that wait elsewhere.
     """
     title, *scope = report.build_first_line()
     not_created = build_not_created_section(report.not_created, style) if report.not_created else ()
@@ -99,7 +101,7 @@ def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
 
 
 def _build_chosen_fix(number: int, chosen: ChosenRemedy, style: Style) -> Page:
-    """Build the blocks of one chosen fix: the workloads that it changes, how many pods it clears, and its commands."""
+    """Build the blocks of a chosen fix: the workloads that it changes, how many pods it clears, and its commands."""
     facts = []
     if chosen.workloads:
         facts.append(Marked(f"of {names(chosen.workloads)}", Tone.FAINT))
@@ -125,7 +127,7 @@ def _build_waiting_elsewhere(report: Remedies | RemediesOfMany, style: Style) ->
 
 
 def _build_incomplete_note(report: Remedies) -> Page:
-    """Build a note that there may be more fixes, or nothing if the search tried all sets or there was none."""
+    """Build a note that there may be more fixes, or () if the search tried all sets or did not run."""
     if report.searched is None or report.searched.complete:
         return ()
     note = f"the search ended after {counted(report.searched.replays, 'replay')}: there may be more"

@@ -191,8 +191,8 @@ class GreedyChoice:
     def _multiply_nodes(self, proposal: Proposal, cleared: int, after: UnexplainedSettling) -> Proposal | None:
         """Return the proposal with as many nodes as its pods may need, or None if it does not add a single node.
 
-        `cleared` is the number of relevant pods that one node clears. If it clears none, pods outside took the node, so
-        that the nodes have to be enough for these pods, too.
+        `cleared` is the number of relevant pods that one node clears. If it is 0, other pods took the node. The nodes
+        must then be enough for these pods, too.
         """
         if proposal not in self.proposals:
             return None  # it has several nodes already
@@ -241,7 +241,8 @@ class GreedyChoice:
     def _add_chosen_proposal(self, proposal: Proposal, after: UnexplainedSettling) -> None:
         """Add a proposal to the chosen ones, with the pods that it clears, and continue from the cluster `after` it.
 
-        Proposals with the same edits, or that would edit an object that it creates, are dropped.
+        Remaining proposals are dropped if they have the same edits, or if they would edit an object that the chosen one
+        creates.
         """
         settled = after.explain()
         self.chosen.append((proposal, [key for key in self.settled.waiting if key not in settled.waiting]))
@@ -264,7 +265,7 @@ class GreedyChoice:
         return sum(key in self.settled.waiting for key in proposal.may_help)
 
     def _rank_promising_proposals(self, remaining_changes: int) -> list[Proposal]:
-        """Return the proposals that may help waiting pods, those expected to clear the most pods first.
+        """Return the proposals that may help waiting pods. Those expected to clear the most pods come first.
 
         Only proposals with at most `remaining_changes` changes are included.
         """
@@ -350,8 +351,8 @@ def find_remedies_of_many(
 ) -> RemediesOfMany:
     """Find up to `wishes.max_changes` changes that clear most of the waiting pods with these keys (`namespace/name`).
 
-    `scope` describes the pods in words. `progress` is called for each group that is searched and each fix that is
-    simulated. The report says if the time did not suffice or the user interrupted.
+    `scope` describes the pods in words. `progress` is called for each searched group and for each simulated fix. The
+    report says if time ran out or the user interrupted.
     """
     initial = settle(cluster, call_extender=call_extender)
     scheduler = Scheduler(initial.cluster, call_extender)

@@ -13,9 +13,9 @@ from kschedctl.commands.explain.fixes import (
     search_fixes,
     should_search_fixes,
 )
-from kschedctl.commands.explain.new_pods import add_unplaced_replicas
+from kschedctl.commands.explain.new_pods import choose_replica
 from kschedctl.commands.explain.one_pod import explain_target
-from kschedctl.commands.explain.report import FINE, Explanation
+from kschedctl.commands.explain.report import Explanation
 from kschedctl.commands.remedies.report import Remedies, SearchReport
 from kschedctl.fixes.document import build_remedy
 from kschedctl.fixes.impossible import explain_impossible_fixes
@@ -28,6 +28,7 @@ from kschedctl.replay.shared_cluster import build_extender_notes
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.not_created import NOT_CREATED, CreationFix, NotCreated
 from kschedctl.reports.remedy import Remedy, sort_complete_first
+from kschedctl.text.counts import capitalize
 
 
 def find_pod_remedies(
@@ -41,9 +42,8 @@ def find_pod_remedies(
     # The pod exists, or its creation failed only in the past.
     not_created = target.not_created
     if not_created is None or not_created.past:
-        report = explain_pod(target.scheduler, target.pod)
-        if report.verdict in FINE:
-            report = add_unplaced_replicas(report, target)
+        target, replicas = choose_replica(target)
+        report = replace(explain_pod(target.scheduler, target.pod), replicas=replicas)
         return _build_remedies_document(target, report, wishes, progress)
 
     # The creation fails, so that a fix of the creation is needed first.
@@ -60,9 +60,11 @@ def find_pod_remedies(
 def _build_remedies_document(
     target: TargetPod, report: Explanation, wishes: RemedyWishes, progress: Callable[[int], None]
 ) -> Remedies:
-    """Build the remedies document of the pod from its explanation, with scheduling fixes if changes can help the pod.
+    """Build the pod's remedies document from its explanation.
 
-    Fixes whose rollout would do harm are left out, and explained among the impossible ones.
+    Scheduling fixes are searched for if changes can help the pod.
+
+    Fixes whose rollout would do harm are explained among the impossible ones.
     """
     document = Remedies(
         pod=report.pod,
@@ -103,9 +105,9 @@ def _build_remedies_document(
 
 
 def build_creation_remedies(not_created: NotCreated, wishes: RemedyWishes) -> list[Remedy]:
-    """Return creation fixes that the wishes allow and that also get one of the pods a node.
+    """Return the creation fixes that the wishes allow and that also get one of the pods a node.
 
-    Fixes that give up nothing come first.
+    Fixes that weaken nothing come first.
     """
     sufficient_fixes = [fix for fix in not_created.fixes if not fix.then and is_wished_for(fix, wishes)]
     return sorted(map(build_creation_remedy, sufficient_fixes), key=lambda remedy: bool(remedy.weakens))
@@ -119,7 +121,7 @@ def is_wished_for(fix: CreationFix, wishes: RemedyWishes) -> bool:
 def build_creation_remedy(fix: CreationFix) -> Remedy:
     """Return a fix of a pod's failed creation in the form of a remedy, whose summary starts with a capital letter."""
     return Remedy(
-        summary=fix.what[:1].upper() + fix.what[1:],
+        summary=capitalize(fix.what),
         by=fix.by,
         weakens=fix.weakens or None,
         opens=fix.opens,
@@ -134,11 +136,11 @@ def build_creation_remedy(fix: CreationFix) -> Remedy:
 
 
 def prepend_creation_fix(report: Remedies, not_created: NotCreated, wishes: RemedyWishes) -> Remedies:
-    """Return the report of a pod that is not created, with each scheduling fix combined with a creation fix before it.
+    """Return the report of an uncreated pod with a creation fix before each scheduling fix.
 
-    The first creation fix that neither changes the pod nor gives anything up is used. Without one, no fixes remain.
-    Scheduling fixes that change the pod are left out, as the API server might reject the changed pod, and so are
-    combinations with too many changes. Creation fixes after which the pod still waits are explained among the
+    This is the first creation fix that neither changes the pod nor weakens anything. Without one, no fixes remain.
+    Scheduling fixes that change the pod are left out, because the API server might reject the changed pod. Combinations
+    with too many changes are left out, too. Creation fixes after which the pod still waits are explained among the
     impossible fixes.
     """
     creation_fix = next((fix for fix in not_created.fixes if not fix.owner and not fix.weakens), None)
@@ -156,7 +158,7 @@ def _combine_creation_and_scheduling_fix(fix: CreationFix, remedy: Remedy) -> Re
     """Return a remedy that first makes a creation fix and then a scheduling fix."""
     return replace(
         remedy,
-        summary=f"{fix.what[:1].upper()}{fix.what[1:]}, and {remedy.summary[:1].lower()}{remedy.summary[1:]}",
+        summary=f"{capitalize(fix.what)}, and {remedy.summary[:1].lower()}{remedy.summary[1:]}",
         by="operator",
         commands=(*fix.commands, *remedy.commands),
         changes=(*fix.changes, *remedy.changes),
