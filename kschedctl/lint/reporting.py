@@ -25,7 +25,7 @@ from kschedctl.text.counts import counted
 
 @dataclass(frozen=True)
 class Reporting:
-    """Settings that decide which problems are reported, and with which severity."""
+    """Settings for reporting problems: which ones, and with which severity."""
 
     severities: Mapping[str, Severity] = field(default_factory=dict)
     """Severities that replace those of rules, by rule id."""

@@ -227,7 +227,7 @@ def _describe_events(group: RetriedPods) -> str:
 
 
 def _describe_outcome(group: RetriedPods) -> str:
-    """Return the queue in which the pods ended and the plugins that rejected them, or "scheduled"."""
+    """Return the queue in which the pods ended and the plugins that rejected the pods, or "scheduled"."""
     refused = f": {', '.join(group.rejectors)}" if group.rejectors else ""
     return f"{group.queue}{refused}" if group.queue else "scheduled"
 

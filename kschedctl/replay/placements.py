@@ -371,7 +371,7 @@ def count_pods_by_place(view: Fork, before: Amounts, after: Amounts) -> PodCount
 
 
 class MissingStorageClass(NamedTuple):
-    """A StorageClass that does not exist, and a claim that names it."""
+    """A StorageClass that does not exist but is named by a claim."""
 
     name: str
     claim: str

@@ -94,9 +94,8 @@ def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
 def should_search_fixes(report: Explanation, target: TargetPod) -> bool:
     """Return whether a fix could help the pod. Fixes are replayed for a single pod.
 
-    Fixes cannot help a pod that fits but waits for its group or at Permit, nor a pod of a gang that another project
-    places. A pod that is being deleted needs no fix. A gated pod can be helped only if nothing but device claims gates
-    it.
+    No fix can help a pod that fits but waits for its group or at Permit, or a pod in a gang placed by another project.
+    A pod that is being deleted needs no fix. A gated pod can be helped only if nothing but device claims gates it.
     """
     if report.pod_group is not None and (report.feasible or report.pod_group.decided_by):
         return False

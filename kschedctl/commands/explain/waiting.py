@@ -32,7 +32,7 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 
 
 class ReplayedPods(NamedTuple):
-    """Pods that look the same to the scheduler, and the explanation that they share."""
+    """Pods that look the same to the scheduler, and their common explanation."""
 
     pods: tuple[Pod, ...]
     explanation: Explanation

@@ -201,10 +201,10 @@ def _build_toleration_fix(tried: TriedNode, taint: Taint, requests_devices: bool
 
 
 def _iter_toleration_corrections(tried: TriedNode, taint: Taint) -> Iterator[Fix]:
-    """Yield fixes that correct tolerations that tolerate no taint of any node and probably mean this taint.
+    """Yield fixes for tolerations that match no taint of any node and probably mean this taint.
 
-    A toleration that differs in its value is corrected only if all nodes that the pod selects have the taint.
-    Tolerations that compare numbers are left out.
+    A toleration with another value is corrected only if all nodes selected by the pod have the taint. Tolerations that
+    compare numbers are left out.
     """
     pod_tolerations: Sequence[Toleration] = tried.cycle.info.spec.tolerations
     taint_sets, _ = tried.cycle.view.nodes.taint_sets
