@@ -102,7 +102,7 @@ def _is_latest_image(image: str) -> bool:
 
 
 def _set_http_defaults(handler: object) -> None:
-    """Set the defaults of the HTTP request that a probe or a lifecycle handler makes, if it makes one."""
+    """Set the defaults of the HTTP request in a probe or lifecycle handler. Other handlers stay unchanged."""
     http_get = handler.get("httpGet") if isinstance(handler, dict) else None
     if isinstance(http_get, dict):
         _set_missing(http_get, path="/", scheme="HTTP")

@@ -99,7 +99,7 @@ class AdmissionRequest:
         return self.namespace_object.metadata.annotations if self.namespace_object else {}
 
     def describe_optional_plugin(self, plugin: str) -> str:
-        """Return a clause that says why an optional plugin, which changed the object, is known to be enabled."""
+        """Return a clause that says how we know that an optional plugin is enabled."""
         return f" ({plugin} is on: {self.cluster.api_server.told_by})"
 
     def forbidden(self, reason: str) -> NotAdmittedError:

@@ -174,7 +174,8 @@ def build_uid_column(values: Sequence[str]) -> TextColumn:
 def concatenate_columns(columns: Sequence[TextColumn]) -> TextColumn:
     """Concatenate columns of strings.
 
-    If all of them have the same compact form, such as timestamps, so has the result. Otherwise it is interned.
+    If all columns hold UIDs or all hold timestamps, the result keeps this compact form. Otherwise its strings are
+    interned.
 
     >>> concatenate_columns([build_time_column(["2026-01-31T12:00:00Z"]), build_time_column(["yesterday"])]).texts()
     ['2026-01-31T12:00:00Z', 'yesterday']

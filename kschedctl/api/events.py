@@ -99,7 +99,7 @@ def get_reporter(event: Event) -> str:
 
 
 def parse_scheduled_event(event: Event) -> tuple[str, str, str] | None:
-    """Return namespace, name and node of the pod that a Scheduled event is about, or None for other events."""
+    """Return the namespace, name and node of a pod from its Scheduled event, or None for another event."""
     if event.reason != SCHEDULED or (event.involved_object.kind or "Pod") != "Pod":
         return None
     match = _ASSIGNED.fullmatch(event.message.strip())

@@ -84,9 +84,9 @@ def read_pod_sets(spec: JsonObject, annotations: Mapping[str, str]) -> OperatedP
 
 
 def _read_pod_sets_by_fields(spec: JsonObject, annotations: Mapping[str, str]) -> OperatedPodSets:
-    """Read the pod sets of a resource whose kind is recognized by a field that only this kind has.
+    """Read the pod sets of a resource whose kind is recognized by its fields.
 
-    Raises ValidationError and QuantityError.
+    Resources with no field of another kind are read as Ray's. Raises ValidationError and QuantityError.
     """
     for field, roles in _REPLICA_TYPES.items():
         if field in spec:

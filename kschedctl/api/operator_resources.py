@@ -195,7 +195,10 @@ def _count_pods_in(part: JsonObject, fields: tuple[str, ...]) -> int | None:
 
 
 def _count_pods_in_field(field: str, part: object) -> int | None:
-    """Count the pods that a field of a custom resource asks for, or return None if it states no number."""
+    """Count the pods that a field of a custom resource asks for.
+
+    Return None if the field has no pods or states no number.
+    """
     if field in _PARTS_WITHOUT_COUNTS:
         return None
     if isinstance(part, list):

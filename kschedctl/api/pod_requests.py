@@ -64,9 +64,9 @@ def parse_quantities(resources: Resources) -> Quantities:
 def compute_pod_requests(
     pod: Pod, options: Options = Options(), from_devices: Sequence[Mapping[str, Quantity]] | None = None
 ) -> Quantities:
-    """Compute the requests of a pod: the larger of its needs while it starts and while it runs.
+    """Compute the requests of a pod: the larger of its needs during startup and while running.
 
-    ``from_devices`` gives the node resources that the devices of each claim provide, which are otherwise read from the
+    ``from_devices`` has the node resources that the devices of each claim provide. By default, they are read from the
     pod's status. Raises QuantityError for a quantity that cannot be parsed.
     """
     requests = aggregate_container_requests(pod, options, from_devices)
@@ -86,9 +86,9 @@ def has_pod_level_requests(pod: Pod) -> bool:
 def aggregate_container_requests(
     pod: Pod, options: Options = Options(), from_devices: Sequence[Mapping[str, Quantity]] | None = None
 ) -> Quantities:
-    """Compute the requests of all containers: their sum while running, or the peak during initialization.
+    """Compute the requests of all containers: their sum while running, or the peak during initialization if higher.
 
-    ``from_devices`` gives the node resources that the devices of each claim provide, which are otherwise read from the
+    ``from_devices`` has the node resources that the devices of each claim provide. By default, they are read from the
     pod's status.
     """
     device_resources = _read_device_resources(pod, options) if from_devices is None else from_devices
@@ -227,7 +227,7 @@ def _compute_container_requests(
 ) -> Quantities:
     """Compute a container's requests.
 
-    During an in-place resize, which shows in its status, they are the largest of the requests before and after.
+    If its status shows an in-place resize, the largest of the old and new amounts count.
     """
     requests = parse_quantities(container.resources.requests)
     status = statuses.get(container.name)
@@ -256,10 +256,10 @@ def _compute_pod_level_requests(pod: Pod, resources: ResourceRequirements, optio
 def _compute_requests_during_resize(
     pod: Pod, spec: Quantities, actuated: ResourceRequirements, allocated: Resources
 ) -> Quantities:
-    """Return the largest of the desired, actuated and allocated requests during an in-place resize.
+    """Return, for each resource, the largest of the desired, actuated and allocated requests during an in-place resize.
 
-    Desired requests do not count if the resize is infeasible. kube-scheduler 1.33.0 to 1.33.3 crashes if a resource is
-    not desired but actuated or allocated (#132895, fixed in 1.33.4), so these versions give no different answer.
+    Desired requests do not count if the resize is infeasible. kube-scheduler 1.33.0 to 1.33.3 crashes if an actuated or
+    allocated resource is not desired (#132895, fixed in 1.33.4). The crash is not replayed.
     """
     result = {} if _is_resize_infeasible(pod) else dict(spec)
     _raise_to(result, parse_quantities(actuated.requests))
@@ -284,7 +284,7 @@ def is_resize_deferred(pod: Pod) -> bool:
 
 
 def revert_pending_resize(pod: Pod) -> Pod:
-    """Return the pod with the requests and limits that its kubelet has allocated, instead of those in its spec."""
+    """Return the pod with the requests and limits that the kubelet has allocated in place of those in the spec."""
     spec = pod.spec
     status = pod.status
     statuses = {s.name: s for s in (*status.init_container_statuses, *status.container_statuses)}

@@ -86,7 +86,7 @@ def format_amount(name: str, amount: int) -> str:
 
 
 class ComparableAmounts(NamedTuple):
-    """Amounts of one resource as they are written in a sentence: numbers, and the unit of all of them."""
+    """Amounts of one resource, written as numbers with a common unit."""
 
     numbers: tuple[str, ...]
     unit: str

@@ -68,7 +68,7 @@ class NodeFit:
         return self._affinity_nodes_by_info[info_number]
 
     def find_nodes_by_affinity_and_taints(self, info_number: int) -> Bools:
-        """Return an (N,) mask of the nodes that the node affinity of a PodInfo allows and whose taints it tolerates."""
+        """Return an (N,) mask of the nodes that match a PodInfo's node affinity and tolerations."""
         tolerations = self._seen.infos[info_number].spec.tolerations
         is_tolerated = match_tolerations(self._view.nodes, tolerations, comparison_operators=True)
         return self.find_affinity_nodes(info_number) & is_tolerated
@@ -118,8 +118,8 @@ class NodeFit:
     def _count_repelling_pods(self, info_number: int) -> list[tuple[Bools, Counts]]:
         """Count the pods on each node that match each required anti-affinity term of a PodInfo.
 
-        The result for each term is a mask of the nodes with its topology label, and the number of matching pods on each
-        node, both (N,).
+        The result has two arrays (N,) per term: a mask of the nodes with the topology label, and the number of matching
+        pods on each node.
         """
         pod = self._seen.infos[info_number].pod
         repelling_counts = []
@@ -158,7 +158,7 @@ def find_term_namespaces(term: PodAffinityTerm, pod: Pod) -> frozenset[str]:
 
 def find_infos_matching_term(seen: SeenPods, term: PodAffinityTerm, pod: Pod, selector: Selector) -> Bools:
     """Return a (T,) mask of the PodInfos with pods that an affinity term of ``pod``, with this selector, matches."""
-    return seen.view.pods.matching(selector, find_term_namespaces(term, pod))
+    return seen.view.pods.match_infos(selector, find_term_namespaces(term, pod))
 
 
 def _matches_own_pod(term: PodAffinityTerm, pod: Pod, selector: Selector) -> bool:

@@ -119,7 +119,10 @@ OLD_VERSION = _build_rule(
 
 
 def _find_plugins_without_state(checked: _CheckedProfile) -> Iterator[Problem]:
-    """Yield a problem for each plugin that is enabled at a point but not at the point that prepares its state."""
+    """Yield a problem for each plugin that is enabled at a point but cannot prepare its state.
+
+    The plugin prepares its state at another point, at which it is not enabled.
+    """
     plugins_at = checked.profile.plugins
     for name, declared in IN_TREE.items():
         state_points = declared.plugin.needs_state if declared.plugin else {}

@@ -1,22 +1,25 @@
 """Independent scenarios, seeds or clusters spread over local processes or a Dask cluster, with the same results.
 
-A scenario is a function of a context, which all tasks share, and of a task. Both travel to other processes by pickle.
-What a function caches with its context is computed once in each process.
+A scenario is a function of a context, which all tasks share, and of a task. Local workers are forked where the system
+can do that: they share the memory of the context, with everything that was cached before they started. Elsewhere and on
+a Dask cluster, the context travels by pickle, and each process caches for itself. Tasks and results always travel.
 """
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError, Future, as_completed
+from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from queue import Empty, SimpleQueue
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from kschedctl.errors import ClusterError, KschedctlError, UsageError
@@ -48,6 +51,8 @@ class NoProgress:
 NO_PROGRESS = NoProgress()
 PARENT_CHECK_SECONDS = 0.5
 """How often a worker checks that its parent still exists."""
+PROGRESS_SECONDS = 0.2
+"""How often the progress inside the tasks of local workers is shown."""
 
 
 @dataclass(frozen=True)
@@ -87,35 +92,93 @@ def run_all(
     tasks: Sequence[Task],
     workers: Workers = ONE_PROCESS,
     on_done: Callable[[int], None] = lambda number: None,
+    *,
+    parts: Sequence[int] = (),
 ) -> Results[Result]:
     """Run a scenario for every task, and return the results, which are incomplete if the user interrupts.
 
-    ``on_done`` is called with 1 after each task. Raises UsageError if the Dask cluster in `workers` does not exist, and
-    ClusterError if the connection to it is lost.
+    ``on_done`` is called with 1 after each task. If ``parts`` has the number of parts of each task, it is called with
+    the number of new parts instead, also of tasks that still run and call `report_parts`. Raises UsageError if the Dask
+    cluster in `workers` does not exist, and ClusterError if the connection to it is lost.
     """
     collected: list[Result | None] = [None] * len(tasks)
     processes = min(workers.processes or os.cpu_count() or 1, len(tasks))
+    sized_tasks = [_SizedTask(task, size) for task, size in zip(tasks, parts or [1] * len(tasks), strict=True)]
     if workers.dask:
-        results = _run_on_dask(scenario, context, tasks, workers.dask)
+        results = _run_on_dask(scenario, context, sized_tasks, workers.dask, on_done)
     elif processes > 1:
-        results = _run_on_processes(scenario, context, tasks, processes)
+        results = _run_on_processes(scenario, context, sized_tasks, processes, on_done)
     else:
-        results = _run_in_this_process(scenario, context, tasks)
+        results = _run_in_this_process(scenario, context, sized_tasks, on_done)
     try:
         for i, result in results:
             collected[i] = result
-            on_done(1)
     except KeyboardInterrupt:
         results.close()
     return Results(collected)
 
 
+class _SizedTask(NamedTuple, Generic[Task]):
+    """A task and the number of its parts, by which progress is counted."""
+
+    task: Task
+    parts: int
+
+
+@dataclass
+class _PartCounter:
+    """Counts the finished parts of one task, but no more than the task has."""
+
+    remaining: int
+    on_done: Callable[[int], None]
+    """Called with the number of new parts."""
+
+    def count(self, number: int) -> None:
+        """Count finished parts."""
+        new_parts = min(number, self.remaining)
+        self.remaining -= new_parts
+        if new_parts:
+            self.on_done(new_parts)
+
+    def count_remaining(self) -> None:
+        """Count all parts that the task did not report."""
+        self.count(self.remaining)
+
+
+_part_counter: _PartCounter | None = None
+"""The counter of the task that this process runs, or None if no task runs."""
+
+
+def report_parts(number: int) -> None:
+    """Report finished parts of the task that runs. More parts than the task has are not counted."""
+    if _part_counter is not None:
+        _part_counter.count(number)
+
+
+@contextmanager
+def _counting_parts(counter: _PartCounter) -> Iterator[None]:
+    """Count the parts that are reported within the block."""
+    global _part_counter  # noqa: PLW0603 - a task may be deep in a simulation when it reports parts
+    outer_counter, _part_counter = _part_counter, counter
+    try:
+        yield
+    finally:
+        _part_counter = outer_counter
+
+
 def _run_in_this_process(
-    scenario: Scenario[Context, Task, Result], context: Context, tasks: Sequence[Task]
+    scenario: Scenario[Context, Task, Result],
+    context: Context,
+    tasks: Sequence[_SizedTask[Task]],
+    on_done: Callable[[int], None],
 ) -> Generator[tuple[int, Result], None, None]:
     """Yield the number and the result of each task, computed in this process."""
-    for i, task in enumerate(tasks):
-        yield i, scenario(context, task)
+    for i, (task, parts) in enumerate(tasks):
+        counter = _PartCounter(parts, on_done)
+        with _counting_parts(counter):
+            result = scenario(context, task)
+        yield i, result
+        counter.count_remaining()
 
 
 @dataclass(frozen=True)
@@ -162,13 +225,51 @@ _process_state: dict[str, Any] = {}
 
 
 def _run_on_processes(
-    scenario: Scenario[Context, Task, Result], context: Context, tasks: Sequence[Task], processes: int
+    scenario: Scenario[Context, Task, Result],
+    context: Context,
+    tasks: Sequence[_SizedTask[Task]],
+    processes: int,
+    on_done: Callable[[int], None],
 ) -> Generator[tuple[int, Result], None, None]:
-    """Yield task numbers and results from local processes, as they complete."""
-    with _start_worker_processes(scenario, context, processes) as submit:
+    """Yield task numbers and results from local processes, as they complete. ``on_done`` gets the finished parts."""
+    import multiprocessing  # noqa: PLC0415 - most questions are answered by this process alone
+
+    finished_parts = multiprocessing.Value("q", 0)
+    shown_parts = 0
+    completed: SimpleQueue[Future[Result]] = SimpleQueue()
+    with _start_worker_processes(_run_and_add_parts, (scenario, context, finished_parts), processes) as submit:
         futures: dict[Future[Result], int] = {submit(task): i for i, task in enumerate(tasks)}
-        for future in as_completed(futures):
-            yield futures[future], future.result()
+        for future in futures:
+            future.add_done_callback(completed.put)
+        waiting = len(futures)
+        while waiting:
+            try:
+                future = completed.get(timeout=PROGRESS_SECONDS)
+                waiting -= 1
+                yield futures[future], future.result()
+            except Empty:
+                pass
+            new_parts = finished_parts.value - shown_parts
+            shown_parts += new_parts
+            on_done(new_parts)
+
+
+def _run_and_add_parts(
+    shared: tuple[Scenario[Context, Task, Result], Context, Any], sized_task: _SizedTask[Task]
+) -> Result:
+    """Run a task in a worker, and add its finished parts to the number that all workers share."""
+    scenario, context, finished_parts = shared
+
+    def add_parts(number: int) -> None:
+        """Add finished parts to the shared number."""
+        with finished_parts.get_lock():
+            finished_parts.value += number
+
+    counter = _PartCounter(sized_task.parts, add_parts)
+    with _counting_parts(counter):
+        result = scenario(context, sized_task.task)
+    counter.count_remaining()
+    return result
 
 
 @contextmanager
@@ -194,7 +295,11 @@ def _start_worker_processes(
 
 
 def _initialize_worker(scenario: Scenario[Any, Any, Any], context: object) -> None:
-    """Prepare a worker process: its signals, its end with the parent, its scenario and context."""
+    """Prepare a worker process: its signals, its end with the parent, its scenario and context.
+
+    What the parent has built is exempt from garbage collection, which would write to the memory that they share.
+    """
+    gc.freeze()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets the signal and ends its workers
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # `watch` installs a handler in the parent
     threading.Thread(target=_exit_with_parent, daemon=True).start()
@@ -222,13 +327,19 @@ def _run_task_in_worker(task: object) -> Any:
 
 
 def _run_on_dask(
-    scenario: Scenario[Context, Task, Result], context: Context, tasks: Sequence[Task], address: str
+    scenario: Scenario[Context, Task, Result],
+    context: Context,
+    tasks: Sequence[_SizedTask[Task]],
+    address: str,
+    on_done: Callable[[int], None],
 ) -> Generator[tuple[int, Result], None, None]:
-    """Yield task numbers and results from a Dask cluster, as they complete."""
+    """Yield task numbers and results from a Dask cluster, as they complete. ``on_done`` gets the parts of each task."""
     with _open_dask(scenario, context, address) as connection:
-        futures = {connection.submit(task): i for i, task in enumerate(tasks)}
+        futures = {connection.submit(sized_task.task): i for i, sized_task in enumerate(tasks)}
         for future in connection.as_completed(futures, loop=connection.client.loop):
-            yield futures[future], future.result()
+            i = futures[future]
+            yield i, future.result()
+            on_done(tasks[i].parts)
 
 
 class _DaskConnection(NamedTuple):

@@ -90,7 +90,7 @@ class PoolState(NamedTuple):
 
 
 def compare_pools(before: Fork, after: Fork, remaining: Bools | None = None) -> tuple[PoolChange, ...]:
-    """Return the changes of all pools between two forks, or () if no pool changes its nodes or pods.
+    """Return the changes of all pools between two forks, or () if the nodes and pods of no pool change.
 
     ``remaining`` (N,) selects the nodes that exist in the end, or all if it is None. Both forks have the same nodes.
     """

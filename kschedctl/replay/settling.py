@@ -20,7 +20,7 @@ from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.scheduler.simulation.outcome import Outcome, Recreation
+from kschedctl.scheduler.simulation.outcome import Outcome, Progress, Recreation
 from kschedctl.scheduler.simulation.simulation import Simulation
 
 ONE_PER_SLOT = frozenset({"DaemonSet", "StatefulSet"})
@@ -111,9 +111,14 @@ def _is_pending(pod: Pod) -> bool:
     return not pod.spec.node_name and pod.metadata.deletion_timestamp is None
 
 
-def schedule_with_victims(simulation: Simulation, positions: Iterable[Position]) -> list[Outcome]:
-    """Schedule the pods and the pods that they displace, and return all outcomes with reasons."""
-    return explain_with_victims(simulation, simulation.schedule(positions))
+def schedule_with_victims(
+    simulation: Simulation, positions: Iterable[Position], progress: Progress | None = None
+) -> list[Outcome]:
+    """Schedule the pods and the pods that they displace, and return all outcomes with reasons.
+
+    ``progress`` is called with the number of new outcomes after each attempt to schedule one of ``positions``.
+    """
+    return explain_with_victims(simulation, simulation.schedule(positions, progress))
 
 
 def explain_with_victims(simulation: Simulation, latest: list[Outcome]) -> list[Outcome]:
@@ -195,7 +200,7 @@ def _select_latest_outcomes(outcomes: Iterable[Outcome]) -> Iterable[Outcome]:
 
 
 def build_resulting_cluster(simulation: Simulation) -> Cluster:
-    """Build the cluster that the simulation leaves, with pods on their new nodes, waiting, or gone."""
+    """Build the cluster after the simulation. Its pods are on their new nodes, wait, or are gone."""
     view = simulation.view
     moved = np.flatnonzero(view.node != simulation.scheduler.view.node).tolist()
     changes: dict[tuple[str, str], Pod | None] = {}
@@ -212,7 +217,10 @@ def build_resulting_cluster(simulation: Simulation) -> Cluster:
 
 
 def build_replacement(pod: Pod, node: str) -> Pod:
-    """Build the replacement that a controller creates for the pod, running on ``node`` or, if it is empty, pending."""
+    """Build the replacement that a controller creates for the pod.
+
+    It runs on ``node`` or, if that is empty, is pending.
+    """
     replacement = recreate_pod(pod)
     if not node:
         return replacement

@@ -33,6 +33,8 @@ class Section(Report, frozen=True, kw_only=True, tag_field="name"):
     """What could change the answer and is not replayed."""
     undecided: bool = False
     """Whether what was not read could change the state, also where something was found."""
+    interrupted: bool = False
+    """Whether the user interrupted the section, so that it is partial."""
     kind: str = "AuditSection"
 
     @property

@@ -186,7 +186,7 @@ class NodeSubset(NodeColumns):
         return self._of.match_required_affinity(required)[self._rows]
 
     def _restrict_image_to_subset(self, state: ImageState) -> ImageState | None:
-        """Return the nodes of the subset that have an image, or None if none of them has it."""
+        """Return the nodes of the subset that have an image, or None if no node of the subset has it."""
         rows = self._row_in_subset[state.rows]
         is_in_subset = rows >= 0
         if not is_in_subset.any():
@@ -211,8 +211,8 @@ class NodeSubset(NodeColumns):
 class ClosedNodes:
     """The nodes of a fork that take no more pods, as a mask and as cordoned Node objects.
 
-    They are valid only for pods that a cordon merely keeps off the node. Close a node before pods leave it and open it
-    after they are back, so that caches see it change.
+    They are valid only for pods that a cordon keeps off a node. Close a node before pods leave it, and open it after
+    they are back, so that caches see the node change.
     """
 
     def __init__(self, nodes: int) -> None:

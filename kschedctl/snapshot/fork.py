@@ -178,9 +178,9 @@ class Fork:
     def unsure_nominations(self) -> tuple[Rows, Rows]:
         """Rows and positions of the nominations of pods that do not enter the queue.
 
-        The scheduler records a nomination when the pod enters the queue, and with each update of a pod outside of the
-        queue. So a scheduler that starts now does not know of these nominations, and one that saw the pod change does.
-        Upstream: moveToActiveQ and Update in pkg/scheduler/backend/queue/scheduling_queue.go (v1.36).
+        The scheduler records a nomination when the pod enters the queue, and at each update of a pod outside of the
+        queue. A scheduler that has just started does not know these nominations. A scheduler that saw the pod change
+        does. Upstream: moveToActiveQ and Update in pkg/scheduler/backend/queue/scheduling_queue.go (v1.36).
         """
         rows, positions = self.snapshot.nominations
         return rows[self._is_nominee_held_back], positions[self._is_nominee_held_back]
@@ -235,7 +235,7 @@ class Fork:
         return self.settings.stored(pod, self.cluster)
 
     def merge_label_keys(self, pod: Pod) -> Pod:
-        """Return the pod as it is after its creation, which merges its label keys into its selectors."""
+        """Return the pod with its label keys merged into its selectors, as the API server stores it."""
         return self.settings.merge_label_keys(pod)
 
     # -- sums ----------------------------------------------------------------------------------------------------
@@ -340,9 +340,9 @@ class Fork:
         return _get_or_make(self._memo_of_pods, _build_pod_key(key, info), make, MAX_MEMOS_OF_PODS)
 
     def share_column(self, key: Hashable, compute: Callable[[Fork], Amounts]) -> Amounts:
-        """Return a cached array (N,) that `compute` makes from this fork, which is read-only.
+        """Return a read-only array (N,) that `compute` makes from this fork. The array is cached.
 
-        `key` must also say where the pods are, for example by the number of moves so far.
+        `key` must also identify where the pods are, for example by the number of moves so far.
         """
         return _get_or_make(self._columns, key, lambda: compute(self), MAX_COLUMNS)
 
@@ -406,7 +406,7 @@ class Fork:
                 self._nominated_by_priority = {}
 
     def mask_placed_before_group(self) -> Bools:
-        """Return a mask over all pods of those that have a node.
+        """Return a mask over all pods that marks the pods with a node.
 
         During the cycle of a pod group, return the pods that had a node when the cycle began.
         """
@@ -456,9 +456,9 @@ class Fork:
         return self._nominated_by_priority[priority]
 
     def build_nominated_delta_besides(self, position: Position, priority: int) -> Delta:
-        """Return a delta that adds the nominated pods of at least this priority that have no node, without one pod.
+        """Build a delta that adds the nominated pods of at least this priority, except one pod.
 
-        `position` is the pod to leave out.
+        `position` is the pod to leave out. Pods that have a node are not added.
         """
         _, positions = self.nominations
         return self._build_nominated_delta(positions != position, priority)
@@ -475,7 +475,7 @@ class Fork:
         return Delta.from_changes(rows[counted].astype(np.int32), infos[counted], ones)
 
     def build_nominated_delta_against(self, info: PodInfo) -> Delta:
-        """Return a delta that adds the nominated pods to which a pod must yield, without the pod itself.
+        """Build a delta that adds the nominated pods that a pod must yield to. The pod itself is left out.
 
         These are the nominated pods without a node that have at least the pod's priority.
         """
@@ -548,9 +548,9 @@ class PartOfFork(NamedTuple):
 
 
 def _build_pod_key(key: Hashable, info: PodInfo | None) -> Hashable:
-    """Return the cache key for all pods like `info`, which is `key` itself if no `info` is given.
+    """Return the cache key for all pods like `info`. Without `info`, it is `key` itself.
 
-    Return None, which means that nothing is cached, if the pod has no number.
+    Return None if the pod has no number. In this case, nothing is cached.
     """
     if info is None:
         return key

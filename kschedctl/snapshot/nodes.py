@@ -75,7 +75,7 @@ class Domains:
         return int(np.count_nonzero(self.count_rows(slice(None))))
 
     @cached_property
-    def alone(self) -> bool:
+    def separates_nodes(self) -> bool:
         """Whether no two nodes share a domain."""
         return self._is_identity or bool((self.count_rows(self.present.nonzero()[0]) <= 1).all())
 
@@ -238,8 +238,8 @@ class NodeColumns(ABC):
 class ListedImages:
     """L images that nodes list, in the order in which the nodes joined the cluster.
 
-    `rows` are the rows of the nodes, and `images` the images that each of them lists. Nodes that list the same image
-    share its object, so that names are read once for each distinct object.
+    `rows` are the rows of the nodes, and `images` has the list of images of each node. Nodes that list the same image
+    share its object, so names are read once for each distinct object.
     """
 
     def __init__(self, rows: Sequence[int], images: Sequence[Sequence[ContainerImage]]) -> None:
@@ -324,7 +324,7 @@ class AllNodes(NodeColumns):
 
 
 def _encode_distinct(values: Iterable[tuple[T, ...]]) -> tuple[list[tuple[T, ...]], Ints]:
-    """Return the distinct values in the order in which they first occur, and the index of each value among them."""
+    """Return the distinct values in the order of their first occurrence, and each value's index among them."""
     code_by_value: dict[tuple[T, ...], int] = {}
     codes = [code_by_value.setdefault(value, len(code_by_value)) for value in values]
     return list(code_by_value), np.array(codes, np.int32)

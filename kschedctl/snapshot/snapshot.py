@@ -119,7 +119,7 @@ def compute_offer(node: Node) -> dict[str, int]:
 
 
 def _find_rows(nodes: Sequence[Node], columns: NodeColumns) -> Rows:
-    """Return the row of each node in the columns, or -1 for a node that they do not have."""
+    """Return the row of each node in the columns, or -1 if the columns do not have the node."""
     return np.array([columns.index.get(node.metadata.name, -1) for node in nodes], np.int64)
 
 
@@ -184,7 +184,7 @@ class Snapshot:
     def from_cluster(cls, cluster: Cluster, settings: Settings = Settings()) -> Snapshot:
         """Build the snapshot of a cluster, with the nodes in the scheduler's order.
 
-        It contains the pods that have not ended or, with `settings.ended`, only the pods that have ended.
+        The snapshot has the pods that have not ended. With `settings.ended`, it has only the pods that have ended.
         """
         nodes = AllNodes(interleave_zones(map(apply_node_defaults, cluster.nodes)))
         pod_table = cluster.pods.select_terminated() if settings.ended else cluster.pods.drop_terminated()
@@ -254,7 +254,10 @@ class Snapshot:
         )
 
     def _iter_resized(self, nodes: Mapping[Row, Node], more: Sequence[tuple[Row, Node]]) -> Iterator[tuple[int, Node]]:
-        """Yield row and node of each changed or added node whose offer may differ from the offer that `demands` has."""
+        """Yield the row and the node of each changed or added node that may be resized.
+
+        Such a node may offer different amounts than in `demands`.
+        """
         for row, node in nodes.items():
             if self._may_be_resized(node, row):
                 yield row, node

@@ -112,8 +112,8 @@ LATER = 1 << 32
 class Arrivals:
     """The order in which pods came to their nodes, up to the first `seen` moves of the trail.
 
-    `place` (P,) is larger for pods that came later to the same node. `came` (P,) marks pods that came since the
-    snapshot, in which pods were on the rows `node` (P,).
+    `place` (P,) is larger for pods that came later to the same node. `came` (P,) marks pods that came after the
+    snapshot was taken. `node` (P,) has the rows of the pods in the snapshot.
     """
 
     def __init__(self, node: Ints) -> None:

@@ -107,7 +107,7 @@ class Archive:
 def _estimate_memory(data: bytes) -> int:
     """Estimate the maximum memory in bytes of objects decoded from msgpack, without their places in lists.
 
-    The bytes that can begin an object are counted, although most of them are inside of texts.
+    All bytes that can begin an object are counted. Most of them are really part of a text.
 
     >>> _estimate_memory(bytes([0x92, 0x80, 0xA1, 0x61])) == MAP_BYTES + 2 * OBJECT_BYTES
     True
@@ -313,7 +313,7 @@ def _build_cluster(header: Header, objects: JsonDict) -> Cluster:
 
 
 def _build_gaps(header: Header) -> dict[str, Gap]:
-    """Return the gaps in the header, and a gap for each kind that the writing version of kschedctl did not save."""
+    """Return the gaps in the header, and a gap for each kind that the version that wrote the file did not save."""
     # The first snapshots do not state their kinds. They do not contain CREATION_KINDS.
     unsupported = [kind for kind in FIELDS if kind not in header.kinds] if header.kinds else CREATION_KINDS
     return {kind: Gap(NOT_HELD) for kind in unsupported if kind not in header.objects} | header.gaps

@@ -148,9 +148,9 @@ class ListReader:
                 collector.api_server = component_flags.find_api_server(_container_owners.decode(array), self._kind)
 
     def _check_new_fields(self, array: bytes, items: list[object]) -> list[msgspec.Raw]:
-        """Warn about fields of the items that only a newer API has.
+        """Warn about fields of the items that only a newer API has, for one pod of each template.
 
-        Return the JSON of the pods that were checked, which is one pod of each template.
+        Return the JSON of the pods that were checked.
         """
         checked_pods = self._new_fields.check_items(items, partial(_raw_items.decode, array), self._index)
         if self._unique_kind == "Pod":
@@ -270,7 +270,10 @@ class ListReader:
             raise self._place.item(index).error(f"invalid JSON: {describe_json_error(error)}") from None
 
     def _extend_buffer(self) -> None:
-        """Read more input, at least doubling the buffer. Raises InputError at the file's end or for too large items."""
+        """Read more input, at least doubling the buffer.
+
+        Raises InputError if the file ends here or the current item is too large.
+        """
         place = self._place.item(self._index)
         if len(self._buffer) > MAX_ITEM_SIZE:
             raise place.error(f"larger than {MAX_ITEM_SIZE >> 20} MiB")

@@ -78,7 +78,7 @@ def read(
     """Read files, folders and ``-``, one after another.
 
     ``find_builds`` returns the builds for the files. A build's objects replace the files that it uses. Raises
-    InputError if the input is invalid, naming file, document and field, or if there is no object at all.
+    InputError, which names file, document and field, if the input is invalid or contains no object.
     """
     files = find_files(paths, recursive)
     collector = Collector()

@@ -315,7 +315,7 @@ def _validate_operator_and_value(toleration: Toleration, path: Path, options: Va
 
 
 def _validate_int64(value: str, path: Path) -> ValidationErrors:
-    """Validate that a toleration's value is an int64, which the operators Lt and Gt require."""
+    """Validate that a toleration's value is an int64, as the operators Lt and Gt require."""
     yield from names.validate_syntax(path, value, names.validate_decimal_integer)
     if parse_int64(value) is None:
         digits = value.removeprefix("-").removeprefix("+")

@@ -81,7 +81,7 @@ def validate_volumes(
 
 
 def _validate_volume_name(name: str, used_names: set[str], path: Path) -> ValidationErrors:
-    """Validate that a volume has a valid name that is not among the names already used."""
+    """Validate that a volume's name is a DNS label and not yet used."""
     if name:
         yield from names.validate_syntax(path, name, names.validate_dns_label)
     else:

@@ -26,7 +26,7 @@ MAX_GROUPS_PER_CONTROLLER = 10
 
 
 class Estimate(NamedTuple):
-    """The number of new nodes that received a pod, and the pods that found a node."""
+    """The number of new nodes that get a pod, and the pods for which a node was found."""
 
     nodes: int
     pods: list[Pod]
@@ -102,9 +102,9 @@ class Estimator:
         return True
 
     def _place_on_last_node(self, pod: Pod) -> bool:
-        """Place a pod on the last added node and return whether this succeeded.
+        """Try to place a pod on the last added node, and return whether it was placed.
 
-        If a spread constraint over nodes rejects the pod there, it is placed on any other node that accepts it.
+        If a spread constraint over nodes rejects the pod there, any other node that accepts it is used.
         """
         last = self.added[-1]
         refusal = self.snapshot.place_on_node_if_accepted(self.get_position(pod), last)

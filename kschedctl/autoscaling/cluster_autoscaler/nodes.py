@@ -73,7 +73,10 @@ def get_readiness(node: Node) -> NodeReadiness:
 
 
 def mark_node_unready_if_starting(node: Node, options: AutoscalerOptions) -> Node:
-    """Return the node, marked as unready if it has a startup taint or lacks a GPU that its label announces."""
+    """Return the node, marked as unready if it is still starting.
+
+    It is if it has a startup taint or lacks a GPU that its label announces.
+    """
     if not is_ready_and_schedulable(node):
         return node
     has_startup_taint = any(is_startup_taint(taint.key, options) for taint in node.spec.taints)

@@ -115,7 +115,7 @@ def would_group_accept_pod(loop: AutoscalerLoop, group: str, pod: Pod) -> bool:
 
     The answer is False if the group's template is unknown.
     """
-    return group in loop.templates and ScaleUpRun(loop).describe_template_rejection(pod, group) is None
+    return group in loop.templates and ScaleUpRun(loop).describe_rejection_by_new_node(pod, group) is None
 
 
 def run_loop(loop: AutoscalerLoop, begin: Begin = ignore_progress) -> ScaleUpRun:
@@ -255,10 +255,10 @@ class ScaleUpRun:
         exceeded = self.limits.find_exceeded_limits(group.id, loop.templates[group.id].node, count)
         return f'exceeded quota: "cluster-wide", resources: {", ".join(exceeded)}' if exceeded else ""
 
-    def describe_template_rejection(self, pod: Pod, group: str) -> str | None:
-        """Describe the figures behind a new node's rejection of a pod, or return None if the node accepts the pod.
+    def describe_rejection_by_new_node(self, pod: Pod, group: str) -> str | None:
+        """Describe why a new node of the group would reject a pod, or return None if the node would accept the pod.
 
-        The text is empty if the figures are not known.
+        The text gives the requested and the available amounts. It is empty if they are not known.
         """
         snapshot = self.loop.snapshot.fork()
         row = self.loop.get_template_row(group)
@@ -282,7 +282,7 @@ class ScaleUpRun:
             figures = {}
             for group in pods.rejections:
                 if group in self.loop.templates:
-                    text = self.describe_template_rejection(pods.first, group)
+                    text = self.describe_rejection_by_new_node(pods.first, group)
                     if text:
                         figures[group] = text
             details |= dict.fromkeys(list_pod_keys(pods.pods), figures)
@@ -317,7 +317,10 @@ class ScaleUpRun:
     # -- options --------------------------------------------------------------------------------------------------
 
     def _build_growth_option(self, group: AutoscaledGroup, growable: Sequence[AutoscaledGroup]) -> Option | None:
-        """Build the option to grow a group for the pods that it accepts, or return None if this would help no pod."""
+        """Build the option to grow a group for the pods that it accepts.
+
+        Return None if new nodes of the group would help no pod.
+        """
         accepted = [pods for pods in self.groups if group.id in pods.accepting_groups]
         if not accepted:
             return None
@@ -446,7 +449,7 @@ class ScaleUpRun:
             self.add_event("Normal", "TriggeredScaleUp", f"pod triggered scale-up: [{plan}]", pod.key)
 
     def _reject_pods_of_all_groups(self, reason: str) -> None:
-        """Record that all groups that accept pods reject them for this reason instead, so that no group grows."""
+        """Record a rejection with this reason for every group that accepts pods, so that no group grows."""
         for pods in self.groups:
             pods.rejections.update({group: FilterRejection("", (reason,)) for group in pods.accepting_groups})
             pods.accepting_groups = []

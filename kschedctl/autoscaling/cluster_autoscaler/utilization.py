@@ -43,8 +43,8 @@ def compute_utilization(
 ) -> Utilization | None:
     """Compute a node's utilization from its pods' requests.
 
-    On GPU nodes, the utilization of the GPU counts. On other nodes, the higher of CPU and memory counts, and the result
-    is None if the node offers no CPU or no memory.
+    On GPU nodes, only the utilization of the GPU counts. On other nodes, the higher utilization of CPU and memory
+    counts. The result is None if such a node offers no CPU or no memory.
     """
     pods = list(pods)
     allocatable = node_facts.get_allocatable(node)

@@ -85,7 +85,7 @@ class _PatternDefeatingSort:
         self.insertion_sort(start, end)
 
     def _rearrange_range(self, start: int, end: int, places: Sequence[int]) -> None:
-        """Rearrange a range so that it has the elements that are now at ``places``, in this order."""
+        """Replace a range by the elements at ``places``, in this order."""
         self.keys[start:end] = [self.keys[index] for index in places]
         self.order[start:end] = [self.order[index] for index in places]
 

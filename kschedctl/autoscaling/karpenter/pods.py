@@ -127,14 +127,14 @@ class EvictionLimits:
         self._budgets = [(budget, selector_from_api(budget.spec.selector)) for budget in budgets]
 
     def find_blocking_budgets(self, pod: Pod) -> tuple[str, ...]:
-        """Return ``namespace/name`` of the budgets that forbid evicting the pod now.
+        """Return the budgets that forbid evicting the pod now, as ``namespace/name``.
 
-        If several budgets select the pod, all of them forbid it, because the eviction API supports only one.
+        If several budgets select the pod, all of them forbid it, because the eviction API supports only one budget.
         """
         return self._find_forbidding_budgets(pod, lambda budget: budget.status.disruptions_allowed == 0)
 
     def find_unhealthy_pods(self, budget_key: str) -> list[Pod]:
-        """Return the unhealthy pods that the budget ``namespace/name`` selects, or [] if there is no such budget."""
+        """Return the unhealthy pods that the budget ``namespace/name`` selects, or [] if the budget does not exist."""
         for budget, selector in self._budgets:
             namespace = budget.metadata.namespace
             if f"{namespace}/{budget.metadata.name}" != budget_key:

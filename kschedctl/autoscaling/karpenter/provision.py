@@ -177,7 +177,7 @@ class ProvisioningRun:
         return truncate_instance_types(claim, options.max_instance_types, not options.relaxes_min_values)
 
     def _iter_exceeded_limits(self) -> Iterator[tuple[str, str]]:
-        """Yield each pool whose nodes already exceed a limit, as its name and the resulting error."""
+        """Yield the name of each pool whose nodes already exceed a limit, with the resulting error."""
         for pool in self.setting.pools.pools:
             limits = parse_quantities(pool.spec.limits or {})
             used = self.setting.used_capacity.get(pool.metadata.name, {})

@@ -85,7 +85,7 @@ class LabelRequirement:
         return (value in self.values) is not self.complement and _is_within_bounds(value, self.minimum, self.maximum)
 
     def intersection(self, other: LabelRequirement) -> LabelRequirement:
-        """Return the requirement for the same label that allows exactly the values that both requirements allow.
+        """Return the requirement for the same label that allows only the values that both requirements allow.
 
         The larger minValues applies.
         """
@@ -204,9 +204,9 @@ class Requirements(dict[str, LabelRequirement]):
         return self.get(key) or LabelRequirement(key)
 
     def find_undefined_label(self, other: Mapping[str, LabelRequirement], allowed: frozenset[str] = NONE) -> str:
-        """Return the first label that ``other`` requires and that is neither defined here nor ``allowed``, or "".
+        """Return the first label by name that ``other`` requires but that is neither defined here nor in ``allowed``.
 
-        A label may be undefined if nodes without it meet the requirement.
+        A label may be undefined if nodes without the label meet the requirement. Return "" if there is no such label.
         """
         undefined_keys = (
             key

@@ -186,7 +186,7 @@ def _is_min_values_lowered(updated: int | None, original: int | None) -> bool:
 
 
 def _build_queue_key(data: PodData) -> tuple[int, int, str, str]:
-    """Build the key by which the queue is sorted: descending CPU and memory requests, then creation time and UID."""
+    """Build the sort key of the queue: descending CPU and memory requests, then creation time and UID."""
     metadata = data.pod.metadata
     amounts = data.amounts
     return -amounts.get("cpu", 0), -amounts.get("memory", 0), metadata.creation_timestamp or "", metadata.uid

@@ -235,8 +235,8 @@ class TopologyGroup:
     ) -> Iterable[str]:
         """Return the domains of the node that have matching pods.
 
-        If no domain has any, a pod that matches its own term may be the first. It gets the first domain by name that
-        the pod and the node allow, and the first domain that the pod allows.
+        If no domain has matching pods, a pod that matches its own term may be the first. It may use the first domain by
+        name that both the pod and the node allow, and also the first domain that the pod allows.
         """
         if host := self._get_single_hostname(node_domains):
             if not pod_domains.allows_value(host):
@@ -292,7 +292,7 @@ def _keep_odd_items(items: Iterable[Hashable]) -> frozenset[Hashable]:
 
 
 def _build_selector_key(selector: LabelSelector | None) -> Hashable:
-    """Return a key that is equal for selectors that differ only in the order of expressions and values."""
+    """Build a key of a selector that ignores the order of expressions and values."""
     if selector is None:
         return None
     expressions = frozenset(

@@ -135,10 +135,11 @@ class Volumes:
         return ""
 
     def find_node_requirements(self, pod: Pod) -> list[Requirements] | None:
-        """Return alternative node requirements of the pod's volumes, one of which a node must meet.
+        """Return alternative requirements for the pod's node that follow from its volumes.
 
-        An empty list means that any node will do, and None that an object is missing. The alternatives of several
-        volumes are combined in pairs, leaving out contradictory pairs unless all pairs are contradictory.
+        A node must meet one alternative. An empty list allows any node. Return None if an object is missing. The
+        alternatives of several volumes are combined in pairs. Contradictory pairs are left out unless all pairs are
+        contradictory.
         """
         combinations: list[Requirements] = []
         for volume in pod.spec.volumes:

@@ -64,7 +64,7 @@ def find_machine_groups(cluster: Cluster) -> MachineGroups:
 
 
 def _iter_scalable_objects(cluster: Cluster) -> Iterator[tuple[str, str, Owner]]:
-    """Yield each object that may be a node group: its kind, the API group of its annotations, and the object."""
+    """Yield each possible node group as its kind, the API group of its annotations, and the object."""
     yield from (("MachineDeployment", CLUSTER_API, deployment) for deployment in cluster.machine_deployments)
     for api_group, machine_sets in ((CLUSTER_API, cluster.machine_sets), (OPENSHIFT, cluster.openshift_machine_sets)):
         yield from (
@@ -76,7 +76,7 @@ def _iter_scalable_objects(cluster: Cluster) -> Iterator[tuple[str, str, Owner]]
 
 
 def _get_owner_name(meta: ObjectMeta, kind: str) -> str:
-    """Return the name of the object's first owner of this kind, or "" if it has no such owner."""
+    """Return the name of the object's first owner of this kind, or "" if there is none."""
     return next((owner.name for owner in meta.owner_references if owner.kind == kind), "")
 
 
@@ -127,8 +127,8 @@ def _iter_annotated_options(meta: ObjectMeta) -> Iterator[tuple[str, float]]:
 def _map_nodes_by_group(cluster: Cluster) -> dict[str, list[str]]:
     """Return the names of the nodes in each group.
 
-    A node belongs to the group of the MachinePool or Machine that refers to it, or else of the MachineSet that its
-    annotation names.
+    A node belongs to the group of the MachinePool or Machine that refers to it. If none does, it belongs to the group
+    of the MachineSet in its annotation.
     """
     by_group: dict[str, list[str]] = {}
     group_of_set = _map_groups_by_machine_set(cluster)

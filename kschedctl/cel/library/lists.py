@@ -202,7 +202,7 @@ _GO_ZERO_TIME = -62135596800 * 10**9
 
 
 def build_optional_of_non_zero(value: Value) -> Optional:
-    """Wrap a value in an optional, which stays empty if the value is zero, empty, false or null."""
+    """Wrap a value in an optional. The optional is empty if the value is zero, empty, false or null."""
     if isinstance(value, Opaque | TypeValue):
         return Optional(value)
     if isinstance(value, Duration | Timestamp):

@@ -68,7 +68,7 @@ class AuditedCluster(ReplayedCluster):
     """kube-scheduler's own metrics, if given."""
 
     def iter_unread_kinds(self, *kinds: str) -> Iterator[UnknownKind]:
-        """Yield an unknown that affects the verdict for each of these kinds that was not read."""
+        """Yield an UnknownKind, with effect on the verdict, for each of the kinds that was not read."""
         for kind in kinds:
             if gap := self.cluster.gap(kind):
                 yield UnknownKind(kind, gap.why, VERDICT)

@@ -63,7 +63,7 @@ def _format_renewal(lease: SchedulerLease) -> Marked:
 
 
 def _format_instances(name: ServedName) -> str:
-    """Return the instances that serve a scheduler name, with the number of pods that each instance placed."""
+    """Format the instances of a scheduler name, each with the number of pods that it placed."""
     return names([f"{instance.instance} ({instance.placed:,} placed)" for instance in name.instances])
 
 
@@ -350,7 +350,7 @@ def _format_pool(name: str) -> str:
 
 
 def _format_origin(pods: TypicalPods) -> str:
-    """Return the pool in which typical pods run, or that they are pending."""
+    """Format where typical pods come from: the pool in which they run, or "pending"."""
     return "pending" if pods.pending else _format_pool(pods.pool)
 
 
@@ -382,9 +382,9 @@ def _build_room_table(pools: Sequence[PoolRoom], style: Style) -> Page:
 
 
 def _plot_use_by_pool(pools: Sequence[PoolRoom]) -> Page:
-    """Plot which share of each pool's CPU and memory is requested and which is stranded.
+    """Plot the requested and the stranded share of each pool's CPU and memory.
 
-    Other resources are included if some of their amount is stranded.
+    Other resources are included only if part of them is stranded.
     """
     percentages = {}
     for pool in pools:
@@ -406,9 +406,9 @@ def _format_example_workloads(pods: TypicalPods) -> str:
 
 
 def _build_trial_drains(report: PackingSection, style: Style) -> Page:
-    """Build lines and a table about the trial drains: how many nodes were tried and emptied, and what that saves.
+    """Build the part about trial drains: how many nodes were tried, which were emptied, and what removing them saves.
 
-    If not all candidates were tried, the command that tries the remaining ones follows.
+    If some candidates were not tried, the command that tries the others is included.
     """
     page: list[Block] = []
     if report.candidates:

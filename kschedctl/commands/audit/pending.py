@@ -258,7 +258,7 @@ def _iter_unchecked_resources(elsewhere: Sequence[WaitingElsewhere]) -> Iterator
 
 
 def _iter_unknowns_of_stuck_pods(waiting: Sequence[WaitingPod], audited: AuditedCluster) -> Iterator[UnknownKind]:
-    """Yield unknowns without which it is uncertain how long pods that fit have not been tried.
+    """Yield what was not read but is needed to tell since when stuck pods, which fit on a node, have not been tried.
 
     Nothing is yielded if no pod is stuck.
     """

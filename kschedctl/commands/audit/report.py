@@ -47,6 +47,10 @@ class Audit(Report, frozen=True, kw_only=True):
     """Whether data that was not read could change the state of a section."""
     not_asked: dict[str, str] = {}
     """The sections that were left out, with the option that each needs."""
+    interrupted: bool = False
+    """Whether the user interrupted the audit, so that sections are partial or missing."""
+    not_reached: tuple[str, ...] = ()
+    """The sections that are missing because the user interrupted."""
     kind: str = "Audit"
 
     def extend_summary(self, summary: Summary) -> Summary:

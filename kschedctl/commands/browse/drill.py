@@ -95,7 +95,7 @@ def _list_free_resources(contents: NodeContents, width: int) -> list[ListLine]:
 
 
 def _list_fitting_pods(contents: NodeContents, width: int) -> list[ListLine]:
-    """List the pending pods that would fit on the node, each by itself, and count the other pods by reason.
+    """List the pending pods that would each fit on the node, and count the other pods by reason.
 
     Only the first MAX_FITTING pods are listed.
     """

@@ -72,7 +72,7 @@ def lay_out_listing(session: BrowseSession, pod_listing: PodListing) -> Layout:
     }
 
     def lines(width: int) -> list[ListLine]:
-        """Lay out the pods, then the nodes and workloads found, or a message that there are none."""
+        """Lay out the pods, then the nodes and workloads that were found, or a message that there are none."""
         if pod_listing.order == BY_CAUSE:
             listed = _list_pods_by_cause(session.pods_by_cause, pods, width)
         else:

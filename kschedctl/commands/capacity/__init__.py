@@ -192,10 +192,10 @@ def prepare_shapes(
     sampling: SampledFrom | None,
     written: Mapping[Owner, JsonObject] = MappingProxyType({}),
 ) -> PodShapes:
-    """Build a cluster that also holds one pod of each shape, or many if each pod needs claims of its own.
+    """Build a cluster that also has one pod of each shape, or many if each pod needs claims of its own.
 
-    `most` is the maximum number of pods to try, or None. Raises UsageError if there is no shape, or if a shape is a
-    DaemonSet.
+    `most` is the maximum number of pods to try, or None for no limit. Raises UsageError if there is no shape, or if a
+    shape is a DaemonSet.
     """
     # The workloads, which are the shapes
     sorted_manifests = sort_manifests(manifests)

@@ -322,7 +322,7 @@ class ConsolidationRun:
         )
 
     def _find_kept_nodes(self, removed: Sequence[Row]) -> Bools:
-        """Return the mask (N,) of nodes that are not in the rows of the removed ones."""
+        """Return the mask (N,) of the nodes that are not removed, given the rows of the removed nodes."""
         is_kept = np.ones(len(self.remaining), np.bool_)
         is_kept[removed] = False
         return is_kept
@@ -350,7 +350,7 @@ class ConsolidationRun:
 
 @dataclass(eq=False)
 class SharedConsolidation:
-    """The data that workers share, from which each process builds its own run."""
+    """The data from which each worker process builds its own run."""
 
     cluster: Cluster
     wishes: ConsolidationWishes

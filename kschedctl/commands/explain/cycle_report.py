@@ -82,7 +82,7 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
     """Explain a pod, given as the API server stores it, by running one scheduling cycle.
 
     A pod that the scheduler does not handle, such as a bound pod, is explained without a cycle. With `nodes=False`, the
-    explanation has no advice and no per-node results, which take most of the time.
+    explanation lacks advice and per-node results, which take most of the time.
     """
     info = PodInfo(pod, scheduler.view.settings.requests)
     framework, unread_by_profile = scheduler.find_framework_for(info, scheduler.view)
@@ -142,7 +142,7 @@ def _find_settled_verdict(pod: Pod, framework: Framework | None) -> str:
 def _report_settled_pod(scheduler: Scheduler, framework: Framework | None, info: PodInfo, verdict: str) -> Explanation:
     """Build the explanation of a pod that the scheduler does not handle, without a scheduling cycle.
 
-    It includes claims that stay unbound because the pod bypasses the scheduler, and the gang of a pod that another
+    It includes the claims that stay unbound because the pod bypasses the scheduler, and the gang of a pod that another
     scheduler handles.
     """
     pod = info.pod
@@ -303,9 +303,13 @@ def _report_all_rejections(cycle: Cycle) -> dict[str, dict[str, StatusReport]]:
 
 
 def _report_first_rejections(cycle: Cycle, evaluated: Bools) -> dict[str, FirstFailReport]:
-    """Return the first Filter rejection of each node in the mask `evaluated` (N,)."""
+    """Return each node's first Filter rejection, by node name.
+
+    Only nodes in the mask `evaluated` (N,) are included, and only nodes that a plugin rejects.
+    """
     reports = {}
-    for row in np.flatnonzero(evaluated & ~cycle.filter.passing).tolist():
+    rejected_rows = np.flatnonzero(evaluated & ~cycle.filter.passing)
+    for row in rejected_rows.tolist():
         plugin, status = cycle.filter.find_first_rejection(row)
         reports[cycle.view.nodes.names[row]] = FirstFailReport(plugin, status.code, status.reasons)
     return reports

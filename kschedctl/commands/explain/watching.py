@@ -79,9 +79,9 @@ def follow_cluster(
 
 
 def _extract_essentials(answer: Answer) -> object:
-    """Return the part of an answer whose change is worth printing, without the figures that change all the time.
+    """Return the parts of an answer whose changes are worth printing, without the figures that change all the time.
 
-    The values are only compared with each other.
+    The result is only compared with other results.
     """
     document = answer.document
     if isinstance(document, Explanation):

@@ -32,12 +32,26 @@ from kschedctl.replay.node_drain import (
     merge_proven_unplaced_counts,
     shuffle_returning_pods,
 )
-from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, compute_spreads, run_all
-from kschedctl.replay.placements import count_pods_by_place, group_unplaced_pods
-from kschedctl.replay.settling import list_victims, schedule_with_victims
+from kschedctl.replay.parallel import (
+    NO_PROGRESS,
+    ONE_PROCESS,
+    Progress,
+    Workers,
+    compute_spreads,
+    report_parts,
+    run_all,
+)
+from kschedctl.replay.placements import (
+    count_pods_by_place,
+    group_unplaced_pods,
+    list_evicted_elsewhere,
+    report_evictions,
+)
+from kschedctl.replay.settling import schedule_with_victims
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports.not_created import NotCreated
+from kschedctl.reports.placements import list_unplaced_evicted
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -67,7 +81,7 @@ class Loss:
 
 
 def list_losses(cluster: Cluster, unit: str, pairs: bool = False) -> list[Loss]:
-    """Return the loss of every unit, or of every pair of units if `pairs` is True.
+    """Return the loss of each unit, or of each pair of units if `pairs` is True.
 
     `unit` is a key of `UNITS`. Raises UsageError if no node belongs to such a unit, or if there are too few units or
     too many pairs.
@@ -110,7 +124,9 @@ def simulate_failures(
     workers = limit_workers(workers, call_extender)
     losses = list_losses(cluster, unit, pairs)
     trials = [replace(loss, seed=seed + run, shuffled=run > 0) for loss in losses for run in range(runs)]
-    results = run_all(simulate_loss, shared, trials, workers, progress.begin("Failures", len(trials)))
+    parts = _count_parts(shared, trials)
+    on_done = progress.begin("Rescheduling pods", sum(parts))
+    results = run_all(simulate_loss, shared, trials, workers, on_done, parts=parts)
 
     # Combine the runs of each loss, unless an interruption left none.
     failures = []
@@ -119,8 +135,11 @@ def simulate_failures(
         if completed_runs:
             failures.append(_combine_runs_of_failure(completed_runs))
     worst_first = sorted(failures, key=_get_severity_sort_key, reverse=True)
-    # Only the worst failure is reported with the numbers of pods by place.
-    reported = [*worst_first[:1], *(replace(failure, zones=(), nodes_changed=()) for failure in worst_first[1:])]
+    # Only the worst failure is reported with the numbers of pods by place, and with the evicted and lost pods.
+    others = (
+        replace(failure, zones=(), nodes_changed=(), evicted_pods=(), lost_pods=()) for failure in worst_first[1:]
+    )
+    reported = [*worst_first[:1], *others]
     covered_nodes = {name for loss in losses for name in loss.nodes}
     return Failures(
         unit=f"pair of {unit}s" if pairs else unit,
@@ -136,6 +155,14 @@ def simulate_failures(
     )
 
 
+def _count_parts(shared: SharedCluster, losses: Sequence[Loss]) -> list[int]:
+    """Return the number of parts of each simulation, by which progress is counted: 1, and 1 for each displaced pod."""
+    view = shared.scheduler.view
+    is_recreated, _ = shared.get_cached(_get_pod_fates)
+    displaced_by_row = np.bincount(view.node[is_recreated & (view.node >= 0)], minlength=len(view.nodes))
+    return [1 + sum(int(displaced_by_row[view.nodes.index[name]]) for name in loss.nodes) for loss in losses]
+
+
 def _get_severity_sort_key(failure: Failure) -> tuple[int, ...]:
     """Return a sort key that orders failures by severity: unplaced, evicted, lost, then displaced pods."""
     denied = sum(workload.missing or 0 for workload in failure.not_created)
@@ -144,7 +171,7 @@ def _get_severity_sort_key(failure: Failure) -> tuple[int, ...]:
 
 def _combine_runs_of_failure(runs: Sequence[Failure]) -> Failure:
     """Return the worst of several runs of one failure, with the minimum and maximum numbers over all runs."""
-    spreads = compute_spreads([{"unplaced": run.unplaced, "evicted": run.evicted} for run in runs])
+    spreads = compute_spreads([_count_outcomes(run) for run in runs])
     return replace(
         max(runs, key=_get_severity_sort_key),
         over_runs=spreads,
@@ -152,6 +179,16 @@ def _combine_runs_of_failure(runs: Sequence[Failure]) -> Failure:
         in_no_order=merge_proven_unplaced_counts(run.in_no_order for run in runs),
         unknown=merge_unknown_kinds(run.unknown for run in runs),
     )
+
+
+def _count_outcomes(run: Failure) -> dict[str, int]:
+    """Count the pods that the failure leaves without a node or evicts."""
+    return {
+        "unplaced": run.unplaced,
+        "evicted": run.evicted,
+        "unplacedDisplaced": run.unplaced_displaced,
+        "unplacedEvicted": run.unplaced_evicted,
+    }
 
 
 def simulate_loss(shared: SharedCluster, loss: Loss) -> Failure:
@@ -183,7 +220,7 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
     if loss.shuffled:
         displaced = shuffle_returning_pods(simulation, displaced, Random(loss.seed))
     recreated = [position for position in displaced if position not in denied_positions]
-    outcomes = schedule_with_victims(simulation, recreated)
+    outcomes = schedule_with_victims(simulation, recreated, report_parts)
     if simulation.interrupted:
         raise KeyboardInterrupt
 
@@ -192,14 +229,19 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
     always_unplaced: dict[str, int] = {}
     if view_without_lost_pods is not None:
         always_unplaced = count_always_unplaced(Simulation(shared.scheduler, view_without_lost_pods), outcomes)
+    reasons = group_unplaced_pods(simulation, outcomes, {}, displaced_from=frozenset(loss.nodes))
+    lost = find_positions(is_on_lost_node & is_bare)
     return Failure(
         name=loss.name,
         nodes=loss.nodes,
         displaced=len(displaced),
         unplaced=sum(outcome.row < 0 for outcome in outcomes),
-        evicted=len(list_victims(outcomes)),
-        lost=int((is_on_lost_node & is_bare).sum()),
-        reasons=group_unplaced_pods(simulation, outcomes, {}),
+        unplaced_evicted=len(list_unplaced_evicted(reasons)),
+        evicted=len(list_evicted_elsewhere(simulation, frozenset(loss.nodes))),
+        lost=len(lost),
+        reasons=reasons,
+        evicted_pods=report_evictions(simulation),
+        lost_pods=tuple(view.pods.objects[position].key for position in lost),
         in_no_order=always_unplaced,
         **count_pods_by_place(view, view.requested, requested_after),
         unknown=find_simulation_unknowns(simulation),
@@ -255,9 +297,9 @@ def _get_pod_fates(shared: SharedCluster) -> tuple[Bools, Bools]:
 
 
 def classify_pods(view: Fork) -> tuple[Bools, Bools]:
-    """Return the masks (P,) of pods that are recreated elsewhere if their node fails, and of pods without an owner.
+    """Return two masks (P,): the pods that are recreated elsewhere if their node fails, and the pods without an owner.
 
-    Pods without an owner are lost with their node, unless they are terminating already.
+    Pods without an owner are lost with their node. Terminating pods are not counted among them.
     """
     is_recreated = view.pods.where(lambda info: is_recreated_elsewhere(info.pod))
     is_bare = view.pods.where(lambda info: not info.terminating and find_owner(info.pod).kind == "Pod")

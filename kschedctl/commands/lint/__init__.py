@@ -98,7 +98,7 @@ def build_context(
     destination: Destination,
     instance_types: Sequence[JsonObject] | None = None,
 ) -> LintContext:
-    """Build the context that rules check: that of the manifests, or of the cluster if there are no manifests.
+    """Build the context for the rules, from the manifests or, if there are none, from the cluster.
 
     Raises UsageError if there is neither, and InputError for invalid instance types.
     """

@@ -47,7 +47,7 @@ def build_page(report: NodeSizing, style: Style) -> Page:
 
 
 def _build_incomplete_note(report: NodeSizing) -> Page:
-    """Build a note that there may be a better set, or nothing if all starting sets were searched to the end."""
+    """Build a note that there may be a better set. Return () if all starting sets were searched to the end."""
     if report.complete:
         return ()
     note = "there may be a better set (--search-seconds)"
@@ -69,7 +69,7 @@ def _mark_replayed(alternative: SizingAlternative) -> Marked:
 
 
 def _describe_lower_bound(report: NodeSizing) -> str:
-    """Describe what the lower bound ignores, how to get a better bound, and the bound that replays prove, if any."""
+    """Describe what the lower bound ignores and how to get a better one, and the bound that replays prove, if any."""
     text = "the lower bound ignores spreading, affinity, zones, and where kube-scheduler puts pods"
     if not report.solver:
         text += "; pip install 'kschedctl[solver]' for a better one"

@@ -109,7 +109,7 @@ class NodeSizing(Report, frozen=True):
         return not (self.never or self.not_created) and (bool(self.nodes) or not self.pods)
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return how many nodes take the pods, their price, the lower bound, and the pods that get no node."""
+        """Return how many nodes take the pods, their price, the lower bound, and how many pods get no node."""
         return (f"{self._describe_set()}{self._describe_exceptions()}{describe_doubt(self.unknown)}",)
 
     def _describe_set(self) -> str:
@@ -166,9 +166,9 @@ class NodeSizing(Report, frozen=True):
         return "each set was replayed once: if equally good nodes are chosen differently, a pod may get no node"
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the numbers of nodes and pods, a warning, and the pods that got no node.
+        """Return the summary with the numbers of nodes and pods, and the pods that get no node or are not created.
 
-        The warning says that each set was replayed only once. Pods that are not created count as pods without a node.
+        A warning says that each set was replayed only once.
         """
         homeless_pods = tuple(ShortPods(len(group.pods), group.pods[0], "", group.message) for group in self.never)
         uncreated_workloads = tuple(workload.short_form for workload in self.not_created)

@@ -68,7 +68,7 @@ class NodeShape:
         return self.zones[number % len(self.zones)]
 
     def compute_price(self, nodes: int) -> float | None:
-        """Return the hourly price of the first nodes, which go to the zones in turn, or None if a price is unknown."""
+        """Return the hourly price of the first nodes, or None if a price is unknown. The zones take turns."""
         prices = [self.prices[self.get_zone(number)] for number in range(nodes)]
         known_prices = [price for price in prices if price is not None]
         return sum(known_prices) if len(known_prices) == len(prices) else None
@@ -106,7 +106,7 @@ def build_pool_shapes(cluster: Cluster, label: str = "") -> list[NodeShape]:
     """Build a shape for each kind of worker node in each pool, sorted by pool.
 
     Nodes of one kind have the same taints and labels, apart from labels that differ by node or zone. `label` is the
-    node label that names pools. If it is empty, the well-known labels of clouds and autoscalers name them.
+    node label that names pools. If it is empty, the well-known labels of clouds and autoscalers are used.
     """
     workers = [node for node in cluster.nodes if _is_worker(node)]
     individual_labels = _find_individual_labels(workers)
@@ -201,7 +201,7 @@ def scale_workloads(pods: Sequence[Pod], scale: float) -> Iterator[Pod]:
 
 
 def has_claims(pod: Pod) -> bool:
-    """Return whether the pod uses volume or device claims, so that a copy of it would need claims of its own."""
+    """Return whether the pod uses volume or device claims. A copy of the pod would need claims of its own."""
     if pod.spec.resource_claims:
         return True
     return any(volume.persistent_volume_claim or volume.ephemeral for volume in pod.spec.volumes)

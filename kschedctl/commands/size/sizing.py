@@ -110,9 +110,9 @@ def size_cluster(
 
 
 def _needs_node(pod: Pod) -> bool:
-    """Return whether the pod needs room on a node that is bought.
+    """Return whether the pod needs a node that has to be bought.
 
-    Finished and terminating pods do not, nor do pods of DaemonSets and static pods, which come with their node.
+    Finished and terminating pods do not. DaemonSet pods and static pods come with their node, so they do not either.
     """
     is_leaving = pod.terminated or pod.metadata.deletion_timestamp is not None
     return not is_leaving and find_owner(pod).kind not in ON_EVERY_NODE
@@ -179,9 +179,9 @@ class _Sizing:
             self._use_fullest_set(self.search.sets)
 
     def _use_fullest_set(self, sets: NodeSets) -> None:
-        """Add the replayed set that takes the most pods to `self.sets`, and the pods that it leaves out to `homeless`.
+        """Add the replayed set that takes the most pods to `self.sets`, and the remaining pods to `homeless`.
 
-        Of several such sets, the cheapest is used. Nothing is done if no set was replayed.
+        Ties go to the cheapest set. Nothing happens if no set was replayed.
         """
         replayed_sets = [(self._build_set(counts), waiting) for counts, waiting in sets.iter_replayed()]
         if not replayed_sets:
@@ -193,7 +193,7 @@ class _Sizing:
     def _exclude_unplaceable_pods(self) -> None:
         """Find the shapes that take each pod, and remove the pods that no shape takes from the cluster.
 
-        Shapes are split by the zones to which some pod is bound. Removed pods are recorded in `homeless`, with
+        Shapes are split by the zones to which pods are bound. Removed pods are recorded in `homeless`, with
         kube-scheduler's message. Raises KeyboardInterrupt if the user interrupts.
         """
         sets = NodeSets(self.cluster, self.shapes)
@@ -210,7 +210,7 @@ class _Sizing:
     def _find_sets(self, progress: Progress) -> None:
         """Propose starting sets, grow them until they take all pods, make them cheaper, and check all cheaper sets.
 
-        The first set that needs no solver is replayed before the solver runs, so that there is an answer early. Raises
+        The first set that needs no solver is replayed before the solver runs, so that there is an early answer. Raises
         KeyboardInterrupt if the user interrupts.
         """
         search = self.search = self._build_set_search()
@@ -281,7 +281,7 @@ class _Sizing:
         Append the cheapest set that takes all pods to `self.sets`, and set `is_optimal`, `refuted` and `proven`. Do
         nothing if there are too many cheaper sets.
         """
-        best_cost = self._rank_sets()[0].cost
+        best_cost = self._list_best_sets()[0].cost
         candidates = enumerate_cheaper_sets(search.program, cuts, self.bound, best_cost)
         if candidates is None:
             return
@@ -300,7 +300,7 @@ class _Sizing:
 
         # All sets that cost less than this were refuted.
         if self.is_optimal:
-            proven = self._rank_sets()[0].cost
+            proven = self._list_best_sets()[0].cost
         else:
             proven, _ = cheaper_sets[check.first_open]
         self.proven = max(self.bound, proven)
@@ -342,7 +342,7 @@ class _Sizing:
 
     def build_report(self, doubts: tuple[str, ...], before: Mapping[str, PoolState]) -> NodeSizing:
         """Build the report on the best set. `before` holds the state of the cluster's current pools."""
-        sets = self._rank_sets()
+        sets = self._list_best_sets()
         best = sets[0] if sets else NodeSet({}, 0.0)
         doubts = (*doubts, *find_exceeded_limits(self.cluster.karpenter_node_pools, self.shapes, best.counts))
         return NodeSizing(
@@ -371,8 +371,8 @@ class _Sizing:
     def _compare_pools(self, before: Mapping[str, PoolState], counts: Counts) -> tuple[PoolChange, ...]:
         """Compare the cluster's current pools with the pools of a set.
 
-        The result is empty if the cluster has no nodes, or if the pools of the set are unknown because the search was
-        interrupted and this process did not replay the set.
+        The result is empty if the cluster has no nodes. It is also empty if the pools of the set are unknown, because
+        the search was interrupted and this process did not replay the set.
         """
         if not (before and counts and self.search):
             return ()
@@ -381,8 +381,11 @@ class _Sizing:
             return ()
         return compare_pool_states(before, after)
 
-    def _rank_sets(self) -> list[NodeSet]:
-        """Return the cheapest set of each combination of shapes, the cheapest first. Ties go to fewer nodes."""
+    def _list_best_sets(self) -> list[NodeSet]:
+        """Return the cheapest set of each combination of shapes, the cheapest first.
+
+        Of equally cheap sets, the one with fewer nodes comes first.
+        """
         best_by_shapes: dict[frozenset[str], NodeSet] = {}
         for node_set in sorted(self.sets, key=lambda node_set: (node_set.cost, node_set.nodes)):
             shape_names = frozenset(_count_by_shape(node_set, self.shapes))

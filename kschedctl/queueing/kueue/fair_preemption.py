@@ -57,7 +57,7 @@ def find_fair_targets(
 
 
 def _find_fair_candidates(preemptor: PreemptionSearch, request: PreemptionRequest) -> list[WorkloadInfo]:
-    """Return the Workloads that use a requested resource and that the queue's policies allow to be preempted.
+    """Return the Workloads that use a requested resource and that the policies of the queue allow to preempt.
 
     Upstream: findCandidates.
     """
@@ -274,9 +274,9 @@ class _QueueOrder:
         return queue
 
     def _drop_idle_children(self, cohort: CohortNode) -> None:
-        """Drop the child cohorts and queues that borrow nothing, and the queues that have no candidates left.
+        """Drop the child cohorts and queues that borrow nothing, and the queues that have no more candidates.
 
-        The preemptor's own queue and the cohorts above it are not dropped for borrowing nothing.
+        The preemptor's queue and the cohorts above it may borrow nothing without being dropped.
         """
         for node in cohort.queues:
             if node.name in self._dropped:

@@ -265,9 +265,8 @@ def build_pod_set(
 ) -> KueuePodSet:
     """Build the pod set ``main`` with the topology that the template's annotations request.
 
-    Without such annotations the topology request is empty if the pods have an index label (``has_indexes``), and None
-    if they have none. It is also None if the gate TopologyAwareScheduling is off. Raises InputError if an annotation is
-    invalid.
+    Without such annotations, the topology request is empty if the pods have an index label (``has_indexes``), otherwise
+    None. It is also None if the gate TopologyAwareScheduling is off. Raises InputError if an annotation is invalid.
     """
     request = None
     if Gate.TOPOLOGY_AWARE_SCHEDULING in gates:

@@ -118,7 +118,7 @@ TEXT_BLOCKS = ("paragraph", "bullets")
 
 
 def _find_tone(answer: Sequence[tuple[str, object]]) -> str:
-    """Return the tone of the answer's first words that are good, bad or a warning, or "" if none are."""
+    """Return the tone of the first words in the answer that are good, bad or a warning, or "" if there are none."""
     for _, content in answer:
         if not isinstance(content, tuple):
             continue

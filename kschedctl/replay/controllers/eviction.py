@@ -64,6 +64,8 @@ class Evictions:
             return f"PodDisruptionBudget {name} was changed, and its status is not up to date yet"
         if headroom > 0:
             return ""
+        if reason := _explain_permanent_denial(pdb):
+            return f"PodDisruptionBudget {name} never allows an eviction: {reason}"
         needs = f": it needs {counted(desired, 'healthy pod')} and has {healthy:,}" if desired else ""
         unhealthy = describe_unhealthy_pods(self._find_unevicted_pods(name))
         uses_up = f"; {unhealthy}, which uses up the budget" if unhealthy else ""
@@ -107,7 +109,7 @@ class Evictions:
             self.change_allowed_disruptions([position], -1)
 
     def count_recovery(self, position: Position) -> None:
-        """Count the successor of an evicted pod as healthy, which restores the disruption that the eviction used."""
+        """Count the successor of an evicted pod as healthy. This gives back the disruption that the eviction used."""
         self.simulation.budgets.record_running([position])
         self.change_allowed_disruptions([position], 1)
 
@@ -130,8 +132,8 @@ class Evictions:
 def _with_computed_status(pdb: PodDisruptionBudget, simulation: Simulation) -> PodDisruptionBudget:
     """Return the budget with the status that the disruption controller would set.
 
-    A budget that has a status, or that limits nothing, is returned unchanged. All selected pods count, except for pods
-    that are being deleted and have no node. Raises InputError if minAvailable or maxUnavailable is malformed.
+    A budget that has a status, or that limits nothing, is returned unchanged. All selected pods count, except for
+    deleted pods without a node. Raises InputError if minAvailable or maxUnavailable is malformed.
     """
     min_available = pdb.spec.min_available
     max_unavailable = pdb.spec.max_unavailable
@@ -156,6 +158,18 @@ def _with_computed_status(pdb: PodDisruptionBudget, simulation: Simulation) -> P
     allowed = max(healthy - desired, 0) if pods else 0
     observed = pdb.metadata.generation
     return replace(pdb, status=PodDisruptionBudgetStatus(healthy, desired, allowed, observed_generation=observed))
+
+
+def _explain_permanent_denial(pdb: PodDisruptionBudget) -> str:
+    """Return the setting with which the budget allows no eviction even if all pods are healthy, or an empty string.
+
+    >>> from kschedctl.api.objects import PodDisruptionBudgetSpec
+    >>> _explain_permanent_denial(PodDisruptionBudget(spec=PodDisruptionBudgetSpec(max_unavailable=0)))
+    'its maxUnavailable is 0'
+    """
+    if pdb.spec.max_unavailable in (0, "0", "0%"):
+        return f"its maxUnavailable is {pdb.spec.max_unavailable}"
+    return "its minAvailable is 100%" if pdb.spec.min_available == "100%" else ""
 
 
 def _is_ready(pod: Pod) -> bool:
@@ -213,9 +227,9 @@ def find_jobs_awaiting_termination(cluster: Cluster) -> ObjectNames:
 def may_terminate_during_rescheduling(pod: Pod, waiting_jobs: ObjectNames, grace: int | None = None) -> bool:
     """Return whether the pod may still be terminating when its replacement is scheduled.
 
-    It never is if it has no grace period, or if a StatefulSet or one of `waiting_jobs` creates the replacement only
-    once the pod is gone. ``grace`` is the grace period of the eviction in seconds, or None for the pod's own. Members
-    of gangs are excluded because a gang would count such a pod as an additional member.
+    It is gone by then if it has no grace period, or if its controller waits for its end: a StatefulSet or one of
+    ``waiting_jobs``. ``grace`` is the grace period of the eviction in seconds, or None for the pod's own. Members of
+    gangs are excluded, because a gang would count such a pod as an additional member.
     """
     grace_seconds = pod.spec.termination_grace_period_seconds if grace is None else grace
     if grace_seconds == 0 or find_owner(pod).kind == "StatefulSet" or find_groups(pod):

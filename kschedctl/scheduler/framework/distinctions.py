@@ -55,7 +55,7 @@ class RowVerdicts(Protocol):
         """The topology domains with the values that decide the answer for a node."""
 
     def find_rejected(self, rows: Rows) -> Bools:
-        """Return a mask over `rows` of those that are rejected."""
+        """Return a mask over `rows` of the rejected rows."""
 
 
 class RowScores(Protocol):

@@ -120,7 +120,7 @@ OPERATOR_SYMBOLS = {"In": "in", "NotIn": "not in", "Gt": ">", "Lt": "<"}
 
 
 def describe_unmet(requirements: Sequence[Wanted]) -> str:
-    """Describe requirements that a node does not meet, and the labels that it has instead.
+    """Describe requirements that a node does not meet, and the labels that the node has instead.
 
     >>> describe_unmet((Wanted("disk", "In", ("ssd",), "hdd"), Wanted("gpu", "In", ("yes",))))
     'needs disk=ssd and gpu=yes; has disk=hdd and no label gpu'

@@ -84,10 +84,10 @@ COMPOSITE_GATE = ByVersion(
 
 
 class GangScheduling(DeclaredPlugin):
-    """Plugin that makes the pods of a gang wait until minCount of them exist, and until minCount of them have nodes.
+    """Plugin that makes the pods of a gang wait for each other.
 
-    Until then, the pods do not enter the queue and are not bound. With `permits`, binding is delayed at Permit,
-    otherwise at PlacementFeasible.
+    The pods do not enter the queue until minCount of them exist, and are not bound until minCount of them have nodes.
+    With `permits`, binding is delayed at Permit, otherwise at PlacementFeasible.
     """
 
     name = "GangScheduling"
@@ -127,8 +127,8 @@ class GangScheduling(DeclaredPlugin):
     def noted_changes(cls) -> tuple[NotedChange, ...]:
         """Return the changes that are not replayed: how groups are queued, and how groups are evicted.
 
-        The first change concerns pods of groups, and the second one concerns pods without a group that could preempt
-        pods of groups.
+        The first change affects pods of groups. The second affects pods without a group that could preempt pods of
+        groups.
         """
         return (
             NotedChange(QUEUEING_OF_GROUPS, Effect.ORDER, lambda info, view: _is_grouped(info)),
@@ -145,8 +145,8 @@ class GangScheduling(DeclaredPlugin):
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue.
 
-        Such changes are new pods of the pod's group (with the number if several are missing), the creation of the group
-        and, in versions that notice it, a lower minCount.
+        These are new pods of the pod's group, the creation of the group and, in versions that notice it, a lower
+        minCount. If several pods are missing, their number is included.
         """
         group = info.spec.scheduling_group
         name = f"{info.namespace}/{group.pod_group_name}" if group else "its group"
@@ -168,7 +168,11 @@ class GangScheduling(DeclaredPlugin):
     admitting_changes = waking_changes
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        """Yield the dependency on PodGroups if the pod names a group that is missing."""
+        """Yield the kinds of groups whose unread objects could change the decision about the pod.
+
+        If the pod's group or one of its ancestors is missing, its kind is yielded. If the group has a parent, both
+        kinds are yielded, because unread groups may belong to the same tree. If it has no parent, nothing is yielded.
+        """
         key = get_group_key(info.pod)
         if key is not None and find_pod_group(view, key) is None:
             yield Dependency("PodGroup", Effect.REFUSES)

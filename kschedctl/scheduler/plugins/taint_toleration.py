@@ -54,8 +54,8 @@ UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"
 class UntoleratedTaint(Fact, frozen=True):
     """The first taint of the node that the pod does not tolerate.
 
-    If every node has the taint of uninitialized nodes, it is that taint, because nothing else matters before the cloud
-    controller manager runs.
+    If every node has the taint of uninitialized nodes, the fact is about this taint. Nothing else matters before the
+    cloud controller manager runs.
     """
 
     key: str
@@ -140,8 +140,8 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
     ) -> Callable[[int], UntoleratedTaint | None]:
         """Build a function that returns, for a node's row, the fact about the taint that rejects the pod there.
 
-        `untolerated_by_set` has the first untolerated taint of each distinct list of taints, or None. If all nodes are
-        uninitialized, the fact is about that taint rather than about other taints.
+        `untolerated_by_set` has the first untolerated taint, or None, of each distinct list of taints. If all nodes are
+        uninitialized, the fact is about the taint of uninitialized nodes.
         """
         taint_sets, set_of_node = view.nodes.taint_sets
         is_uninitialized = np.array([any(t.key == UNINITIALIZED for t in taints) for taints in taint_sets], np.bool_)
@@ -199,7 +199,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         return np.array(counts, np.int64)[set_of_node[rows]]
 
     def normalize(self, state: list[Toleration] | None, scores: Scores) -> Scores:
-        """Scale the numbers of taints so that nodes without such taints get 100, and nodes with the most get 0."""
+        """Scale the numbers of taints to scores: 100 for nodes without such taints, and 0 for nodes with the most."""
         return normalize_by_max(scores, reverse=True)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:

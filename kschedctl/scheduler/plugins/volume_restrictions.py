@@ -241,19 +241,20 @@ def _list_claim_names(info: PodInfo) -> list[str]:
 
 
 def _find_pods_using_claim(namespace: str, claim: str, view: Fork) -> Bools:
-    """Return a mask over all pods of those on nodes that use the claim with this namespace and name.
+    """Return a mask over all pods that marks the pods on nodes that use the claim.
 
-    Pods placed in the current cycle of a pod group do not count, because upstream lists the claims in use before it.
+    Pods placed in the current cycle of a pod group do not count, because upstream lists the claims in use before the
+    cycle.
     """
     uses_claim = view.pods.where(lambda info: info.namespace == namespace and claim in _list_claim_names(info))
     return uses_claim[view.pods.info] & view.mask_placed_before_group()
 
 
 def _count_claim_use_changes(claims: frozenset[str], view: Fork, delta: Delta) -> npt.NDArray[np.int64]:
-    """Return, for each node, the change of the number of uses of the claims under the hypothetical pod changes.
+    """Return how much the hypothetical pod changes raise the number of uses of the claims on each node.
 
-    An added pod increases the number on its node by its volumes that use one of the claims, and a removed pod decreases
-    it. As in upstream, claims are compared only by name.
+    An added pod raises the number on its node by its volumes that use one of the claims. A removed pod lowers it. As in
+    upstream, claims are compared only by name.
     """
     changes = np.zeros(len(view.nodes), np.int64)
     if not delta or not claims:
@@ -273,7 +274,7 @@ def _has_exclusive_disk(volume: Volume) -> bool:
 
 
 def _find_infos_with_conflicting_disk(info: PodInfo, view: Fork) -> Bools:
-    """Return a mask over the pod infos of those whose in-line disks conflict with a disk of the pod."""
+    """Return a mask over the pod infos that have an in-line disk in conflict with a disk of the pod."""
     has_exclusive_disk = any(_has_exclusive_disk(volume) for volume in info.spec.volumes)
     if not has_exclusive_disk:
         return np.zeros(len(view.pods.infos), np.bool_)

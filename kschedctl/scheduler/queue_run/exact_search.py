@@ -130,9 +130,9 @@ class ExactSearch:
         return NO_ROW if clears_nomination(outcome) else None
 
     def _find_victims(self, outcome: PostFilterOutcome, row: Row) -> tuple[Position, ...]:
-        """Return the pods that preemption evicts from the row, without pods that are already terminating.
+        """Return the pods that preemption evicts from the row. Pods that are already terminating are left out.
 
-        Return no pods if the row is NO_ROW or no plugin preempts.
+        There are no victims if the row is NO_ROW or no plugin preempts.
         """
         if row == NO_ROW:
             return ()
@@ -146,7 +146,7 @@ class ExactSearch:
     def _search_nodes(self, framework: Framework, cycle: Cycle, rejected_first: Row | None) -> tuple[Rows, int]:
         """Return the feasible rows that a sampled search finds, and the number of rows that it examines.
 
-        `rejected_first` is a row that was found infeasible before the search and counts as examined, or None.
+        `rejected_first` is a row that was found infeasible before the search, or None. It counts as examined.
         """
         offered = np.flatnonzero(select_allowed_nodes(cycle.pre_filter, self.view))
         terms = SearchTerms.from_profile(framework.profile, framework.release)

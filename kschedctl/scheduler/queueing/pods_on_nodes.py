@@ -82,8 +82,8 @@ class IncomingPods:
     def build_arriving_info(self, position: Position) -> PodInfo:
         """Return the PodInfo of one pod as it arrives, without a node.
 
-        Identical pods share a PodInfo. Only a pod for which a claim is created under its name gets a separate PodInfo,
-        which is cached until the next such pod.
+        Identical pods share a PodInfo, except pods for which a claim with their name is created. Such a pod gets a
+        separate PodInfo, which is cached until the next such pod.
         """
         info = self.get_incoming_info(int(self.view.pods.info[position]))
         has_backed = self._backed.get(info.alike)

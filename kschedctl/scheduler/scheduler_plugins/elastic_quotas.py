@@ -99,7 +99,10 @@ class QuotaUse:
 
     @property
     def requests(self) -> dict[str, Counts]:
-        """By resource, the requests of each PodInfo, which are 0 if its namespace has no quota."""
+        """The requests of each PodInfo, by resource.
+
+        They are 0 if the namespace of the PodInfo has no quota.
+        """
         return self._get_requests_by_info(frozenset(self.quotas))
 
     @property
@@ -133,7 +136,10 @@ class QuotaUse:
         return int(self.view.tally(key, lambda: weights).sum())
 
     def _build_requests_by_info(self, namespaces: frozenset[str]) -> dict[str, Counts]:
-        """Build, by resource, the requests of each PodInfo, which are 0 for PodInfos of other namespaces."""
+        """Build the requests of each PodInfo, by resource.
+
+        They are 0 for PodInfos of other namespaces.
+        """
         infos = self.view.pods.infos
         requests_by_resource: dict[str, Counts] = {}
         for number, info in enumerate(infos):

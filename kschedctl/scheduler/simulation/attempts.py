@@ -192,7 +192,10 @@ class Attempts(PodsOnNodes):
         return self.victims.pop(position, ()) if self.victims else ()
 
     def evict_victims(self, victims: Sequence[Position]) -> Sequence[Position]:
-        """Evict the victims immediately, count them as preempted, record the nodes that they leave, and return them."""
+        """Evict the victims immediately, and return them.
+
+        They are counted as preempted, and the nodes that they leave are recorded.
+        """
         self.preempted = True
         if self.view.absent is not None:
             self.view.absent[list(victims)] = True

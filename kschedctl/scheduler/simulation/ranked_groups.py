@@ -53,8 +53,8 @@ class TiedRows:
     def _find_row_at(self, place: int) -> int:
         """Find the row at this place by narrowing the range from the lowest to the highest row.
 
-        Interpolation, which is fast for evenly spread rows, alternates with bisection, which limits the number of
-        steps. `below` rows are less than `low`, and `up_to` rows are at most `high`.
+        Interpolation is fast for evenly spread rows. It alternates with bisection, which limits the number of steps.
+        `below` rows are less than `low`, and `up_to` rows are at most `high`.
         """
         low = min([rows[0] for rows in self._lists])
         high = max([rows[-1] for rows in self._lists])
@@ -90,7 +90,9 @@ class RankedGroups:
         self.seen = len(trail)
         """Length of the trail when the groups were updated last."""
         rows = np.arange(len(score))
-        self._single_node_distinctions = [distinction for distinction in distinctions if distinction.domains.alone]
+        self._single_node_distinctions = [
+            distinction for distinction in distinctions if distinction.domains.separates_nodes
+        ]
         self._lasting_codes = combine_columns([*fixed, *map(_get_lasting_codes, distinctions)], len(score))
         self._values = [distinction.values_at(rows) for distinction in self._single_node_distinctions]
         self.score = score.copy()
@@ -138,7 +140,7 @@ class RankedGroups:
         """Bring the groups and scores of the rows up to date.
 
         The new scores are the sum of `score` (N,) and `always` (N,), where None stands for zeros. Rows that a pod
-        joined or left since the last update are refreshed, and so are `changed_rows`, whose distinctions changed for
+        joined or left since the last update are refreshed. So are `changed_rows`, whose distinctions changed for
         another reason.
         """
         new_moves = len(self.trail) - self.seen
@@ -334,7 +336,7 @@ class RankedGroups:
 
 
 def combine_columns(columns: Sequence[Rows | Ints], length: int) -> Ints:
-    """Return one code per row, such that rows that are equal in all columns have equal codes.
+    """Return one code per row. Rows that are equal in all columns have equal codes.
 
     >>> combine_columns([np.array([5, 5, 7]), np.array([1, 2, 1])], 3).tolist()
     [0, 1, 2]
@@ -386,7 +388,7 @@ def _get_lasting_codes(distinction: Distinction) -> Rows:
     domain from nodes without one.
     """
     domains = distinction.domains
-    codes = domains.present if domains.alone else domains.codes
+    codes = domains.present if domains.separates_nodes else domains.codes
     return codes.astype(np.int64)
 
 

@@ -61,11 +61,11 @@ class Preemptors:
         self._low_priority_pod: Position | None = None
 
     def may_preempt(self, framework: FrameworkLike, position: Position, info: PodInfo) -> bool:
-        """Return whether the pod may preempt others at all, regardless of which pods are on nodes.
+        """Return whether the pod may preempt at all, whatever pods are on nodes.
 
-        A pod may not if its preemptionPolicy is Never, if its preemption is futile, or if no pod has a lower priority.
-        If a plugin preempts regardless of priorities, a pod may no longer preempt once it was preempted MAX_RETURNS
-        times.
+        A pod may not preempt if its preemptionPolicy is Never, if its preemption is futile, or if no pod has a lower
+        priority. If a plugin preempts regardless of priorities, a pod may no longer preempt once it was preempted
+        MAX_RETURNS times.
         """
         if info.spec.preemption_policy == "Never" or position in self.futile:
             return False
@@ -175,7 +175,10 @@ class KnownFailures:
         ]
 
     def _explain_pods(self, positions: Sequence[Position]) -> dict[Position, str]:
-        """Return the message for each pod that fits nowhere, from its group, from Permit, or from its own cycle."""
+        """Return the message for each pod that fits nowhere.
+
+        The message comes from the pod's group, from Permit, or from the pod's cycle.
+        """
         # A pod in a preemption loop keeps the message about the loop.
         groups_to_explain = [position for position in positions if not self._is_in_preemption_loop(position)]
         group_messages = self._gangs.build_messages_for_groups(groups_to_explain, self._framework)
@@ -224,8 +227,8 @@ class KnownFailures:
 class ReusedAnswers:
     """Finds nodes and preemption candidates for pods, reusing answers for identical pods.
 
-    Without `preemption`, no pod is evicted. `gang_pods` are the pods of gangs that are tried one by one and wait on
-    their nodes for each other, so that the plugins which reject other pods may change meanwhile.
+    Without `preemption`, no pod is evicted. `gang_pods` are the pods of gangs that are tried one by one. While they
+    wait on their nodes for each other, the plugins that reject other pods may change.
     """
 
     def __init__(self, placements: Placements, gangs: Gangs, nominations: Nominations, failures: KnownFailures) -> None:

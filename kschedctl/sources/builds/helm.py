@@ -109,7 +109,10 @@ def _is_library_chart(folder: str) -> bool:
 
 
 def _find_unique_lines(template: str) -> dict[str, int]:
-    """Return the line of each field that occurs once in a template, or {} if the template cannot be read."""
+    """Return the line of each field that occurs exactly once in a template.
+
+    Return {} if the template cannot be read.
+    """
     try:
         lines = load_content(template).text.splitlines()
     except InputError:

@@ -52,9 +52,9 @@ class OriginFinder:
     def find_origin(self, built: JsonObject, file: str) -> LocatedObject | None:
         """Return the object in the file from which an object was built, or None if it cannot be determined.
 
-        A build may add a prefix and a suffix to names. Among the objects of the same kind whose name is part of the
-        built object's name, the one with the longest name is chosen. If no name fits, it is the file's only object of
-        the kind.
+        It has the same kind. Because a build may add a prefix and a suffix to names, its name only has to be part of
+        the built object's name. The longest such name is chosen. If no name fits, it is the file's only object of the
+        kind.
         """
         built_name = _get_object_name(built)
         same_kind: list[LocatedObject] = []
@@ -185,7 +185,7 @@ def _write_helm_guard(helm: str, folder: str, top: str) -> list[str]:
 
 
 def _find_repository_top(folder: str) -> str:
-    """Return the top folder of the repository that contains the folder, or the folder itself if there is none."""
+    """Return the top folder of the repository that contains the folder, or the folder if there is no repository."""
     for candidate in (folder, *iter_parents(folder)):
         if os.path.exists(os.path.join(candidate, ".git")):
             return candidate

@@ -72,7 +72,7 @@ def _iter_unsafe_fields(file: str, document: JsonObject, top: str) -> Iterator[U
 
 
 def _explain_unsafe_reference(reference: str) -> str:
-    """Return why a reference to a base, which may be in another repository, is unsafe, or "" if it is safe."""
+    """Return why a reference to a base is unsafe, or "" if it is safe. The base may be in another repository."""
     query = parse_qs(reference.partition("?")[2])
     for value in (*query.get("ref", ()), *query.get("version", ())):
         if value.startswith("-"):
@@ -94,9 +94,9 @@ def _iter_bases(document: JsonObject) -> Iterator[tuple[str, str]]:
 
 
 def _iter_chart_settings(document: JsonObject) -> Iterator[tuple[str, JsonObject]]:
-    """Yield each mapping with Helm settings, and the prefix with which messages name its fields.
+    """Yield the prefix of field names in messages, and the settings, for each mapping with Helm settings.
 
-    These are the document itself if it is a chart generator, the Helm globals, each chart, and the settings of inline
+    The mappings are the document if it is a chart generator, the Helm globals, each chart, and the settings of inline
     plugins.
     """
     fields = _lower_keys(document)

@@ -105,8 +105,8 @@ def open_file(path: str, stdin: BinaryIO | None = None) -> Iterator[Reader]:
 def open_without_unpacking(path: str, stdin: BinaryIO | None = None) -> Iterator[tuple[BinaryIO, bytes]]:
     """Open a file, or ``stdin`` for ``-``, without unpacking it.
 
-    Yield the open file, and the bytes already read from its beginning, which are not empty only if the file is a pipe
-    that was waited for. Raises InputError if the file cannot be opened.
+    Yield the open file, and the bytes that were already read from its beginning. There are such bytes only if the file
+    is a pipe whose writer had to be waited for. Raises InputError if the file cannot be opened.
     """
     try:
         if path == STDIN:
@@ -195,7 +195,7 @@ class Reader:
 
 
 class _CountingStream(io.RawIOBase):
-    """A stream that reads its first two bytes ahead, to recognize gzip, and counts all bytes that are taken from it."""
+    """A stream that counts the bytes taken from it. It reads its first two bytes ahead to recognize gzip."""
 
     def __init__(self, raw: BinaryIO, first: bytes) -> None:
         self._raw = raw

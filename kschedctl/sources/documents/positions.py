@@ -47,7 +47,7 @@ class Text:
         return self._yaml.locate(document, path)
 
     def get_source(self, line: int) -> str:
-        """Return the chart template from which Helm rendered the document that begins on the line, or ""."""
+        """Return the chart template from which Helm rendered the document that begins on this line, or ""."""
         return self._sources.get(line + 1, "")  # the comment follows the line with "---"
 
     @cached_property
@@ -108,7 +108,10 @@ class LocatedObject(NamedTuple):
         return self.file
 
     def locate(self, path: Path) -> tuple[int, int]:
-        """Return line and column, from 1, of a field of the object, or of its nearest ancestor that exists."""
+        """Return the line and column, from 1, of a field of the object.
+
+        If it is missing, use its nearest existing ancestor.
+        """
         return self.text.locate(self.document, (*self.root, *path))
 
 
@@ -160,7 +163,10 @@ class JsonPositions:
         self._fields: dict[int, dict[Key, tuple[int, int]]] = {}
 
     def locate(self, number: int, path: tuple[Key, ...]) -> tuple[int, int]:
-        """Return line and column, from 1, of a field of a document, or of the field's nearest ancestor that exists."""
+        """Return the line and column, from 1, of a field of a document.
+
+        If it is missing, use its nearest existing ancestor.
+        """
         key_start = value_start = self._find_document(number)
         for step in path:
             offsets = self._get_field_offsets(value_start).get(step)
@@ -230,7 +236,10 @@ def locate_field(place: Place, path: Path) -> Place:
 
 
 def _get_file_stamp(file: str) -> tuple[int, int] | None:
-    """Return the modification time and the size of a regular file, which change if it is edited, or None."""
+    """Return the modification time and the size of a file, which tell whether it was edited.
+
+    Return None if it is no file.
+    """
     try:
         status = os.stat(file)
     except (OSError, ValueError):

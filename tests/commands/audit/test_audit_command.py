@@ -10,6 +10,11 @@ import jsonschema
 import pytest
 from command_line import Run, Write, node, pod
 
+from kschedctl.api.arrays import Row
+from kschedctl.commands import audit
+from kschedctl.commands.audit.audited_cluster import AuditedCluster
+from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn, NodeTrial
+from kschedctl.commands.audit.report import AnySection
 from kschedctl.commands.schema import DOCUMENTS, build_schema
 
 PENDING = ("audit", "--section", "pending", "-f")
@@ -31,6 +36,49 @@ def test_what_is_unsound_comes_first(run: Run, write: Write) -> None:
     assert (code, first_line(out)) == (1, "Unsound: pending (2 warnings)")
     assert out.index("Pod default/lost") < out.index("Pod default/big")
     assert "Correct spec.schedulerName" in out
+
+
+def test_an_interruption_shows_the_sections_before_it(run: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user interrupts while the placed pods are judged, the third of three sections."""
+
+    def interrupt(audited: AuditedCluster) -> AnySection:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(audit, "SECTIONS", {**audit.SECTIONS, "placed": interrupt})
+    file = write(node("n1"), pod("p", nodeName="n1"))
+    sections = [option for name in ("pending", "queue", "placed") for option in ("--section", name)]
+    code, out, err = run("audit", *sections, "-f", file)
+    assert (code, err) == (130, "")
+    assert out.splitlines()[:2] == ["Interrupted: not audited: placed", "Sound so far: 2 sections, nothing found"]
+    document = json.loads(run("audit", *sections, "-f", file, "-o", "json").out)
+    assert (document["interrupted"], document["state"], document["notReached"]) == (True, "unknown", ["placed"])
+    assert [section["name"] for section in document["sections"]] == ["pending", "queue"]
+
+    code, out, err = run("audit", "--section", "placed", "-f", file)
+    assert (code, err, first_line(out)) == (130, "", "Interrupted: not audited: placed")
+
+
+def test_an_interrupted_section_ends_the_audit(run: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user interrupts at the second of two nodes that are emptied on trial."""
+    drain_node, drained = DrainsInTurn.drain_node, list[int]()
+
+    def drain_until_second(drains: DrainsInTurn, row: Row) -> NodeTrial:
+        drained.append(row)
+        if len(drained) % 2 == 0:
+            raise KeyboardInterrupt
+        return drain_node(drains, row)
+
+    monkeypatch.setattr(DrainsInTurn, "drain_node", drain_until_second)
+    owner = [{"kind": "ReplicaSet", "name": "web", "controller": True, "apiVersion": "apps/v1", "uid": "u"}]
+    pods = [pod(f"p{number}", nodeName=f"n{number}") for number in (1, 2)]
+    for document in pods:
+        document["metadata"]["ownerReferences"] = owner
+    file = write(node("n1"), node("n2"), node("n3"), *pods)
+    code, out, err = run("audit", "--section", "packing", "-f", file)
+    assert (code, err, first_line(out)) == (130, "", "Interrupted: the last section is partial")
+    code, out, err = run("packing", "-f", file)
+    assert (code, err, first_line(out)) == (130, "", "Interrupted: a partial result")
+    assert "1 of 1 node tried can be removed" in out
 
 
 @pytest.mark.parametrize(("level", "code"), [("error", 0), ("warning", 1), ("note", 1), ("never", 0)])

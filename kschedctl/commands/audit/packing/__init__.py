@@ -70,6 +70,7 @@ def build_packing_section(audited: AuditedCluster, limits: TrialLimits = DEFAULT
         candidates=emptying.candidates,
         tried=emptying.tried,
         savings=savings,
+        interrupted=emptying.interrupted,
         **build_verdict(
             (STRANDED, SPARE),
             [*_iter_stranded_room_findings(rooms, stranded.rooms), *_iter_spare_findings(rooms, savings, emptying)],
@@ -136,7 +137,10 @@ def _build_headline(view: Fork, pools: Pools, stranded: StrandedCapacity, emptyi
 
 
 def _format_stranded_shares(view: Fork, pools: Pools, stranded: StrandedCapacity) -> str:
-    """Return the share of free cpu and memory that is stranded, such as `8% of the free CPU is stranded`."""
+    """Return a clause with the stranded shares of free CPU and memory, such as `8% of the free CPU is stranded`.
+
+    If neither is stranded, the clause is `no free capacity is stranded`.
+    """
     free = compute_free_resources(view)
     shares: list[str] = []
     for name in (CPU, MEMORY):

@@ -319,9 +319,9 @@ def _build_rejected_finding(rejected_pods: RefusedPods, audited: AuditedCluster)
 
 
 def _build_headline(section: PlacedSection) -> str:
-    """Return the numbers of nodes, devices and pods with problems as text, or that there are no problems.
+    """Return the numbers of nodes, devices and pods with problems as text.
 
-    If no pods were judged, the text says so.
+    Without problems, the text says so. If no pods were judged, the text says that instead.
     """
     counts = ", ".join(f"{number:,} {words}" for number, words in _iter_headline_counts(section) if number)
     if counts:
@@ -332,9 +332,9 @@ def _build_headline(section: PlacedSection) -> str:
 
 
 def _iter_headline_counts(section: PlacedSection) -> Iterator[tuple[int, str]]:
-    """Yield the numbers for the headline with the words that follow them, the gravest first. Some may be 0.
+    """Yield the counts for the headline, the gravest first, each with the words that follow it. A count may be 0.
 
-    Pods that break a rule are counted separately from pods that only drifted: the rule of the latter is a note.
+    Pods that break a rule are counted separately from pods that only drifted. For the latter, the rule is a note.
     """
     broken = drifted = 0
     for misplaced in section.misplaced:

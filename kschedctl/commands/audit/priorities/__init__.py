@@ -324,10 +324,10 @@ def _build_headline(
     starving: Sequence[StarvingPods],
     exposed: Sequence[ExposedWorkload],
 ) -> str:
-    """Return the numbers of tiers, of starving pods, of victims of growth and of exposed pods, as text.
+    """Return the numbers of tiers, of starving pods, of pods preempted by growth, and of exposed pods, as text.
 
-    `tier` is the tier that was grown, if any, and `victims` are the workloads that would lose pods. Except for the
-    tiers, numbers that are 0 are left out.
+    `tier` is the tier that was grown, if any, and `victims` are the workloads that would lose pods. Nothing is said
+    about starving or exposed pods if there are none.
     """
     parts = [counted(len(tiers.priorities), "tier")]
     starving_count = sum(len(starving_pods.pods) for starving_pods in starving if starving_pods.lower_pods)

@@ -129,9 +129,9 @@ class RaceQuestion:
 
     @property
     def arrival_seconds(self) -> float:
-        """The time for which pods arrive: the given time, or several times the longest expiry that lags exceed.
+        """The time during which pods arrive.
 
-        Without a given time, it has an upper limit, so that the simulation ends.
+        If it is not given, it is a multiple of the longest expiry that lags exceed, up to a limit.
         """
         if self.seconds:
             return self.seconds

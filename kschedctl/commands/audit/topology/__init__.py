@@ -100,8 +100,8 @@ class SingleDomainWorkload(NamedTuple):
 def build_topology_section(audited: AuditedCluster, scope: TopologyScope = EVERYTHING) -> TopologySection:
     """Build the section about the workloads with at least two pods on nodes.
 
-    If `scope` names workloads, all of them and their constraints are shown, otherwise only workloads in a single domain
-    and constraints with problems.
+    If `scope` names workloads, all of these and their constraints are shown. Otherwise only workloads in a single
+    domain and constraints with problems are shown.
     """
     view = audited.scheduler.view
     workloads = Workloads.from_view(view)
@@ -245,11 +245,11 @@ def _build_only_domain_finding(
     workloads: Workloads,
     view: Fork,
 ) -> Finding:
-    """Build the finding about a workload whose pods share the only domain that they may use.
+    """Build the finding about a workload whose pods all share the only domain that they may use.
 
-    `number` is the workload's number. The finding is a warning if the workload has a DoNotSchedule constraint with the
-    topology key: with one domain the constraint cannot spread the pods, and without minDomains it has no effect at all.
-    Otherwise the finding is a note.
+    The finding is a note, or a warning if the workload has a DoNotSchedule constraint with the topology key: with a
+    single domain the constraint cannot spread the pods, and without minDomains it has no effect. `number` is the
+    workload's number.
     """
     key = placement.domains.key
     owner = workloads.owners[number]
@@ -298,7 +298,7 @@ def _count_reachable_domains(info_number: int, placement: DomainPlacement, view:
 
 
 def _iter_constraint_findings(numbered: WorkloadConstraint, workloads: Workloads) -> Iterator[Finding]:
-    """Yield findings that a constraint does not hold, and that it would strand pods after the loss of a domain."""
+    """Yield the findings about a constraint: that it is violated, and that losing a domain would strand pods."""
     owner, constraint = workloads.owners[numbered.workload], numbered.report
     if not constraint.holds:
         yield _build_skew_finding(owner, constraint)
@@ -308,7 +308,7 @@ def _iter_constraint_findings(numbered: WorkloadConstraint, workloads: Workloads
 
 
 def _build_skew_finding(owner: Owner, constraint: SpreadPromise) -> Finding:
-    """Build the finding that a constraint does not hold. For ScheduleAnyway the finding is only a note.
+    """Build the finding that a constraint is violated. For ScheduleAnyway it is only a note.
 
     The proposed fix depends on the cause: too few domains, a domain that counts although pods cannot go there, or pods
     that have become uneven over time.
@@ -374,7 +374,7 @@ def _iter_down_domain_findings(constraints: Sequence[WorkloadConstraint], worklo
 
 
 def _find_worst_loss(constraint: SpreadPromise) -> BrokenDomain:
-    """Return the loss of a domain that strands the most pods, or one without pods if no loss is reported."""
+    """Return the loss of a domain that strands the most pods. If no loss is reported, return a loss of 0 pods."""
     no_loss = BrokenDomain(domain="", lost=0, skew=0)
     return max(constraint.losses, key=lambda loss: (loss.stranded, loss.stranded_while_down), default=no_loss)
 

@@ -163,7 +163,7 @@ def _may_selector_match_pods(context: LintContext, workload: Workload, selector:
     if context.select_workloads(workload.namespace, selector) or not context.are_all_read("Pod"):
         return True
     pods = context.facts.view.pods if context.cluster else None
-    return pods is not None and bool(pods.matching(selector, frozenset((workload.namespace,))).any())
+    return pods is not None and bool(pods.match_infos(selector, frozenset((workload.namespace,))).any())
 
 
 def find_invalid_weights(workload: Workload) -> Iterator[Problem]:

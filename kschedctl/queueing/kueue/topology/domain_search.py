@@ -121,10 +121,10 @@ class DomainSearch:
         return level, self._choose_several_domains(level, domains.tolist())
 
     def _find_single_domain(self, level: int, domains: Indexes) -> int | None:
-        """Return the domain with the least room that holds all slices and leaders, or None if no domain does.
+        """Return the domain with the least free capacity that holds all slices and leaders, or None.
 
-        ``domains`` is sorted for a leader. Domains with a lower affinity score than the first one are only considered
-        if the level is required or the domains with the least room come first.
+        ``domains`` is sorted for a leader. Domains with a lower affinity score than the first domain are considered
+        only if the level is required or if the domains with the least free capacity come first.
         """
         counts, request = self.counts, self.request
         has_room = counts.slices_with_leader[level][domains] >= request.slices
@@ -213,10 +213,10 @@ class DomainSearch:
     def _move_cheapest_leader_first(
         self, level: int, domains: list[int], count: int, leaders: int, slice_size: int, *, by_slices: bool
     ) -> list[int]:
-        """Move the first domain that can take the leader to the front if the workers still fit with it.
+        """Move the first domain that can hold the leader to the front, if the workers still fit with it.
 
         ``count`` is the number of worker pods, which must fit into all domains together. The order stays unchanged if
-        no leader is placed, or if the leader would take room that the workers need in every domain.
+        no leader is placed, or if the leader would take space that the workers need in every domain.
         """
         if leaders == 0 or len(domains) < 2:
             return domains

@@ -225,7 +225,7 @@ class PodGroupCycle:
         return replace(fitting[int(total.argmax())], tried=tried, scores=scores)
 
     def _build_proposal(self, result: GroupResult) -> PodGroupAssignments:
-        """Build the assignments that PlacementScore plugins score, from the members that have a row in the result."""
+        """Build the assignments for PlacementScore plugins from the members that have a row in the result."""
         assert result.placement is not None
         with_row = [member for member in result.members if member.row != NO_ROW]
         assignments = tuple(ProposedAssignment(self.infos[member.position], member.row) for member in with_row)
@@ -312,8 +312,8 @@ class PodGroupCycle:
     def _try_member(self, view: Fork, position: Position, post_filter: bool) -> tuple[MemberResult, Fork]:
         """Run the cycle of one pod and assume it on the chosen node.
 
-        Return the pod's result and the fork to continue with. With `post_filter`, a pod that fits nowhere may preempt,
-        and is then assumed on its nominated node.
+        Return the pod's result and the fork to continue with. With `post_filter`, a pod that fits nowhere may preempt.
+        It is then assumed on its nominated node.
         """
         cycle = run_cycle(self.framework, self.infos[position], view, self.sampling)
         if cycle.schedulable:
@@ -430,7 +430,7 @@ def _build_rejected_member_result(position: Position, outcome: PermitOutcome) ->
 def _build_permit_rejectors(outcome: PermitOutcome) -> Rejectors:
     """Build the rejectors of a pod that a Permit plugin rejected.
 
-    If the status is Pending, the plugin is recorded as pending, so that it waits for an event of its own.
+    A plugin that returned Pending is also recorded as pending, so that it waits for a certain event.
     """
     plugin = frozenset((outcome.plugin,))
     if outcome.status.code is Code.PENDING:

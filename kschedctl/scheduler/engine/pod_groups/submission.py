@@ -122,10 +122,10 @@ def _find_nominated_row(member: MemberResult, view: Fork) -> Row | None:
 
 
 def find_new_condition(result: GroupResult, group: PodGroup | None, release: KubeVersion) -> PodGroupCondition | None:
-    """Return the condition to write into the group's status, or None if nothing is to be written.
+    """Return the condition to write into the group's status, or None if it stays as it is.
 
-    Nothing is written if the condition has not changed, if the group was scheduled once before, or if the group's
-    object does not exist.
+    It stays if the condition has not changed, if the group was scheduled before, or if the group's object does not
+    exist.
     """
     if group is None:
         return None

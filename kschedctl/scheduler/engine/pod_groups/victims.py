@@ -93,8 +93,8 @@ def find_preemption_priorities(view: Fork, roles: Mapping[GroupKey, PreemptionRo
 def find_preemption_role(view: Fork, key: GroupKey, *, as_groups: bool) -> PreemptionRole:
     """Return a group's role in preemption. If the group does not exist, its pods are treated as single pods.
 
-    In a tree of groups, the priority of the root counts, and the highest group that is disrupted as a whole is evicted.
-    Unless `as_groups` is set, a group has a role only if it or a group above it is disrupted as a whole.
+    In a tree of groups, the priority is the root's, and the highest group that is disrupted as a whole is evicted. If
+    `as_groups` is false, a group has a role only if it or a group above it is disrupted as a whole.
     """
     ancestors = list(iter_ancestors(view, key))
     disrupted_together = [key_above for key_above, group in ancestors if group.spec.is_disrupted_together]

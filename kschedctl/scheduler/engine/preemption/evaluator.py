@@ -138,10 +138,10 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
         return self._build_success(cycle, allowed, replace(report, allowed=allowed))
 
     def dry_run_without_extenders(self, cycle: Cycle) -> PostFilterResult:
-        """Dry-run preemption and nominate the best node without calling extenders.
+        """Dry-run preemption and nominate the best node, without calling extenders.
 
-        The result is a rejection if the pod may not preempt or there is no candidate, and an error if the dry run of a
-        node failed.
+        The result is a rejection if the pod may not preempt or there is no candidate. It is an error if the dry run of
+        a node failed.
         """
         if ineligible := self.find_ineligibility(cycle):
             report = Preemption(eligible=False, why=ineligible.why, leaving=ineligible.leaving)

@@ -36,7 +36,10 @@ SLICES_NEED_CLAIMS = ByVersion("a ResourceSlice wakes only pods whose claims all
 
 
 def events_to_register(gates: FeatureGates, features: Features) -> Iterator[ClusterEventWithHint]:
-    """Yield the events that DynamicResources registers, with their hints, or nothing if its feature gate is off."""
+    """Yield the events that DynamicResources registers, with their hints.
+
+    Nothing is yielded if its feature gate is off.
+    """
     if not gates.enabled("DynamicResourceAllocation"):
         return
     add_or_update = ActionType.ADD | ActionType.UPDATE

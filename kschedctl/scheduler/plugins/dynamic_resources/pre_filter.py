@@ -65,8 +65,8 @@ def evaluate_claims(
 ) -> Evaluation | None:
     """Prepare the evaluation of the pod's claims on all nodes, or return None if the pod needs no devices.
 
-    Timeouts are in seconds, 0 for none. Raises ClaimError if a claim, its device class or the pod's group is missing or
-    unusable, and PluginError if upstream's plugin would fail.
+    Timeouts are in seconds, and 0 means no timeout. Raises ClaimError if a claim, its device class or the pod's group
+    is missing or unusable. Raises PluginError if upstream's plugin would fail.
     """
     inventory = get_inventory(view, features)
     pod_claims = inventory.list_pod_claims(info)

@@ -130,8 +130,8 @@ class DemandedAmounts(NamedTuple):
 class NodeUsage(NamedTuple):
     """Usage of some resources (X) on the nodes that are scored (F).
 
-    Amounts are zero if the node does not offer the resource, or if the resource is scalar and the pod does not request
-    it.
+    The amounts of a resource that a node does not offer are zero. So are the amounts of a scalar resource that the pod
+    does not request.
     """
 
     requested: Amounts
@@ -271,10 +271,10 @@ def score_most_allocated(strategy: ScoringStrategy, usage: NodeUsage) -> Scores:
 
 
 def score_requested_to_capacity_ratio(strategy: ScoringStrategy, usage: NodeUsage) -> Scores:
-    """Return each node's score: the weighted mean of the scores that the profile's shape gives its resources.
+    """Return each node's score: the weighted mean of its resources' scores.
 
-    The shape maps the utilization of a resource with the pod to a score. Resources that score 0, or that a node does
-    not offer, are left out of the mean.
+    The profile's shape maps a resource's utilization with the pod to a score. Resources that score 0, or that a node
+    does not offer, are left out of the mean.
     """
     requested, allocatable = usage.requested, usage.allocatable
     shape = strategy.requested_to_capacity_ratio.shape if strategy.requested_to_capacity_ratio else ()

@@ -222,8 +222,8 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
     def row_verdicts(self, info: PodInfo, view: Fork) -> AffinityVerdicts | None:
         """Return an object that judges any rows by the required terms and is updated as pods come and go.
 
-        Return None for terms that cannot be parsed, and in the cycle of a pod group, in which upstream counts pods
-        differently.
+        Return None for terms that cannot be parsed. Also return None in the cycle of a pod group, in which upstream
+        counts pods differently.
         """
         if info.affinity_errors or view.group_since is not None:
             return None
@@ -240,7 +240,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         )
 
     def row_scores(self, info: PodInfo, view: Fork) -> AffinityAmong:
-        """Return the scores of the preferred terms, for any rows, in a form that is updated as pods come and go."""
+        """Return an object that scores any rows by the preferred terms and is updated as pods come and go."""
         _, weights = self._get_score_weights(info, view)
         return AffinityAmong(RunningCounts(self._build_cache_key("score"), info, view, lambda: weights), view)
 
@@ -344,9 +344,9 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         return sum_terms_per_key(terms, view)
 
     def upstream_fault(self, cycle: Cycle) -> UpstreamFault | None:
-        """Return the fault that a namespaceSelector of the pod selects every namespace although it only excludes some.
+        """Return the upstream fault that a namespaceSelector that only excludes namespaces selects all of them.
 
-        Return None if no term of the pod has such a selector, or if the version has no fault.
+        Return None if no term of the pod has such a selector, or if the version does not have the fault.
         """
         if self.as_documented or not any(map(_only_excludes, _iter_all_terms(cycle.info))):
             return None
@@ -367,7 +367,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         return hints.iter_waking_changes(info, gates)
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
-        """Return the pod's labels as part of its signature, or None for a pod with affinity, which is never batched.
+        """Return the pod's labels as part of its signature. A pod with affinity gets None and is never batched.
 
         The labels are left out if preferred terms of running pods are ignored.
         """
@@ -398,7 +398,7 @@ def _only_excludes(term: AffinityTerm) -> bool:
 
 
 def _find_infos_with_terms(view: Fork, *fields: str) -> Bools:
-    """Return a mask over the pod infos of those that have terms in one of the fields, by default in any field."""
+    """Return a mask over the pod infos that have terms in one of the fields, by default in any field."""
     term_fields = fields or TERM_FIELDS
     key = _find_infos_with_terms, term_fields
     return view.memo_of_pods(key, lambda: view.pods.distinct.mask_with_terms(*term_fields))

@@ -103,8 +103,8 @@ def _does_node_offer_more(
 ) -> bool:
     """Return whether the node now offers more pods or more of a requested resource than before.
 
-    Also return True if the node offers none of a requested resource that a DeviceClass backs (`backed`), because its
-    devices may have changed.
+    A requested resource that the node does not offer and that a DeviceClass backs (`backed`) also counts, because the
+    node's devices may have changed.
     """
     if new.get(names.PODS, 0) > old.get(names.PODS, 0):
         return True

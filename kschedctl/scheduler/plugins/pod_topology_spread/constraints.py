@@ -166,7 +166,10 @@ def build_default_selector(info: PodInfo, objects: ClusterObjects) -> Selector:
 
 
 def find_selecting_kinds(info: PodInfo) -> tuple[str, ...]:
-    """Return the kinds of the objects that may select the pod: Service and, if it selects pods, its owner's kind."""
+    """Return the kinds of the objects that may select the pod.
+
+    These are Service and the kind of the pod's controller, if it selects pods.
+    """
     owner = find_controller(info.pod.metadata)
     if owner is None or owner.kind not in ("ReplicationController", *OWNER_KINDS):
         return ("Service",)
@@ -214,10 +217,10 @@ def restrict_domains(domains: Domains, included: Bools, key: Hashable, view: For
 def count_matching_pods(
     constraint: SpreadConstraint, info: PodInfo, view: Fork, domains: Domains | None = None, key: Hashable = None
 ) -> Counts:
-    """Return the number of pods that match the constraint in each of the `domains`, or on each node if there are none.
+    """Return the number of pods that match the constraint in each of the `domains`, by default on each node.
 
     A pod matches if it is in the incoming pod's namespace, is selected and is not terminating. An empty selector
-    matches no pods. `key` is the name of the domains in the cache.
+    matches no pods. `key` identifies the domains in the cache.
     """
     return tally_matching_pods(constraint, info, view, domains, key).bring_up_to_date(view.trail)
 
@@ -231,7 +234,7 @@ def tally_matching_pods(
         """Compute the weight of each distinct PodInfo: 1 if its pods match, otherwise 0."""
         if constraint.selector == EVERYTHING:  # an empty selector, which upstream takes for one that matches nothing
             return np.zeros(len(view.pods.infos), np.int8)
-        selected = view.pods.matching(constraint.selector, frozenset((info.namespace,)))
+        selected = view.pods.match_infos(constraint.selector, frozenset((info.namespace,)))
         return (selected & ~view.pods.terminating).astype(np.int8)
 
     name = (NAME, constraint.selector, info.namespace)

@@ -70,7 +70,7 @@ def find_labelled_nodes(
 ) -> Bools | None:
     """Return a mask (N,) of the nodes that have the topology labels of all constraints, or None if all nodes count.
 
-    All nodes count if all have the labels, or if the constraints are the system's defaults, which need no labels.
+    All nodes count if all have the labels. They also count for the system's default constraints, which need no labels.
     """
     if not info.spec.topology_spread_constraints and settings.system_defaulted:
         return None
@@ -136,7 +136,10 @@ class ScoredDomains(NamedTuple):
     """The running count of matching pods per domain."""
 
     def get_codes(self, rows: Rows) -> Ints | Rows:
-        """Return the code of the domain of each node in `rows`, which is the row if each node is a domain."""
+        """Return the code of the domain of each node in `rows`.
+
+        If each node is a domain, the code is the row.
+        """
         return rows if self.domains is None else self.domains.codes[rows]
 
 
@@ -145,8 +148,8 @@ def build_scored_domains(
 ) -> ScoredDomains:
     """Build the domains of one constraint with the running count of matching pods in each domain.
 
-    For the hostname topology key, each node is a domain and all pods are counted. Otherwise, pods are counted only on
-    nodes that the constraint's policies include and that are in the mask `labelled` (N,), unless it is None.
+    For the topology key hostname, each node is a domain and all pods are counted. For other keys, pods are counted only
+    on nodes that the constraint's policies include and that are in the mask `labelled` (N,), unless `labelled` is None.
     """
     column = view.nodes.label(constraint.topology_key)
     if constraint.topology_key == HOSTNAME:
@@ -223,7 +226,8 @@ class SpreadAmong:
     def _iter_distinctions(self, scored_domains: ScoredDomains) -> Iterator[Distinction]:
         """Yield the topology domains and current counts by which nodes are distinguished for one constraint.
 
-        For hostnames, each node is distinguished by its own count, and nodes without the label from nodes that have it.
+        For hostnames, each node is distinguished by its count, and nodes without the label are distinguished from nodes
+        with it.
         """
         column = scored_domains.column
         values = partial(scored_domains.tally.bring_up_to_date, self.view.trail)
@@ -280,7 +284,7 @@ def _count_domains(scored_domains: ScoredDomains, rows: Rows, counts: Counts) ->
     """
     if scored_domains.domains is None:
         return int(counts.sum())
-    if scored_domains.column.alone:  # no two nodes have the same value, and unlabelled nodes share a domain
+    if scored_domains.column.separates_nodes:  # no two nodes have the same value, and unlabelled nodes share a domain
         is_labelled = scored_domains.column.present[rows]
         unlabelled_domains = 0 if is_labelled.all() else 1
         return int(counts[is_labelled].sum()) + unlabelled_domains

@@ -157,7 +157,7 @@ def translate_affinity(volume: PersistentVolume, plugin: InTreePlugin) -> Volume
 
 
 def _find_topology_keys(terms: tuple[NodeSelectorTerm, ...], labels: dict[str, str]) -> tuple[str, str]:
-    """Return the keys of the zone and region labels that a volume uses, or the stable keys if it uses none.
+    """Return the keys of the zone and region labels that a volume uses. By default, return the stable keys.
 
     Keys in the volume's affinity terms take precedence over its labels, and stable keys over beta keys.
     """
@@ -262,7 +262,7 @@ class CSINodes:
         return np.array([node is not None for node in self.nodes], np.bool_)
 
     @cached_property
-    def have_limits(self) -> Bools:
+    def nodes_with_limits(self) -> Bools:
         """A mask (N,) of the nodes on which at least one driver has a limit."""
         mask = np.zeros(len(self.nodes), np.bool_)
         for limits in self._limits_by_driver.values():
