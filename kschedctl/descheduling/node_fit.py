@@ -18,7 +18,7 @@ from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Pod, PodAffinityTerm
 from kschedctl.api.resource_names import PODS
 from kschedctl.descheduling.seen_pods import SeenPods
-from kschedctl.snapshot.nodes import match_required_affinity, match_tolerations
+from kschedctl.snapshot.nodes import match_tolerations
 
 
 class NodeFit:
@@ -64,7 +64,7 @@ class NodeFit:
         """Return an (N,) mask of the nodes that the node selector and required node affinity of a PodInfo allow."""
         if info_number not in self._affinity_nodes_by_info:
             required = compile_required_node_affinity(self._seen.infos[info_number].spec)
-            self._affinity_nodes_by_info[info_number] = match_required_affinity(self._view.nodes, required)
+            self._affinity_nodes_by_info[info_number] = self._view.nodes.match_required_affinity(required)
         return self._affinity_nodes_by_info[info_number]
 
     def find_nodes_by_affinity_and_taints(self, info_number: int) -> Bools:

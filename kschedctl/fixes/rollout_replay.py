@@ -113,7 +113,7 @@ def _replay_single_preemption(owner: Owner, trial: RemedyTrial, cluster: Cluster
     rolled_out = _add_evictions(RolloutResult(owner), simulation, [position])
     if simulation.view.node[position] >= 0:
         return rolled_out
-    return rolled_out._replace(harm=_explain_vain_eviction(rolled_out))
+    return rolled_out._replace(harm=_explain_useless_eviction(rolled_out))
 
 
 def _add_evictions(
@@ -129,7 +129,7 @@ def _add_evictions(
     return rolled_out._replace(victims=victims, chain=summarize_evictions(simulation, evicted))
 
 
-def _explain_vain_eviction(rolled_out: RolloutResult) -> str:
+def _explain_useless_eviction(rolled_out: RolloutResult) -> str:
     """Explain that a pod still has no node after it evicted pods. Their replacements may have taken the node again."""
     victims, chain = rolled_out.victims, rolled_out.chain
     evicts = f"it evicts {first_few(victims)}" if victims else "it evicts no pods"
@@ -327,7 +327,7 @@ def _run_rollout(owner: Owner, change: WorkloadChange, scheduler: Scheduler, del
     if placed_after >= min(placed_before + 1, change.desired):
         return rolled_out
     if rolled_out.chain and rolled_out.chain.outrun:
-        return rolled_out._replace(harm=_explain_vain_eviction(rolled_out))
+        return rolled_out._replace(harm=_explain_useless_eviction(rolled_out))
     pods = agreeing(placed_before, "pod has", "pods have")
     return rolled_out._replace(harm=f"{placed_before} of its {pods} a node now, {placed_after} afterwards")
 

@@ -40,7 +40,7 @@ from kschedctl.scheduler.framework.declaration import (
     find_needless_kinds,
     list_kinds_read,
 )
-from kschedctl.scheduler.framework.dependencies import DoubtfulPlugin, Unknown, find_plugins_not_asked, find_unknowns
+from kschedctl.scheduler.framework.dependencies import DoubtfulPlugin, Unknown, find_plugins_to_skip, find_unknowns
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.version_changes import NotedChange, find_noted_unknowns
 from kschedctl.scheduler.plugins.node_ports import SIDECAR_PORTS
@@ -290,7 +290,7 @@ class Scheduler:
 
         # Leave out the plugins that would reject nodes falsely because of unread objects.
         unknowns += find_unknowns(framework.plugins.values(), info, view)
-        return framework.without_plugins(find_plugins_not_asked(unknowns)), tuple(unknowns)
+        return framework.without_plugins(find_plugins_to_skip(unknowns)), tuple(unknowns)
 
     def start_sampling(self) -> Sampling | None:
         """Start the node sampling of a single cycle, or return None if all nodes are examined."""

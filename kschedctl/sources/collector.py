@@ -217,7 +217,7 @@ class Collector:
         return [to_plain_struct(kind, item) for item in items]
 
     def add_objects(self, kind: str, objects: list[Any] | PodRows, origin: str) -> None:
-        """Add objects or pod rows that ``check_items`` returned, and record the file from which they come."""
+        """Add objects or pod rows returned by ``check_items``, and record their file."""
         collected = self._objects.setdefault(kind, [])
         if isinstance(objects, PodRows):
             self._pods.extend(objects)

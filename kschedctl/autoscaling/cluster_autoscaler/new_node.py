@@ -54,7 +54,7 @@ def explain_new_node(cluster: Cluster, pod: Pod, node_groups: NodeGroups, now: s
     report = run.build_report()
     doubts = (*report.doubts, *node_groups.doubts, *node_groups.faults, *groups.errors, *faults)
     if not node_groups.limits_known:
-        doubts = ("node groups by labels; their minimum and maximum are not known", *doubts)
+        doubts = ("node groups are only known from node labels, so their minimum and maximum size are unknown", *doubts)
     if pod.key in report.filtered_out:
         return NewNode(NAME, existing_node=ROOM, doubts=doubts, sources=node_groups.sources)
     remaining = report.remaining.get(pod.key)

@@ -27,7 +27,7 @@ from kschedctl.queueing.kueue.workloads import (
 from kschedctl.text.counts import counted
 
 NEEDED_KINDS = ("KueueWorkload", "ClusterQueue", "LocalQueue", "ResourceFlavor", "Namespace")
-"""The kinds without which nothing can be foreseen."""
+"""The kinds without which nothing can be predicted."""
 _MOST_CYCLES = 200
 _MOST_WORK = 3_000_000
 """The number of tries, multiplied by the number of ClusterQueues, after which no further cycle is run.
@@ -129,7 +129,7 @@ def _with_missing_namespaces(cluster: Cluster) -> Cluster:
     return cluster.with_objects({"Namespace": [Namespace(metadata=ObjectMeta(name=name)) for name in sorted(missing)]})
 
 
-def foresee_workloads(replay: KueueReplay) -> Outlook:
+def predict_workloads(replay: KueueReplay) -> Outlook:
     """Run a started replay until nothing changes or its states repeat. Return the fate of each Workload.
 
     The replay stops early after too many cycles or tries. Workloads that it would still try are then undecided.

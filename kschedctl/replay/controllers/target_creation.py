@@ -30,7 +30,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
 from kschedctl.replay.controllers.creation import Creation, create_objects
-from kschedctl.replay.controllers.plan_change import ExistingPods, is_same_to_scheduler, plan_change
+from kschedctl.replay.controllers.plan_change import ExistingPods, looks_same_to_scheduler, plan_change
 from kschedctl.replay.controllers.pod_defaults import WorkloadNote
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.target_pod import TargetPod, find_groups
@@ -70,7 +70,7 @@ def find_new_group_members(pod: Pod, created_pods: Iterable[Pod], cluster: Clust
 
 
 class _ReducedWorkload(NamedTuple):
-    """A workload that creates as few pods as possible, and the existing pods that these replace."""
+    """A workload, changed to create as few pods as possible, and the existing pods replaced by its pods."""
 
     workload: Struct
     replaced: Sequence[Pod] = ()
@@ -195,7 +195,7 @@ def _reduce_to_one_pod(existing: ExistingPods, workload: Struct) -> _ReducedWork
     deployment_pods = existing.find_pods_of(kind, namespace, name) if isinstance(workload, Deployment) else []
     if deployment_pods:
         (pod,) = create_pods(single, ()).pods
-        if is_same_to_scheduler(pod, deployment_pods[0]):
+        if looks_same_to_scheduler(pod, deployment_pods[0]):
             return _ReducedWorkload(_copy_labels_and_owner(pod, deployment_pods[0]))
     return _ReducedWorkload(single)
 

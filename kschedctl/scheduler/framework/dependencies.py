@@ -105,7 +105,7 @@ def find_unknowns(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> tuple
     return tuple(dict.fromkeys(unknowns))
 
 
-def find_plugins_not_asked(unknowns: Iterable[Unknown]) -> frozenset[str]:
+def find_plugins_to_skip(unknowns: Iterable[Unknown]) -> frozenset[str]:
     """Return the names of plugins that are not asked because unread objects could make them reject nodes falsely."""
     return frozenset(
         unknown.plugin for unknown in unknowns if unknown.dependency.effect is Effect.REFUSES and unknown.plugin

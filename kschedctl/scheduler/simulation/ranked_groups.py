@@ -90,7 +90,9 @@ class RankedGroups:
         self.seen = len(trail)
         """Length of the trail when the groups were updated last."""
         rows = np.arange(len(score))
-        self._single_node_distinctions = [distinction for distinction in distinctions if distinction.domains.alone]
+        self._single_node_distinctions = [
+            distinction for distinction in distinctions if distinction.domains.separates_nodes
+        ]
         self._lasting_codes = combine_columns([*fixed, *map(_get_lasting_codes, distinctions)], len(score))
         self._values = [distinction.values_at(rows) for distinction in self._single_node_distinctions]
         self.score = score.copy()
@@ -386,7 +388,7 @@ def _get_lasting_codes(distinction: Distinction) -> Rows:
     domain from nodes without one.
     """
     domains = distinction.domains
-    codes = domains.present if domains.alone else domains.codes
+    codes = domains.present if domains.separates_nodes else domains.codes
     return codes.astype(np.int64)
 
 

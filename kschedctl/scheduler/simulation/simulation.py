@@ -366,12 +366,12 @@ class SettlingLoop(SchedulingLoop):
                 continue
             when = self.recreation(victim)
             sole_victim = when is Recreation.WHEN_GONE and len(victims) == 1
-            if sole_victim and not self._do_others_wait(preemptor, victims):
+            if sole_victim and not self._are_other_pods_waiting(preemptor, victims):
                 self._recreated_later.setdefault(preemptor, []).append(victim)
             elif when is not Recreation.NEVER:
                 self._recreate_pods((victim,))
 
-    def _do_others_wait(self, preemptor: Position, victims: Sequence[Position]) -> bool:
+    def _are_other_pods_waiting(self, preemptor: Position, victims: Sequence[Position]) -> bool:
         """Return whether any existing pods other than the preemptor and its victims wait for a node."""
         waiting = set(np.flatnonzero(self.view.node == NO_ROW).tolist())
         return bool(waiting - self.attempts.gone - {preemptor, *victims})

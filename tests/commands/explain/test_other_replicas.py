@@ -34,11 +34,35 @@ def test_the_first_pod_fits_but_not_all_do(run: Run, write: Write, command: str,
         assert (outcome.code, document["replicas"]) == (0, None)
         return
     assert outcome.code == 1
-    assert document["replicas"] == {"workload": "Deployment default/web", "placed": placed, "total": replicas}
-    warning = f"only 2 of the {replicas} pods of Deployment default/web get a node"
-    assert warning in document["headline"]
+    counts = {"workload": "Deployment default/web", "placed": placed, "total": replicas, "victims": []}
+    assert document["replicas"] == counts
+    warning = f"nly 2 of the {replicas} pods of Deployment default/web get a node"
     for form in ((), ("--brief",), ("-o", "markdown")):
         assert warning in " ".join(run(command, "deploy/web", "-f", path, "--assume-complete", *form).out.split())
+
+
+@pytest.mark.parametrize("command", ["explain", "remedies"])
+def test_the_first_pod_without_a_node_is_explained(run: Run, write: Write, command: str) -> None:
+    """Two pods of 2 CPUs fill the node, so that the third one needs another node."""
+    path = write(node("n1", cpu="4"), deployment(3, "2"))
+    document = json.loads(run(command, "deploy/web", "-f", path, "--assume-complete", "-o", "json").out)
+    assert (document["pod"], document["verdict"]) == ("default/web-new-2", "Unschedulable")
+    assert document["headline"].startswith("needs 2 CPUs; 0 of 4 free")
+    (fix,) = document["remedies"]
+    assert (fix["summary"], fix["holds"]) == ("Add a node like n1", True)
+
+
+def test_pods_evicted_for_the_replicas_that_fit_are_named(run: Run, write: Write) -> None:
+    """One pod of 3 CPUs fits once the running one is evicted; the second one does not fit at all."""
+    workload = deployment(2, "3")
+    workload["spec"]["template"]["spec"]["priorityClassName"] = "high"
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 10}
+    path = write(node("n1", cpu="4"), pod("old", "3", nodeName="n1", uid="1"), high, workload)
+    for form in ((), ("--brief",)):
+        printed = run("explain", "deploy/web", "-f", path, "--assume-complete", *form).out
+        assert "nly 1 of the 2 pods of Deployment default/web gets a node, and this evicts default/old" in (
+            " ".join(printed.split())
+        )
 
 
 def test_a_gate_reports_the_workload(run: Run, write: Write) -> None:

@@ -284,7 +284,7 @@ def _count_domains(scored_domains: ScoredDomains, rows: Rows, counts: Counts) ->
     """
     if scored_domains.domains is None:
         return int(counts.sum())
-    if scored_domains.column.alone:  # no two nodes have the same value, and unlabelled nodes share a domain
+    if scored_domains.column.separates_nodes:  # no two nodes have the same value, and unlabelled nodes share a domain
         is_labelled = scored_domains.column.present[rows]
         unlabelled_domains = 0 if is_labelled.all() else 1
         return int(counts[is_labelled].sum()) + unlabelled_domains
