@@ -131,9 +131,9 @@ class SharedSums:
         return max(len(self.weight_by_info), len(self.rows)) <= MAX_SHARED
 
     def restrict_to_part(self, row_in_part: Ints, nodes: int, domains: Domains | None) -> PartTally:
-        """Return the tally of a fork of `nodes` nodes before pods move in it, by node or by its `domains`.
+        """Return the tally of a fork with `nodes` nodes before pods move in it, by node or by its `domains`.
 
-        `row_in_part` has the row in that fork of each node of the whole fork, -1 for nodes that were left out.
+        `row_in_part` has, for each node of the whole fork, the row in the smaller fork, or -1 if the node was left out.
         """
         slots = row_in_part[self.rows]
         if domains is not None:

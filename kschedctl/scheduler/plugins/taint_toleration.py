@@ -177,7 +177,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
     def _count_untolerated(
         self, taint_sets: Sequence[Sequence[Taint]], tolerations: Sequence[Toleration], effects: Collection[str]
     ) -> list[int]:
-        """Return, for each list of taints, how many of its taints have one of the effects and are not tolerated."""
+        """Return the number of untolerated taints with one of the effects in each list of taints."""
         counts = []
         for taints in taint_sets:
             relevant = [taint for taint in taints if taint.effect in effects]
