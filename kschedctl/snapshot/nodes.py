@@ -190,7 +190,7 @@ class NodeColumns(ABC):
         names: frozenset[str] = frozenset(),
         dtype: npt.DTypeLike = np.bool_,
     ) -> npt.NDArray[np.generic]:
-        """Return `function(labels, name)` for every node, computed only once for nodes with the same result.
+        """Return `function(labels, name)` for every node, computed only once for nodes that it cannot distinguish.
 
         The function must read only the labels in `keys`, and may use a node's name only if it is in `names`.
         """
