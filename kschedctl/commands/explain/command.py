@@ -165,7 +165,7 @@ def explain(
 
 
 class _Question(msgspec.Struct, frozen=True):
-    """The question that the command line asks: which pods to explain, with which assumptions and in what detail."""
+    """The question on the command line: the pods to explain, the assumptions, and the level of detail."""
 
     source: Source
     scope: Scope

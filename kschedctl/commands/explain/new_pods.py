@@ -60,7 +60,7 @@ def create_target_pod(scheduler: Scheduler, pod: JsonObject | Pod) -> TargetPod:
 
 
 def _is_stored_pod(manifest: JsonObject) -> bool:
-    """Return whether the manifest is a pod that the API server has stored, which means that it has a uid."""
+    """Return whether the manifest is a pod with a uid. Such a pod was stored by an API server."""
     return manifest.get("kind") == "Pod" and bool(object_at(manifest, "metadata").get("uid"))
 
 

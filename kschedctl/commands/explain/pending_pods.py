@@ -174,10 +174,10 @@ def _find_unread_pods_doubt(scheduler: Scheduler) -> tuple[UnknownKind, ...]:
 
 def _group_by_explanation(explanations: Mapping[str, Explanation]) -> tuple[ExplainedPods, ...]:
     """Group the pods that share an explanation: the same object, not just an equal one."""
-    keys_by_report: dict[int, list[str]] = {}
+    keys_by_report_id: dict[int, list[str]] = {}
     for key, report in explanations.items():
-        keys_by_report.setdefault(id(report), []).append(key)
-    return tuple(ExplainedPods(tuple(keys), explanations[keys[0]]) for keys in keys_by_report.values())
+        keys_by_report_id.setdefault(id(report), []).append(key)
+    return tuple(ExplainedPods(tuple(keys), explanations[keys[0]]) for keys in keys_by_report_id.values())
 
 
 def explain_pods(scheduler: Scheduler, pods: Iterable[Pod], in_full: int = 0) -> dict[str, Explanation]:

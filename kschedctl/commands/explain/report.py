@@ -125,10 +125,10 @@ class NodeGroup(Document, frozen=True):
 
 
 class Cause(Document, frozen=True):
-    """A reason that keeps the pod from nodes that it could otherwise use.
+    """A reason that keeps the pod off some of its eligible nodes.
 
-    These are the nodes that the pod's own constraints, its volumes and its devices leave. If possible, nodes with an
-    untolerated taint or a cordon are left out, too.
+    Eligible are the nodes that satisfy the pod's own constraints, its volumes and its devices. If possible, nodes with
+    an untolerated taint or a cordon are left out, too.
     """
 
     plugin: str

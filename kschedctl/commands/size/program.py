@@ -342,7 +342,10 @@ class PlainPacking:
         return max(request_bound, self._compute_exclusive_cost(program, pods))
 
     def _compute_exclusive_cost(self, program: PackingProgram, pods: Table) -> float:
-        """Return the cost of the nodes that are needed for those pods (G,) that fit on only one shape."""
+        """Return the cost of the nodes needed by pods that fit on only one shape.
+
+        `pods` (G,) are the numbers of all pods.
+        """
         is_exclusive = program.takes.sum(axis=1) == 1
         return float(program.count_minimum_nodes(np.where(is_exclusive, pods, 0.0)) @ program.costs)
 

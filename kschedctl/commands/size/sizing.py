@@ -179,7 +179,7 @@ class _Sizing:
             self._use_fullest_set(self.search.sets)
 
     def _use_fullest_set(self, sets: NodeSets) -> None:
-        """Add the replayed set that takes the most pods to `self.sets`, and the pods that it leaves out to `homeless`.
+        """Add the replayed set that takes the most pods to `self.sets`, and the remaining pods to `homeless`.
 
         Ties go to the cheapest set. Nothing happens if no set was replayed.
         """

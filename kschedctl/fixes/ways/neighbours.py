@@ -42,7 +42,7 @@ MOST_CONFLICTING = 3
 
 
 def iter_neighbour_removal_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield fixes that move a pod that causes the rejection, or scale its workload down, for several such pods.
+    """Yield fixes for pods that cause the rejection: each moves one of them, or scales its workload down.
 
     At most `MOST_TRIED` pods are tried, and at most `MOST_MOVED` fixes of each kind are yielded.
     """
@@ -78,7 +78,7 @@ def _find_conflict_free_nodes(tried: TriedNode, fact: AnyFact | None) -> Bools:
 def _find_removable_pods(tried: TriedNode, rejection: NodeRejection) -> list[Position]:
     """Return the movable pods whose removal may resolve the rejection, in the order in which to try them.
 
-    The list is empty if the rejection's fact names no pods or resources, or if too many pods cause it.
+    The list is empty if the rejection's fact names no pods or resources, or if too many pods cause the rejection.
     """
     view = tried.cycle.view
     positions: list[Position] = []
@@ -107,9 +107,9 @@ def _list_pod_position(tried: TriedNode, key: str) -> list[Position]:
 def _find_pods_freeing_resources(tried: TriedNode, resource: str) -> list[Position]:
     """Return the node's movable pods in the order in which to try to free resources that the node lacks.
 
-    First come pods that each free enough of all lacking resources, starting with those that free the least of
-    `resource`. They take at most half of the MOST_TRIED turns. Pods that free too little follow, the largest first. The
-    list is empty if even the largest pods do not free enough together.
+    First come pods that are each sufficient for all lacking resources, starting with the smallest by `resource`. They
+    take at most half of the MOST_TRIED turns. Pods that free too little follow, the largest first. The list is empty if
+    even the largest pods do not free enough together.
     """
     view = tried.cycle.view
     facts = [rejection.fact for rejection in tried.find_rejections() if isinstance(rejection.fact, Insufficient)]

@@ -115,7 +115,7 @@ def _iter_field_removal_fixes(tried: TriedNode) -> Iterator[Fix]:
     """Yield a fix for each field requirement of the pod's required terms that drops the requirement."""
     for number, term in enumerate(find_required_terms(tried.trial.pod)):
         for requirement in term.match_fields:
-            yield _build_requirement_removal_fix(tried, LocatedRequirement(number, True, requirement))
+            yield _build_requirement_removal_fix(tried, LocatedRequirement(number, field=True, requirement=requirement))
 
 
 def _iter_affinity_term_fixes(tried: TriedNode, fact: NodeAffinityUnmet) -> Iterator[Fix]:

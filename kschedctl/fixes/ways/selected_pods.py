@@ -49,7 +49,7 @@ class UnmatchedTerm(NamedTuple):
 
     @property
     def namespaces(self) -> frozenset[str]:
-        """The namespaces in which the term looks for pods, including those that its namespaceSelector matches."""
+        """The namespaces in which the term looks for pods, including those matched by its namespaceSelector."""
         return self.parsed_term.with_selected_namespaces(self.view.namespace_labels).namespaces
 
     @property

@@ -325,11 +325,7 @@ def _format_amounts(hard: dict[str, str]) -> str:
 
 
 def _set_missing_resources(unset_resources: Sequence[str], spec: Writable) -> None:
-    """Set the resources that a quota requires in each container of `spec`, where they are not set yet.
-
-    A missing request is copied from the limit, and a missing limit from the request. If both are missing, a small
-    amount is set. `unset_resources` are texts that begin with a name such as `limits.cpu` or `cpu`.
-    """
+    """Set the resources required by a quota in each container of `spec` that does not set them."""
     for text in unset_resources:
         name, _, _ = text.partition(" ")
         part, _, resource = name.rpartition(".")

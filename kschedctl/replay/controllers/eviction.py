@@ -64,6 +64,8 @@ class Evictions:
             return f"PodDisruptionBudget {name} was changed, and its status is not up to date yet"
         if headroom > 0:
             return ""
+        if reason := _explain_permanent_denial(pdb):
+            return f"PodDisruptionBudget {name} never allows an eviction: {reason}"
         needs = f": it needs {counted(desired, 'healthy pod')} and has {healthy:,}" if desired else ""
         unhealthy = describe_unhealthy_pods(self._find_unevicted_pods(name))
         uses_up = f"; {unhealthy}, which uses up the budget" if unhealthy else ""
@@ -156,6 +158,18 @@ def _with_computed_status(pdb: PodDisruptionBudget, simulation: Simulation) -> P
     allowed = max(healthy - desired, 0) if pods else 0
     observed = pdb.metadata.generation
     return replace(pdb, status=PodDisruptionBudgetStatus(healthy, desired, allowed, observed_generation=observed))
+
+
+def _explain_permanent_denial(pdb: PodDisruptionBudget) -> str:
+    """Return the setting with which the budget allows no eviction even if all pods are healthy, or an empty string.
+
+    >>> from kschedctl.api.objects import PodDisruptionBudgetSpec
+    >>> _explain_permanent_denial(PodDisruptionBudget(spec=PodDisruptionBudgetSpec(max_unavailable=0)))
+    'its maxUnavailable is 0'
+    """
+    if pdb.spec.max_unavailable in (0, "0", "0%"):
+        return f"its maxUnavailable is {pdb.spec.max_unavailable}"
+    return "its minAvailable is 100%" if pdb.spec.min_available == "100%" else ""
 
 
 def _is_ready(pod: Pod) -> bool:

@@ -70,7 +70,7 @@ def find_new_group_members(pod: Pod, created_pods: Iterable[Pod], cluster: Clust
 
 
 class _ReducedWorkload(NamedTuple):
-    """A workload that creates as few pods as possible, and the existing pods that these replace."""
+    """A workload, changed to create as few pods as possible, and the existing pods replaced by its pods."""
 
     workload: Struct
     replaced: Sequence[Pod] = ()

@@ -111,7 +111,7 @@ def replay_queues(cluster: Cluster, now: str) -> WaitingQueues:
 
 
 def find_kinds_preventing_replay(cluster: Cluster) -> list[str]:
-    """Return the kinds that were not read and whose absence must not be assumed, so that Kueue cannot be replayed."""
+    """Return the kinds that Kueue's replay needs but that were not read and must not be assumed to have no objects."""
     kinds = []
     for kind in NEEDED_KINDS:
         gap = cluster.gap(kind)

@@ -26,7 +26,7 @@ from kschedctl.api.objects import OwnerReference, Service, TopologySpreadConstra
 from kschedctl.api.ownership import find_controller
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.indexes import ClusterObjects
-from kschedctl.snapshot.nodes import HOSTNAME, ZONE, Domains, match_required_affinity, match_tolerations
+from kschedctl.snapshot.nodes import HOSTNAME, ZONE, Domains, match_tolerations
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.tallies import Tally
 
@@ -132,7 +132,7 @@ class SpreadSettings(msgspec.Struct, frozen=True):
         """Return a mask (N,) of the nodes that the constraint's nodeAffinityPolicy and nodeTaintsPolicy include."""
         included = np.ones(len(view.nodes), np.bool_)
         if constraint.honor_affinity:
-            included &= match_required_affinity(view.nodes, compile_required_node_affinity(info.spec))
+            included &= view.nodes.match_required_affinity(compile_required_node_affinity(info.spec))
         if constraint.honor_taints:
             included &= match_tolerations(view.nodes, info.spec.tolerations, self.comparison_operators)
         return included
