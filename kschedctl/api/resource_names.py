@@ -37,7 +37,7 @@ def is_native(name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_extended(name: str) -> bool:
-    """Return whether the resource has a valid name with a domain of its own, such as ``nvidia.com/gpu``."""
+    """Return whether the resource has a valid name with a domain outside Kubernetes, such as ``nvidia.com/gpu``."""
     return not is_native(name) and not name.startswith(QUOTA_PREFIX) and is_qualified_name(QUOTA_PREFIX + name)
 
 

@@ -87,7 +87,7 @@ class NodeFit:
         return self._fitting_by_info[info_number]
 
     def _fits_own_node(self, position: Position) -> bool:
-        """Return whether a pod fits on its own node, disregarding its requests and its anti-affinity to itself."""
+        """Return whether a pod fits on its current node, not counting its requests and its anti-affinity to itself."""
         info_number, row = int(self._seen.info[position]), int(self._view.node[position])
         if self._view.nodes.unschedulable[row] or not self.find_nodes_by_affinity_and_taints(info_number)[row]:
             return False
@@ -151,7 +151,7 @@ def get_anti_affinity_terms(pod: Pod) -> Iterable[PodAffinityTerm]:
 def find_term_namespaces(term: PodAffinityTerm, pod: Pod) -> frozenset[str]:
     """Return the namespaces that a term of the pod names, or by default the pod's own namespace.
 
-    As upstream, namespace selectors are ignored.
+    As in upstream, namespace selectors are ignored.
     """
     return frozenset(term.namespaces or (pod.metadata.namespace,))
 

@@ -82,7 +82,7 @@ class ClusterEvent(NamedTuple):
         return self.custom_label or f"{self.resource}{self.action.label}"
 
     def covers(self, event: ClusterEvent) -> bool:
-        """Return whether a registration for this event includes `event`, because it is the same or more specific."""
+        """Return whether a registration for this event includes `event`, which is the same or more specific."""
         if self.resource != event.resource and not (self.resource == POD and event.resource in POD_RESOURCES):
             return False
         shared_actions = self.action & event.action

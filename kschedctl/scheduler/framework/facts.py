@@ -67,7 +67,7 @@ class Detail(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc
 
 
 class Said(Fact, frozen=True):
-    """A fact that a plugin of another package describes in its own words."""
+    """A fact that a plugin of another package describes as text."""
 
     text: str
 

@@ -314,7 +314,7 @@ def _is_schedulable_after_pod_added(info: PodInfo, change: ChangedObject, view: 
 
 
 def _is_unaffected(info: PodInfo, actions: ActionType, view: Fork) -> bool:
-    """Return whether the pod is in no group, so that added pods do not matter to it."""
+    """Return whether the pod is in no group and therefore unaffected by added pods."""
     return get_group_key(info.pod) is None
 
 
@@ -364,7 +364,7 @@ def _iter_group_priorities(view: Fork) -> Iterator[int]:
 
 
 def _list_ancestors(info: PodInfo, view: Fork) -> list[tuple[EntityKey, AnyGroup]]:
-    """Return the pod's group and its ancestors with their keys, from the group upwards, until one is missing.
+    """Return the pod's group and its ancestors, each with its key, in ascending order until one is missing.
 
     The list is empty if the pod is in no group, or if its group is missing.
     """

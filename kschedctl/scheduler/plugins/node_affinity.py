@@ -123,7 +123,7 @@ class NodeAffinityUnmet(Fact, frozen=True):
 
 
 class NodeAffinityArgs(PluginArgs, frozen=True):
-    """A node affinity that every pod of the profile has in addition to its own."""
+    """A node affinity that the profile adds to the affinity of every pod."""
 
     naming: ClassVar[Mapping[str, Naming]] = {"addedAffinity": NodeAffinityTerms}
     added_affinity: NodeAffinityTerms | None = None

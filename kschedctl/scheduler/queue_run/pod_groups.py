@@ -261,7 +261,10 @@ class _GroupAttempt:
         return tuple(victim for victim in victims if not self.run.info(victim).terminating)
 
     def _gate_preemptor(self, position: Position) -> None:
-        """Gate a pod, or its group if preemption is workload-aware, while its victims are evicted asynchronously."""
+        """Keep a preemptor out of the queue while its victims are evicted asynchronously.
+
+        With workload-aware preemption, the preemptor is the pod's group if it has one.
+        """
         gates = self.run.scheduler.gates
         if gates.enabled("SchedulerAsyncPreemption"):
             pod = self.run.exact.get_pod(position)

@@ -218,7 +218,7 @@ class QueueReplay(SchedulingLoop):
         return self._queued[position]
 
     def prepare_moves(self, coming: Sequence[Position], leaving: Sequence[Position]) -> None:
-        """Do nothing, since each pod's rejectors are determined in its own cycle."""
+        """Do nothing, because each pod's rejectors are determined in its own cycle."""
 
     def record_bound(self, position: Position, choice: Choice) -> None:
         """Record that a pod is bound to the chosen node.

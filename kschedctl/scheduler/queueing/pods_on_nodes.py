@@ -58,7 +58,10 @@ class Choice(NamedTuple):
 
 
 class IncomingPods:
-    """The pods of a fork as they arrive in the queue. A pod that had a node arrives as its controller recreates it."""
+    """The pods of a fork as they arrive in the queue.
+
+    A pod that had a node arrives in the form in which its controller recreates it.
+    """
 
     def __init__(self, view: Fork) -> None:
         self.view = view
@@ -223,7 +226,7 @@ class ServingProfiles:
         If the choice depends on objects that were not read, they are added to `unknown`.
         """
         has_unread_objects = bool(self.view.objects.gaps)
-        # Unread objects may matter to some of the pods only that are otherwise identical.
+        # Unread objects may matter to only some of a set of otherwise identical pods.
         key = info.number if has_unread_objects else info.alike
         if key not in self._frameworks:
             self._frameworks[key], unknown = self._find_framework_and_unknowns(info, key)

@@ -359,7 +359,7 @@ class AlikePods:
     def _split_score_plugins(self) -> _ScorePlugins:
         """Split the Score plugins by how often they have to be asked about the identical pods.
 
-        Plugins that read only a node's own row are left out, since `local` has their scores. Raises PluginError if a
+        Plugins that read only a node's own row are left out, because `local` has their scores. Raises PluginError if a
         plugin fails.
         """
         prepares = map_score_preparations(self.framework)

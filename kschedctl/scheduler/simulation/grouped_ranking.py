@@ -172,8 +172,8 @@ class GroupedRanking:
     def drop_empty_groups(self) -> GroupedRanking | None:
         """Return this ranking, or None if it has too many groups.
 
-        If there are too many groups, they are first rebuilt without the empty groups. At most half of the limit is
-        accepted then.
+        In the latter case, the groups are first rebuilt without the empty groups. The ranking is then kept only if it
+        has at most half of the limit.
         """
         if len(self.groups) <= self.max_groups:
             return self

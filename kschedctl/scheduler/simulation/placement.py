@@ -110,7 +110,7 @@ class Placements(IncomingPods):
     def find_feasible_mask(self, framework: FrameworkLike, position: Position) -> Bools | None:
         """Return a mask (N,) of the nodes on which a pod fits now.
 
-        Return None if pods on other nodes matter, if the pod has claims, or if a plugin fails.
+        Return None if the answer depends on pods on other nodes, if the pod has claims, or if a plugin fails.
         """
         info = self.build_arriving_info(position)
         number = int(self.view.pods.info[position])

@@ -306,9 +306,9 @@ class SettlingLoop(SchedulingLoop):
         )
 
     def put_back(self, position: Position, failure: Failed) -> None:
-        """Put a rejected pod back into the queue, and nominate it if victims make room for it.
+        """Put a rejected pod back into the queue, and nominate it if victims free resources for it.
 
-        If the failure has a message, which only Permit's failures have, it is remembered as the pod's message.
+        Only failures at Permit have a message. It is stored as the pod's message.
         """
         permit_failures = self.attempts.failures.permit_failures
         if failure.message:
@@ -372,7 +372,7 @@ class SettlingLoop(SchedulingLoop):
                 self._recreate_pods((victim,))
 
     def _are_other_pods_waiting(self, preemptor: Position, victims: Sequence[Position]) -> bool:
-        """Return whether pods that exist, besides the preemptor and its victims, wait for a node."""
+        """Return whether any existing pods other than the preemptor and its victims wait for a node."""
         waiting = set(np.flatnonzero(self.view.node == NO_ROW).tolist())
         return bool(waiting - self.attempts.gone - {preemptor, *victims})
 

@@ -122,8 +122,8 @@ class TopologySnapshot:
     def change_usage(self, domains: Sequence[DomainRequests], sign: int) -> None:
         """Add pods' requests to the usage of their domains, or subtract them if ``sign`` is -1.
 
-        Domains that are not in the topology are ignored. ``domains`` must not change afterwards, because its sums are
-        cached by its identity.
+        Domains outside the topology are ignored. ``domains`` must not change afterwards, because its sums are cached by
+        its identity.
         """
         columns = self._columns.get(id(domains))
         if columns is None:

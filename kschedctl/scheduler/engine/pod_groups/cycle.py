@@ -375,7 +375,7 @@ def _join_reasons(status: Status) -> str:
 
 
 def _build_group_error(member: MemberResult) -> Status:
-    """Build the group's error status, since one of its pods failed with an error."""
+    """Build the error status of a group in which a pod failed with an error."""
     return Status(Code.ERROR, (OTHER_FAILED.format(_join_reasons(member.status)),))
 
 

@@ -208,7 +208,7 @@ def _find_nodes_meeting_affinity(state: FilterState, info: PodInfo, view: Fork, 
 
 
 def do_terms_select_pod(terms: Sequence[AffinityTerm], info: PodInfo) -> bool:
-    """Return whether the pod has such terms and all of them select the pod itself."""
+    """Return whether there are terms and all of them select the pod."""
     return bool(terms) and all(term.matches(info.namespace, info.labels, {}) for term in terms)
 
 

@@ -207,8 +207,8 @@ def _prepare_counting(
 ) -> DomainCounting:
     """Find the nodes and domains that count for one `constraint`, with a tally of the pods there.
 
-    A node counts if it has the topology keys of all `constraints` and the policies of this one include it. The nodes
-    and domains are computed once for identical pods.
+    A node counts if it has the topology keys of all `constraints` and if this constraint's policies include it. The
+    nodes and domains are computed once for identical pods.
     """
     column = view.nodes.label(constraint.topology_key)
 
