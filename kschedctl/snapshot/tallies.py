@@ -135,12 +135,15 @@ class SharedSums:
 
         `row_in_part` has, for each node of the whole fork, the row in the smaller fork, or -1 if the node was left out.
         """
-        slots = row_in_part[self.rows]
+        rows = row_in_part[self.rows]
+        is_in_part = rows >= 0
+        slots, amounts = rows[is_in_part], self.sums[is_in_part]
         if domains is not None:
-            slots = np.where(slots >= 0, domains.codes[slots], -1)
-        has_slot = slots >= 0
+            slots = domains.codes[slots]
+            has_domain = slots >= 0
+            slots, amounts = slots[has_domain], amounts[has_domain]
         sums = np.zeros(nodes if domains is None else domains.size, np.int64)
-        np.add.at(sums, slots[has_slot], self.sums[has_slot])
+        np.add.at(sums, slots, amounts)
         return PartTally(self.weight_by_info, domains, sums)
 
 

@@ -357,19 +357,23 @@ class ClaimWithoutScheduler(Document, frozen=True):
 
 
 class ReplicaCount(Document, frozen=True):
-    """How many pods of a workload that has none yet get a node, if not all of them do."""
+    """How many pods of a workload get a node once its manifest is applied, if not all of them do."""
 
     workload: str
     placed: int
     total: int
     victims: tuple[str, ...] = ()
     """The pods that are evicted for those that get a node."""
+    rollout: str = ""
+    """The state of the rollout that replaces the workload's old pods, such as `stuck: …`; empty if it has none."""
 
     @property
     def sentence(self) -> str:
         """The counts as a sentence."""
         verb = agreeing(self.placed, "gets", "get")
         sentence = f"only {self.placed:,} of the {self.total:,} pods of {self.workload} {verb} a node"
+        if self.rollout:
+            sentence = f"the rollout of {self.workload} gets {self.rollout}"
         return f"{sentence}, and this evicts {first_few(self.victims)}" if self.victims else sentence
 
 
