@@ -46,18 +46,15 @@ def describe_unhealthy_pods(pods: Sequence[Pod]) -> str:
 
 
 def explain_strict_budget(budget: PodDisruptionBudget) -> str:
-    """Return why the budget never allows an eviction, however many healthy pods it selects, or "" if it may allow one.
+    """Return the setting with which the budget allows no eviction even if all its pods are healthy, or "".
 
     >>> from kschedctl.api.objects import PodDisruptionBudgetSpec
     >>> explain_strict_budget(PodDisruptionBudget(spec=PodDisruptionBudgetSpec(max_unavailable=0)))
-    'its maxUnavailable is 0, so it never allows one'
+    'its maxUnavailable is 0'
     """
-    min_available, max_unavailable = budget.spec.min_available, budget.spec.max_unavailable
-    if max_unavailable in (0, "0%"):
-        return f"its maxUnavailable is {max_unavailable}, so it never allows one"
-    if min_available == "100%":
-        return "its minAvailable is 100%, so it never allows one"
-    return ""
+    if budget.spec.max_unavailable in (0, "0", "0%"):
+        return f"its maxUnavailable is {budget.spec.max_unavailable}"
+    return "its minAvailable is 100%" if budget.spec.min_available == "100%" else ""
 
 
 def describe_used_up_budget(budget: PodDisruptionBudget, pods: Sequence[Pod]) -> str:
@@ -93,7 +90,9 @@ def explain_used_up_budgets(
         if not blocked_pods:
             continue
         covered_pods = _select_pods(all_pods, budget)
-        cause = explain_strict_budget(budget) or describe_used_up_budget(budget, covered_pods)
+        strict = explain_strict_budget(budget)
+        cause = f"{strict}, so that it never allows an eviction" if strict else ""
+        cause = cause or describe_used_up_budget(budget, covered_pods)
         if cause:
             causes.update((pod.key, cause) for pod in blocked_pods)
     return causes

@@ -73,9 +73,9 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
 
     @property
     def _is_in_configured_states(self) -> Bools:
-        """The pods that are in a configured state or have a container in such a state, as a (P,) mask.
+        """The pods in a configured state or with a container in a configured state, as a (P,) mask.
 
-        Without configured states, all pods are in the mask.
+        Without configured states, the mask has all pods.
         """
         states = self.arguments.states
         if not states:
@@ -156,7 +156,10 @@ class RemovePodsHavingTooManyRestarts(DeschedulerPlugin[RemovePodsHavingTooManyR
         )
 
     def _iter_restarted_pods(self) -> Iterator[RestartedPod]:
-        """Yield the evictable pods that have too many restarts and, if states are configured, are in one of them."""
+        """Yield the evictable pods with too many restarts.
+
+        If states are configured, only pods in one of these states are yielded.
+        """
         arguments, restarts = self.arguments, self._restart_counts
         evictable = self.find_evictable_pods(
             self.seen.select_matching_infos(arguments.namespaces, arguments.label_selector)
@@ -222,9 +225,9 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
 
     @property
     def _has_configured_reason(self) -> Bools:
-        """The pods that have a configured reason or a container with such a reason, as a (P,) mask.
+        """The pods with a configured reason of their own or of a container, as a (P,) mask.
 
-        Without configured reasons, all pods are in the mask.
+        Without configured reasons, the mask has all pods.
         """
         reasons = self.arguments.reasons
         if not reasons:

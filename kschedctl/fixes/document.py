@@ -25,7 +25,7 @@ from kschedctl.replay.edits import ObjectKey
 from kschedctl.replay.kubectl import build_json_patch, build_strategic_patch, to_document, wrap_in_template
 from kschedctl.reports.remedy import Remedy
 from kschedctl.reports.summary import CostKind, FixCost, build_restart_costs, list_clauses
-from kschedctl.text.counts import agreeing, counted, first_few
+from kschedctl.text.counts import agreeing, capitalize, counted, first_few
 
 if TYPE_CHECKING:
     from kschedctl.fixes.rollout_replay import RolloutResult
@@ -242,8 +242,7 @@ def _join_to_sentence(texts: Iterable[str]) -> str:
     >>> _join_to_sentence(["uncordon node n1", "ask for less"])
     'Uncordon node n1, and ask for less'
     """
-    text = ", and ".join(texts)
-    return text[:1].upper() + text[1:]
+    return capitalize(", and ".join(texts))
 
 
 def iter_object_changes(edits: Mapping[ObjectKey, EditedObject]) -> Iterator[dict[str, Json]]:

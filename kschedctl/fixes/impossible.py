@@ -67,8 +67,8 @@ def _format_shape_count(number: int) -> str:
 def explain_too_large_requests(base: RemedyTrial, *, fits_new_machine: bool = False) -> tuple[str, ...]:
     """Return a line for each request that exceeds what any empty node offers.
 
-    The line says that the request is doubtful if hardly any machine is so large. `fits_new_machine` means that an
-    autoscaler knows a machine that is large enough, and suppresses this.
+    The line calls the request doubtful if hardly any machine is so large, unless `fits_new_machine` is set because an
+    autoscaler knows a machine that is large enough.
     """
     first_facts: dict[str, Insufficient] = {}
     for tried in iter_nodes_to_try(base):

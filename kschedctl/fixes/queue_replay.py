@@ -29,7 +29,7 @@ from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.snapshot.nodes import match_required_affinity, match_tolerations
+from kschedctl.snapshot.nodes import match_tolerations
 from kschedctl.snapshot.pod_info import PodInfo
 
 
@@ -61,7 +61,7 @@ def _compute_run_without_fix(scheduler: Scheduler) -> RunWithoutFix:
 def replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
     """Apply the fix, try all waiting pods in the queue's order, and report whether the target pod gets a node.
 
-    The result also names the other pods that get a node thanks to the fix, and the pods that take the place it opens.
+    The result also names the other pods that get a node thanks to the fix, or on a node that the fix opened.
     """
     # Build the changed cluster with the target pod, which may be new.
     target_key = ObjectKey.of(trial.authored_pod)
@@ -115,8 +115,8 @@ def _try_concerned_pods(
 ) -> tuple[Simulation, list[Outcome]]:
     """Try the waiting pods that the fix may concern, and return the simulation and the outcomes in their order.
 
-    All waiting pods are tried instead in three situations: it is unknown which pods the fix concerns, pods get a node
-    or are evicted even without the fix, or trying only some pods evicts one.
+    All waiting pods are tried if it is unknown which ones the fix concerns. All are also tried if pods get a node or
+    are evicted without the fix, or if trying only some pods evicts one.
     """
     nodes_with_new_room = None
     if replay_queue_without_fix(trial.scheduler).nothing_moves:
@@ -312,7 +312,7 @@ def _may_fit_on_empty_node(simulation: Simulation, position: Position, info: Pod
     if framework is None or not {plugin.name for plugin in framework.plugins_at("filter")} >= PER_NODE_PLUGINS:
         return True
     view = simulation.view
-    accepting = match_required_affinity(view.nodes, compile_required_node_affinity(info.spec))[rows]
+    accepting = view.nodes.match_required_affinity(compile_required_node_affinity(info.spec))[rows]
     accepting &= match_tolerations(view.nodes, info.spec.tolerations, comparison_operators=True)[rows]
     for resource, amount in info.incoming_requests.items():
         column = view.resources.get(resource)

@@ -71,24 +71,27 @@ class RolloutResult(NamedTuple):
 
 
 def replay_rollout(trial: RemedyTrial, manifest: Struct | None) -> RolloutResult | None:
-    """Roll out the trial's changes and return the result. The result names a harm if the new pods cannot be created.
+    """Replay the rollout of the trial's changes, or only its preemptions if no other pod has the changed template.
 
-    If no other pod has the changed template, only the target pod's preemption is replayed. Return None if there is no
-    preemption either.
+    Return None if no pod other than the target changes and none is preempted. If the new pods cannot be created, the
+    result has the reason as `harm`.
     """
-    owner = find_owner(trial.authored_pod)
-    pod_key = ObjectKey.of(trial.authored_pod)
     if not trial.changes_workload and not trial.victims:
         return None
+    owner = find_owner(trial.authored_pod)
+    pod_key = ObjectKey.of(trial.authored_pod)
     edits = {key: edit for key, edit in trial.edits.items() if key != pod_key}
     cluster = apply_edits_to_cluster(trial.scheduler.cluster, edits, with_pods_and_nodes=True)
     old_pods = ExistingPods(cluster).find_pods_of(*owner) if trial.changes_workload else []
-    if not any(pod.key != trial.authored_pod.key for pod in old_pods):
+    has_siblings = any(pod.key != trial.authored_pod.key for pod in old_pods)
+    if not has_siblings:
         return _replay_single_preemption(owner, trial, cluster) if trial.victims else None
+
     try:
         change, cluster = _plan_rollout(owner, trial, old_pods, cluster, manifest)
     except InputError as error:
         return RolloutResult(owner, harm=f"its pods cannot be created: {error.what}")
+
     controlled_keys = {pod.key for pod in (*change.kept, *change.removed)}
     deleted = [pod for pod in old_pods if pod.key not in controlled_keys]
     return _run_rollout(owner, change, Scheduler(cluster, trial.scheduler.call_extender), deleted)
@@ -110,7 +113,7 @@ def _replay_single_preemption(owner: Owner, trial: RemedyTrial, cluster: Cluster
     rolled_out = _add_evictions(RolloutResult(owner), simulation, [position])
     if simulation.view.node[position] >= 0:
         return rolled_out
-    return rolled_out._replace(harm=_explain_vain_eviction(rolled_out))
+    return rolled_out._replace(harm=_explain_useless_eviction(rolled_out))
 
 
 def _add_evictions(
@@ -126,7 +129,7 @@ def _add_evictions(
     return rolled_out._replace(victims=victims, chain=summarize_evictions(simulation, evicted))
 
 
-def _explain_vain_eviction(rolled_out: RolloutResult) -> str:
+def _explain_useless_eviction(rolled_out: RolloutResult) -> str:
     """Explain that a pod still has no node after it evicted pods. Their replacements may have taken the node again."""
     victims, chain = rolled_out.victims, rolled_out.chain
     evicts = f"it evicts {first_few(victims)}" if victims else "it evicts no pods"
@@ -324,7 +327,7 @@ def _run_rollout(owner: Owner, change: WorkloadChange, scheduler: Scheduler, del
     if placed_after >= min(placed_before + 1, change.desired):
         return rolled_out
     if rolled_out.chain and rolled_out.chain.outrun:
-        return rolled_out._replace(harm=_explain_vain_eviction(rolled_out))
+        return rolled_out._replace(harm=_explain_useless_eviction(rolled_out))
     pods = agreeing(placed_before, "pod has", "pods have")
     return rolled_out._replace(harm=f"{placed_before} of its {pods} a node now, {placed_after} afterwards")
 

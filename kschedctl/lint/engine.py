@@ -43,16 +43,18 @@ def find_all_problems(context: LintContext, rules: Sequence[Rule]) -> list[tuple
     problems += [(UNREADABLE, problem) for problem in context.unreadable]
     problems += [(IGNORE_FAULTY, problem) for problem in IGNORE_FAULTY.check(context)]
     for rule in _select_runnable_rules(context, rules):
-        problems += [(rule, _add_version_note(rule, problem, context)) for problem in check_rule_by_set(rule, context)]
+        problems += [
+            (rule, _add_version_note(rule, problem, context)) for problem in check_rule_per_applied_set(rule, context)
+        ]
     return problems
 
 
-def check_rule_by_set(rule: Rule, context: LintContext) -> Iterator[Problem]:
-    """Yield a rule's problems that occur both among all linted objects and in a set that is applied together.
+def check_rule_per_applied_set(rule: Rule, context: LintContext) -> Iterator[Problem]:
+    """Yield a rule's problems that occur both among all linted objects and within a set that is applied together.
 
-    A problem of all objects that no set has, such as two budgets that select one pod, does not occur in any cluster. A
-    problem of one set, such as a missing name, may be solved by another set. The problems of objects that belong to no
-    set are all reported.
+    A problem between objects of different sets, such as two budgets that select one pod, occurs in no cluster. A
+    problem within one set, such as a missing name, may be solved by another set. All problems of objects outside every
+    set are reported.
     """
     problems = list(rule.check(context))
     if len(set(context.applied_sets.values())) < 2:

@@ -63,6 +63,8 @@ class NodeDrain:
     """Outcomes of the successors, also of pods that preemption displaced."""
     preemptions: list[Outcome] = field(default_factory=list)
     """Outcomes of successors that preempted other pods."""
+    delayed: dict[Position, str] = field(default_factory=dict)
+    """Pods whose eviction was denied at first -> the reason."""
     evictions: Evictions | None = None
     """The budgets, if the caller has them already."""
 
@@ -110,7 +112,10 @@ class NodeDrain:
         unplaced_successors = list[Position]()
         for position in self._order_pods(self.evictable):
             # Placing a successor may have preempted the pod
-            if position not in self.evictable or self._evictions.find_denial(position):
+            if position not in self.evictable:
+                continue
+            if denial := self._evictions.find_denial(position):
+                self.delayed.setdefault(position, denial)
                 continue
             unplaced_successors += self._evict_pod(position)
             if self.random is None:  # successors are placed at once, so that budgets recover early
@@ -131,21 +136,30 @@ class NodeDrain:
         """Return the pods whose eviction is denied, each with the reason."""
         blocked = []
         for position in self.evictable:
-            reason = self._evictions.find_denial(position)
-            if not reason:
-                continue
-            pod = self.simulation.view.pods.objects[position]
-            blocked.append(
-                BlockedPod(
-                    pod=pod.key,
-                    workload=str(find_owner(pod)),
-                    node=pod.spec.node_name,
-                    why=reason,
-                    budgets=self._evictions.find_budgets(position),
-                    unhealthy=self._evictions.find_unhealthy_pods(position),
-                )
-            )
+            if reason := self._evictions.find_denial(position):
+                blocked.append(self._report_denied_eviction(position, reason))
         return blocked
+
+    def report_delayed_pods(self) -> list[BlockedPod]:
+        """Return the pods whose eviction was denied until replacements of other pods had nodes, with that reason."""
+        evicted = self.outcomes.keys() | self.denied.keys() | set(self.lost)
+        return [
+            self._report_denied_eviction(position, reason)
+            for position, reason in self.delayed.items()
+            if position in evicted
+        ]
+
+    def _report_denied_eviction(self, position: Position, reason: str) -> BlockedPod:
+        """Build the report on a pod whose eviction is denied."""
+        pod = self.simulation.view.pods.objects[position]
+        return BlockedPod(
+            pod=pod.key,
+            workload=str(find_owner(pod)),
+            node=pod.spec.node_name,
+            why=reason,
+            budgets=self._evictions.find_budgets(position),
+            unhealthy=self._evictions.find_unhealthy_pods(position),
+        )
 
     def find_returned_pods(self) -> list[Position]:
         """Return the evicted pods whose successors are on a drained node again, since they tolerate the cordon."""

@@ -36,7 +36,7 @@ class AutoscalerSaid(Document, frozen=True):
 
 
 class QueueShare(Document, frozen=True):
-    """The use that waiting pods make of the nodes that an autoscaler adds for all of them."""
+    """The result of the competition among all waiting pods for the nodes that an autoscaler adds."""
 
     nodes: int
     """How many nodes come for all waiting pods."""

@@ -120,6 +120,8 @@ class Summary(RootDocument, frozen=True):
     headline: str
     """The first line of the full document."""
     message: str = ""
+    as_if: str = ""
+    """How the explained pod differs from the pod that was asked about, such as `cpu=500m`; usually empty."""
     undecided: bool = False
     causes: tuple[ShortCause, ...] = ()
     """What stands against the pod, or why nodes are rejected."""

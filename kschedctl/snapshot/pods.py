@@ -77,7 +77,7 @@ class PodColumns:
         return len(self.objects)
 
     def find_node_rows(self, index: Mapping[str, int]) -> Ints:
-        """Return, for each pod, the row of the node to which it was bound, or -1 for none.
+        """Return the row of the node to which each pod was bound, or -1 for a pod without a node.
 
         `index` maps the names of nodes to their rows.
         """
@@ -202,16 +202,16 @@ class PodColumns:
 
     @property
     def terminating(self) -> Bools:
-        """A mask over the infos of those whose pods are being deleted."""
+        """A mask over the infos whose pods are being deleted."""
         return self.distinct.terminating
 
     @property
     def labelled(self) -> Bools:
-        """A mask over the infos of those whose pods have labels."""
+        """A mask over the infos whose pods have labels."""
         return self.distinct.labelled
 
     def where(self, predicate: Callable[[PodInfo], bool]) -> Bools:
-        """Return a mask over the infos of those for which the predicate holds."""
+        """Return a mask over the infos that satisfy the predicate."""
         return self.distinct.where(predicate)
 
     @property
@@ -231,8 +231,8 @@ class PodColumns:
         return self.distinct.match_infos(selector, namespaces)
 
     def list_affinity_terms(self, of: str, namespace: str) -> list[tuple[AffinityTerm, int]]:
-        """Return the terms that may match pods of a namespace, each with the number of the info that has it.
+        """Return the terms that may match pods of a namespace, each with the number of its info.
 
-        `of` names the kind of terms as in PodInfo, such as `required_anti_affinity`.
+        `of` is the kind of terms, which is a property of PodInfo such as `required_anti_affinity`.
         """
         return self.distinct.list_affinity_terms(of, namespace)

@@ -136,7 +136,7 @@ class AppliedOverlays:
     def _record_type_change(
         self, pool_type: _PoolType, offerings: Sequence[Offering], price: str | None, capacity: Quantities, weight: int
     ) -> None:
-        """Record the price and capacity that an overlay sets, unless earlier overlays have set them."""
+        """Record the price and capacity that an overlay sets. Values that earlier overlays set are kept."""
         if price is None and not capacity:
             return
         change = self._changes.setdefault(pool_type, _TypeChange())
@@ -151,7 +151,7 @@ class AppliedOverlays:
             change.last_weight = weight
 
     def _adjust_type(self, pool: str, instance_type: InstanceType) -> InstanceType:
-        """Return the instance type with the changes that overlays make in a pool, or unchanged if there are none."""
+        """Return the instance type as overlays change it for a pool, or unchanged if no overlay does."""
         change = self._changes.get(_PoolType(pool, instance_type.name))
         if change is None:
             return instance_type

@@ -127,9 +127,9 @@ class EvictionLimits:
         self._budgets = [(budget, selector_from_api(budget.spec.selector)) for budget in budgets]
 
     def find_blocking_budgets(self, pod: Pod) -> tuple[str, ...]:
-        """Return ``namespace/name`` of the budgets that forbid evicting the pod now.
+        """Return the budgets that forbid evicting the pod now, as ``namespace/name``.
 
-        If several budgets select the pod, all of them forbid it, because the eviction API supports only one.
+        If several budgets select the pod, all of them forbid it, because the eviction API supports only one budget.
         """
         return self._find_forbidding_budgets(pod, lambda budget: budget.status.disruptions_allowed == 0)
 
@@ -153,9 +153,9 @@ class EvictionLimits:
         return []
 
     def is_currently_reschedulable(self, pod: Pod) -> bool:
-        """Return whether the pod needs another node if its node is removed, and is not protected from eviction.
+        """Return whether the pod needs another node if its node is removed, and may be evicted.
 
-        Budgets only protect it if their specs never allow a disruption.
+        A budget forbids the eviction only if its spec never allows a disruption.
         """
         return (
             is_reschedulable(pod)

@@ -109,7 +109,10 @@ _CLASSES: dict[str, type] = {
 
 
 def build_argument_guard(parameters: tuple[Type, ...], given_types: list[Type]) -> Callable[..., bool] | None:
-    """Build a run-time test that all arguments have the parameter types, or return None if the checker proved it."""
+    """Build a run-time test that all arguments have the parameter types.
+
+    Return None if the checker has already proved it.
+    """
     if all(
         _always_matches(wanted_type, cel_type) for wanted_type, cel_type in zip(parameters, given_types, strict=True)
     ):
@@ -373,7 +376,7 @@ def build_loop(loop: Loop) -> Run:
 
 
 def build_binding(slot: int, initial: Run, result: Run) -> Run:
-    """Build the function that runs a comprehension that only binds a name to a value, as ``cel.bind`` does."""
+    """Build the function that runs a comprehension that only gives a value a name, as ``cel.bind`` does."""
 
     def run(frame: Frame) -> Value:
         frame[slot] = DeferredAccumulator(initial)

@@ -393,9 +393,9 @@ def _build_room_table(pools: Sequence[PoolRoom], style: Style) -> Page:
 
 
 def _plot_use_by_pool(pools: Sequence[PoolRoom]) -> Page:
-    """Plot the shares of each pool's CPU and memory that are requested and that are stranded.
+    """Plot the requested and the stranded share of each pool's CPU and memory.
 
-    Other resources are included if some of their amount is stranded.
+    Other resources are included only if part of them is stranded.
     """
     percentages = {}
     for pool in pools:

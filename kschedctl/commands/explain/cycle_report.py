@@ -303,9 +303,13 @@ def _report_all_rejections(cycle: Cycle) -> dict[str, dict[str, StatusReport]]:
 
 
 def _report_first_rejections(cycle: Cycle, evaluated: Bools) -> dict[str, FirstFailReport]:
-    """Return the first Filter rejection of each node in the mask `evaluated` (N,)."""
+    """Return each node's first Filter rejection, by node name.
+
+    Only nodes in the mask `evaluated` (N,) are included, and only nodes that a plugin rejects.
+    """
     reports = {}
-    for row in np.flatnonzero(evaluated & ~cycle.filter.passing).tolist():
+    rejected_rows = np.flatnonzero(evaluated & ~cycle.filter.passing)
+    for row in rejected_rows.tolist():
         plugin, status = cycle.filter.find_first_rejection(row)
         reports[cycle.view.nodes.names[row]] = FirstFailReport(plugin, status.code, status.reasons)
     return reports

@@ -58,6 +58,7 @@ from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.plugin_answers import StatusReport
 from kschedctl.reports.unknown import NOT_CERTAIN, VERDICT, describe_doubt, describe_verdict_doubts
+from kschedctl.text.counts import capitalize
 
 GROUPS_SHOWN = 10
 COVERED_BY_FIXES = frozenset(
@@ -91,6 +92,7 @@ def build_explanation_page(report: Explanation, style: Style) -> Page:
     return (
         *build_held_back_lines(report.waiting_elsewhere),
         *iter_not_created_lines(report.not_created, style, report.fewer_pods),
+        *build_replicas_line(report),
         *build_answer(report, style),
         *build_stand_in_line(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
@@ -468,10 +470,12 @@ def build_answer(report: Explanation, style: Style) -> Iterator[Block]:
     if report.verdict == NOT_CREATED:
         yield from _iter_once_created_lines(report)
         return
+    condition = (Marked(f"As if {report.as_if}:", Tone.WARNING),) if report.as_if else ()
     pod = Marked(report.pod, Tone.STRONG)
     verdict_doubts = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
     if verdict_doubts:
         yield paragraph(
+            *condition,
             pod,
             Marked(f"{describe_verdict(report.verdict)}, but {NOT_CERTAIN}:", Tone.WARNING),
             describe_verdict_doubts(verdict_doubts),
@@ -481,7 +485,13 @@ def build_answer(report: Explanation, style: Style) -> Iterator[Block]:
         preemption_clause = report.preemption.preemption_clause if report.preemption is not None else ""
         verdict = f"{describe_verdict(report.verdict)}{preemption_clause}" + (":" if report.headline else "")
         tone = VERDICT_TONES.get(report.verdict, Tone.WARNING)
-        yield from _iter_headline_blocks(f"{report.pod} {verdict} ", (pod, Marked(verdict, tone)), report, style)
+        parts = (*condition, pod, Marked(verdict, tone))
+        yield from _iter_headline_blocks(" ".join(part.text for part in parts) + " ", parts, report, style)
+
+
+def build_replicas_line(report: Explanation) -> Page:
+    """Build the line that says how many pods of a new workload get a node. It is empty if all do or none does."""
+    return () if report.replicas is None else (paragraph(Marked(capitalize(report.replicas.sentence), Tone.BAD)),)
 
 
 def build_stand_in_line(report: Explanation) -> Page:

@@ -132,7 +132,7 @@ def group_pending_pods(
     explained node by node, which takes most of the time. `not_created` has the workloads that fail to create pods.
     """
     pods = list(pods)
-    explanations = explain_all_pods(scheduler, pods, in_full)
+    explanations = explain_pods(scheduler, pods, in_full)
     reports = explanations.values()
     faults = dict.fromkeys(f"{report.pod}: {fault}" for report in reports for fault in report.upstream_faults)
     unread_pods = _find_unread_pods_doubt(scheduler)
@@ -163,7 +163,7 @@ def explain_pods_by_node(scheduler: Scheduler, keys: Iterable[str], kinds: int) 
         return ()
     pods = (scheduler.cluster.pod(*key.split("/", 1)) for key in keys)
     existing_pods = (pod for pod in pods if pod is not None)
-    return _group_by_explanation(explain_all_pods(scheduler, existing_pods, kinds))[:kinds]
+    return _group_by_explanation(explain_pods(scheduler, existing_pods, kinds))[:kinds]
 
 
 def _find_unread_pods_doubt(scheduler: Scheduler) -> tuple[UnknownKind, ...]:
@@ -174,13 +174,13 @@ def _find_unread_pods_doubt(scheduler: Scheduler) -> tuple[UnknownKind, ...]:
 
 def _group_by_explanation(explanations: Mapping[str, Explanation]) -> tuple[ExplainedPods, ...]:
     """Group the pods that share an explanation: the same object, not just an equal one."""
-    keys_by_report: dict[int, list[str]] = {}
+    keys_by_report_id: dict[int, list[str]] = {}
     for key, report in explanations.items():
-        keys_by_report.setdefault(id(report), []).append(key)
-    return tuple(ExplainedPods(tuple(keys), explanations[keys[0]]) for keys in keys_by_report.values())
+        keys_by_report_id.setdefault(id(report), []).append(key)
+    return tuple(ExplainedPods(tuple(keys), explanations[keys[0]]) for keys in keys_by_report_id.values())
 
 
-def explain_all_pods(scheduler: Scheduler, pods: Iterable[Pod], in_full: int = 0) -> dict[str, Explanation]:
+def explain_pods(scheduler: Scheduler, pods: Iterable[Pod], in_full: int = 0) -> dict[str, Explanation]:
     """Explain pods, and return the explanations by `namespace/name`.
 
     Pods that look the same to the scheduler, such as replicas, share an explanation, unless extenders are called. The

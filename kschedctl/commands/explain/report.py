@@ -15,7 +15,7 @@ from kschedctl.commands.explain.pod_group_report import PodGroupReport
 from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
 from kschedctl.reports.new_node import NewNode
-from kschedctl.reports.not_created import NOT_CREATED, NotCreated, OnceCreated
+from kschedctl.reports.not_created import NOT_CREATED, CreationFix, NotCreated, OnceCreated
 from kschedctl.reports.plugin_answers import (
     ExtenderCallReport,
     ExtenderErrorReport,
@@ -125,10 +125,10 @@ class NodeGroup(Document, frozen=True):
 
 
 class Cause(Document, frozen=True):
-    """A reason that keeps the pod from nodes that it could otherwise use.
+    """A reason that keeps the pod off some of its eligible nodes.
 
-    These are the nodes that the pod's own constraints, its volumes and its devices leave. If possible, nodes with an
-    untolerated taint or a cordon are left out, too.
+    Eligible are the nodes that satisfy the pod's own constraints, its volumes and its devices. If possible, nodes with
+    an untolerated taint or a cordon are left out, too.
     """
 
     plugin: str
@@ -357,17 +357,24 @@ class ClaimWithoutScheduler(Document, frozen=True):
 
 
 class ReplicaCount(Document, frozen=True):
-    """How many pods of a workload that has none yet get a node."""
+    """How many pods of a workload get a node once its manifest is applied, if not all of them do."""
 
     workload: str
     placed: int
     total: int
+    victims: tuple[str, ...] = ()
+    """The pods that are evicted for those that get a node."""
+    rollout: str = ""
+    """The state of the rollout that replaces the workload's old pods, such as `stuck: …`; empty if it has none."""
 
     @property
     def sentence(self) -> str:
-        """The counts as a sentence, for a workload of which not all pods fit."""
+        """The counts as a sentence."""
         verb = agreeing(self.placed, "gets", "get")
-        return f"only {self.placed:,} of the {self.total:,} pods of {self.workload} {verb} a node"
+        sentence = f"only {self.placed:,} of the {self.total:,} pods of {self.workload} {verb} a node"
+        if self.rollout:
+            sentence = f"the rollout of {self.workload} gets {self.rollout}"
+        return f"{sentence}, and this evicts {first_few(self.victims)}" if self.victims else sentence
 
 
 class _VerdictPart(Report, frozen=True):
@@ -382,10 +389,12 @@ class _VerdictPart(Report, frozen=True):
     """
     headline: str
     """The answer in one line."""
+    as_if: str = ""
+    """How the explained pod differs from the pod in the cluster or manifest, such as `cpu=500m`; usually empty."""
     stands_for: str = ""
     """The workload that the question is about, if the pod only stands for it; empty otherwise."""
     replicas: ReplicaCount | None = None
-    """The number of the workload's pods that get a node, if the explained pod fits but not all pods do."""
+    """The number of the workload's pods that get a node, if only some do. The explained pod is one of the others."""
     not_created: NotCreated | None = None
     """The pods that the workload could not create."""
     once_created: OnceCreated | None = None
@@ -545,7 +554,10 @@ class Explanation(_ExtenderPart, frozen=True):
             return (first.resource, first.headline)
         preemption_clause = self.preemption.preemption_clause if self.preemption is not None else ""
         verdict = f"{self.verdict}{preemption_clause}{describe_doubt(self.unknown)}"
-        return (self.pod, f"{verdict}:", self.headline) if self.headline else (self.pod, verdict)
+        answer = (self.pod, f"{verdict}:", self.headline) if self.headline else (self.pod, verdict)
+        if self.replicas is not None:
+            answer = (f"{self.replicas.sentence}:", *answer)
+        return (f"as if {self.as_if}:", *answer) if self.as_if else answer
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Add the causes (or else the eliminations), the closest and best nodes, preemption, fixes and advice."""
@@ -562,6 +574,7 @@ class Explanation(_ExtenderPart, frozen=True):
             summary,
             subject=self.pod,
             verdict=self.verdict,
+            as_if=self.as_if,
             message=self.message or "",
             causes=causes or tuple(elimination.short_form for elimination in self.eliminations),
             closest=tuple(group.short_form for group in self.groups),
@@ -573,10 +586,19 @@ class Explanation(_ExtenderPart, frozen=True):
                 *([self.replicas.sentence] if self.replicas is not None else ()),
                 *(self.preemption.warnings if self.preemption is not None else ()),
             ),
-            fixes=tuple(remedy.to_short_fix() for remedy in (*list_fixes(self.waiting_elsewhere), *self.remedies)),
+            fixes=(
+                *(fix.to_short_fix() for fix in self._creation_fixes),
+                *(remedy.to_short_fix() for remedy in (*list_fixes(self.waiting_elsewhere), *self.remedies)),
+            ),
             advice=tuple(advice.text for advice in self.advice),
             figures={"feasibleNodes": len(self.feasible), "nodes": len(self.nodes)},
         )
+
+    @property
+    def _creation_fixes(self) -> tuple[CreationFix, ...]:
+        """The changes with which the workload can create its pods now, if it cannot."""
+        failure = self.not_created
+        return () if failure is None or failure.past else failure.fixes
 
     def build_csv_table(self) -> CsvTable:
         """Return a row for each node and reason, or one row if no node was evaluated."""
@@ -613,9 +635,8 @@ class Explanation(_ExtenderPart, frozen=True):
         creation_failure = self.not_created
         if creation_failure is not None and not creation_failure.past:  # after past failures, pods were created
             return [creation_failure.gate_problem]
-        unfitting_replicas = self.replicas  # only given if this pod fits, but not all pods of its workload do
-        if unfitting_replicas is not None:
-            return [GateProblem("not-scheduled", unfitting_replicas.workload, unfitting_replicas.sentence)]
+        if self.replicas is not None:
+            return [GateProblem("not-scheduled", self.replicas.workload, self.replicas.sentence)]
         if self.verdict in FINE:
             return []
         # A pod that stands for a workload is reported under the workload's name

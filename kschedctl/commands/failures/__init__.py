@@ -38,7 +38,7 @@ def failures(
     >>> zones = [{"topology.kubernetes.io/zone": zone} for zone in ("a", "b")]
     >>> nodes = [{"kind": "Node", "metadata": {"name": f"n{i}", "labels": zone}} for i, zone in enumerate(zones)]
     >>> str(failures(Cluster.from_objects(nodes), "zone"))
-    'N-1 safe per zone: yes (2 failures simulated, 0 disruptive)'
+    'Any zone can be lost: every recreated pod gets a node (2 failures simulated)'
     """
     options = SearchOptions(seed=seed, sampling=sampling, call_extender=call_extender)
     report = losses.simulate_failures(

@@ -177,7 +177,7 @@ def _read_bytes(text: Text) -> bytes:
 
 
 def _find_failed_files(before: Findings, after: Findings, fixes: Iterable[FixedText], *, hiding: bool) -> set[str]:
-    """Return the files where a finding that a fix should have corrected remains, or where a fix caused a new finding.
+    """Return the files in which a finding remains despite its fix, or in which a fix caused a new finding.
 
     With `hiding`, new findings are ignored, because the corrected findings may have hidden them.
     """

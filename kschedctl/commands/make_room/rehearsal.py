@@ -90,9 +90,9 @@ class Rehearsal:
     def move_pods(self, positions: Sequence[Position]) -> list[PlayedMove]:
         """Evict the pods one after the other, and return the moves.
 
-        Each replacement must get a node before the next pod is evicted. Waiting pods are scheduled in between. The
-        replay stops early, so that there are fewer moves than pods, if a pod has no node, if its eviction is denied, or
-        if its replacement gets no node without preemption.
+        Each replacement must get a node before the next pod is evicted. Waiting pods are scheduled in between. There
+        are fewer moves than pods if the replay stops early: at a pod without a node, at a denied eviction, or at a
+        replacement that gets no node without preemption.
         """
         simulation = self.build_simulation()
         simulation.preemption = False
@@ -242,7 +242,10 @@ def add_terminating_pods(course: PlanCourse) -> PlanCourse | None:
 
 
 def _may_linger(view: Fork, position: Position, waiting_jobs: ObjectNames) -> bool:
-    """Return whether the pod may still terminate while its replacement, by affinity or anti-affinity, counts it."""
+    """Return whether the pod may still be terminating when its replacement is placed, in a way that matters to it.
+
+    It matters if the affinity or anti-affinity of the replacement matches the pod.
+    """
     info = view.pods.infos[view.pods.info[position]]
     if not may_terminate_during_rescheduling(info.pod, waiting_jobs):
         return False

@@ -296,7 +296,7 @@ class RoomMaking:
         return self._place_unit_members(draft.members, draft.moves, draft.emptied) is not None
 
     def adopt_all(self, plans: Sequence[AdoptedPlan]) -> None:
-        """Adopt plans that another process has found, in their order, so that this process reaches the same state."""
+        """Adopt the plans found by another process, in their order, so that this process reaches the same state."""
         for unit, plan, emptied in plans:
             self._adopt_if_it_works(unit, plan, emptied)
 

@@ -32,7 +32,7 @@ from kschedctl.snapshot.delta import Delta
 
 
 class ReleasableHoldings:
-    """Resources, such as devices, that pods hold on nodes from which the incoming pod is rejected for lack of them.
+    """Resources held by pods, such as devices, for lack of which plugins reject nodes for the incoming pod.
 
     The object is true if there are such resources.
     """
@@ -173,7 +173,7 @@ class SetsOnNodes:
     def _find_useful_pods(self) -> Bools:
         """Return the mask (M,) of the pods on promising nodes whose removal may help.
 
-        If a node lacks only resources that pods hold, removing a pod that holds none of them does not help.
+        Some nodes lack only resources held by pods. There, removing a pod without such resources does not help.
         """
         node = self.view.node[self.pods]
         lacks_only_held = self.holdings.passes_others[node] & bool(self.holdings)

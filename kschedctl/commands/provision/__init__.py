@@ -74,9 +74,9 @@ def disrupt(
     now: str = "",
     progress: Progress = NO_PROGRESS,
 ) -> Disruption:
-    """Find the nodes that Karpenter (v1.14) would remove or replace, and explain what keeps each other node.
+    """Find the nodes that Karpenter (v1.14) would remove or replace, and explain why the other nodes stay.
 
-    The arguments and errors are as for ``provision``. Without prices, no replacement is known to be cheaper.
+    The arguments and errors are as for ``provision``. Without prices, no replacement can be shown to be cheaper.
 
     >>> import kschedctl
     >>> str(disrupt(kschedctl.Cluster.from_objects([]), [], now="2026-01-01T00:00:00Z"))

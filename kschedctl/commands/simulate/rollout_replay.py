@@ -234,7 +234,8 @@ class _RolloutReplay:
         """Return the nominations of pods that were created after the first placement, latest first."""
         first = placements[0].nanoseconds if placements else 0
         later = []
-        for row, position in zip(*(column.tolist() for column in self.view.nominations), strict=True):
+        rows, positions = self.view.nominations
+        for row, position in zip(rows.tolist(), positions.tolist(), strict=True):
             created = _parse_creation_time(self.view.pods.objects[position].metadata.creation_timestamp)
             if created > first:
                 later.append(_TimedPod(created, Position(position), Row(row)))
@@ -264,20 +265,20 @@ class _RolloutReplay:
         tried = self.following.attempt(position)
         comparison = _compare_placement(placement, tried, row, self.following)
         if comparison.outcome in (NOT_BEST, NOT_FEASIBLE):
-            comparison = self._explain_by_other_order(number, position, row, comparison)
+            comparison = self._explain_by_reordering(number, position, row, comparison)
         if row != NO_ROW:
             self._put_pod_on_real_node(tried, row)
             self._placed.append(_TimedPod(placement.nanoseconds, position, row))
         return comparison
 
-    def _explain_by_other_order(
+    def _explain_by_reordering(
         self, number: int, position: Position, row: Row, placement: FollowedPlacement
     ) -> FollowedPlacement:
-        """Look for an order of nearby placements in which the replay chooses the pod's real node.
+        """Explain by the order of nearby placements why a pod is not on the node that the replay chose.
 
-        If events leave the order open, return the comparison in that order. Otherwise return the given comparison with
-        the overlapping bindings that explain it. After MAX_UNEXPLAINED placements without such an explanation,
-        overlapping bindings are no longer searched.
+        First reorder placements whose order the events leave open. If one order makes the replay choose the real node,
+        return the comparison in this order. Otherwise return `placement` with the overlapping bindings that explain it.
+        After MAX_UNEXPLAINED placements without an explanation, overlapping bindings are no longer searched.
         """
         nearby = self._find_nearby_placements(number, position)
 

@@ -37,11 +37,10 @@ def follow(
 
     Each pod sees the effects of the previous ones.
 
-    ``choices`` has one entry per step. Each pod gets the chosen node if that is one of its best nodes, otherwise the
-    best node that comes first by name. Reserved pods are assumed, never bound. If nothing fits, preemption runs and its
-    victims leave at once. The pod is then tried again, at most three times: next (``now``) or after all others
-    (``end``). Raises UsageError for unknown pods and nodes, and ConfigurationError if the scheduler's configuration is
-    invalid.
+    ``choices`` has one entry per step. A pod gets the chosen node if it is one of the pod's best nodes, otherwise the
+    first best node by name. Reserved pods are assumed, never bound. If nothing fits, preemption runs and its victims
+    leave at once. The pod is then tried again, at most three times: next (``now``) or after all others (``end``).
+    Raises UsageError for unknown pods and nodes, and ConfigurationError if the scheduler's configuration is invalid.
 
     >>> follow(Cluster.from_objects([]), []).steps
     ()

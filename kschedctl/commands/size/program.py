@@ -182,18 +182,22 @@ class PackingProgram:
                     measures.append(fill)
         return measures
 
-    def count_nodes_if_alone(self, pods_by_group: Table) -> npt.NDArray[np.int64]:
+    def count_minimum_nodes(self, pods_by_group: Table) -> npt.NDArray[np.int64]:
         """Return a lower bound, per shape (S,), on the nodes needed if the shape took every pod that it can take.
 
         `pods_by_group` (G,) are the numbers of pods of each group. The bound is at least 1 if the shape can take a pod.
         """
         pods_on_shape = self.takes * pods_by_group[:, None]
         minimum = np.zeros(len(self.names))
+
+        # Each measure says how much of a node one pod fills, so its sum over all pods is a bound.
         for measure in self.measures:
             minimum = np.maximum(minimum, (measure * pods_on_shape).sum(axis=0))
-        # Pods that may not share a node need a node each.
+
+        # Pods of a group that may not share a node need a node each. Pods of other groups may join them.
         minimum = np.maximum(minimum, (self.apart[:, None] * pods_on_shape).max(axis=0, initial=0.0))
-        needed: npt.NDArray[np.int64] = np.ceil(minimum - 1e-9).astype(np.int64)
+
+        needed: npt.NDArray[np.int64] = np.ceil(minimum - 1e-9).astype(np.int64)  # 1e-9 is for rounding errors
         return np.maximum(needed, pods_on_shape.any(axis=0))
 
 
@@ -314,12 +318,12 @@ class PlainPacking:
         has_pods = takes.any(axis=1) & (program.pods > 0)
 
         # Each group goes to the shape that would be cheapest if it took all of its pods alone.
-        cost_if_alone = np.where(takes, program.count_nodes_if_alone(program.pods) * program.costs, np.inf)
+        cost_if_alone = np.where(takes, program.count_minimum_nodes(program.pods) * program.costs, np.inf)
         best = cost_if_alone.argmin(axis=1)
         node_counts = np.zeros(len(program.names), np.int64)
         for shape in np.unique(best[has_pods]).tolist():
             shape_pods = np.where(has_pods & (best == shape), program.pods, 0.0)
-            node_counts[shape] = max(int(program.count_nodes_if_alone(shape_pods)[shape]), 1)
+            node_counts[shape] = max(int(program.count_minimum_nodes(shape_pods)[shape]), 1)
         return {name: number for name, number in zip(program.names, node_counts.tolist(), strict=True) if number}
 
     def _compute_bound(self, program: PackingProgram) -> float:
@@ -338,9 +342,12 @@ class PlainPacking:
         return max(request_bound, self._compute_exclusive_cost(program, pods))
 
     def _compute_exclusive_cost(self, program: PackingProgram, pods: Table) -> float:
-        """Return the cost of the nodes that are needed for those pods (G,) that fit on only one shape."""
+        """Return the cost of the nodes needed by pods that fit on only one shape.
+
+        `pods` (G,) are the numbers of all pods.
+        """
         is_exclusive = program.takes.sum(axis=1) == 1
-        return float(program.count_nodes_if_alone(np.where(is_exclusive, pods, 0.0)) @ program.costs)
+        return float(program.count_minimum_nodes(np.where(is_exclusive, pods, 0.0)) @ program.costs)
 
 
 def compute_lower_bound(requested: Table, offered: Table, costs: Table) -> float:

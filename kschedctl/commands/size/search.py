@@ -142,7 +142,7 @@ def grow_set(search: SetSearch, task: SearchTask) -> SearchedSet:
         if not placeable:
             homeless = sets.explain_waiting(growth.counts, waiting) if waiting else {}
             counts = growth.reduce_slack(task, waiting.keys())
-            return SearchedSet(counts, homeless, True, tuple(sets.unknown), task.counts)
+            return SearchedSet(counts, homeless, complete=True, unknown=tuple(sets.unknown), grown_from=task.counts)
         growth.grow(placeable, len(waiting))
     return SearchedSet(growth.counts, complete=False, unknown=tuple(sets.unknown))
 
@@ -304,7 +304,7 @@ def improve_set(search: SetSearch, task: SearchTask) -> SearchedSet:
         for name in names:
             best = _remove_nodes_of_shape(search, task, best, name)
         has_improved = best is not best_before
-    return SearchedSet(best, {}, not task.is_late, tuple(search.sets.unknown))
+    return SearchedSet(best, homeless={}, complete=not task.is_late, unknown=tuple(search.sets.unknown))
 
 
 def _remove_nodes_of_shape(search: SetSearch, task: SearchTask, counts: dict[str, int], name: str) -> dict[str, int]:

@@ -184,7 +184,7 @@ class _Sizing:
             self._use_fullest_set(self.search.sets)
 
     def _use_fullest_set(self, sets: NodeSets) -> None:
-        """Add the replayed set that takes the most pods to `self.sets`, and the pods that it leaves out to `homeless`.
+        """Add the replayed set that takes the most pods to `self.sets`, and the remaining pods to `homeless`.
 
         Ties go to the cheapest set. Nothing happens if no set was replayed.
         """
@@ -287,7 +287,7 @@ class _Sizing:
         Append the cheapest set that takes all pods to `self.sets`, and set `is_optimal`, `refuted` and `proven`. Do
         nothing if there are too many cheaper sets.
         """
-        best_cost = self._rank_sets()[0].cost
+        best_cost = self._list_best_sets()[0].cost
         candidates = enumerate_cheaper_sets(search.program, cuts, self.bound, best_cost)
         if candidates is None:
             return
@@ -306,7 +306,7 @@ class _Sizing:
 
         # All sets that cost less than this were refuted.
         if self.is_optimal:
-            proven = self._rank_sets()[0].cost
+            proven = self._list_best_sets()[0].cost
         else:
             proven, _ = cheaper_sets[check.first_open]
         self.proven = max(self.bound, proven)
@@ -348,7 +348,7 @@ class _Sizing:
 
     def build_report(self, doubts: tuple[str, ...], before: Mapping[str, PoolState]) -> NodeSizing:
         """Build the report on the best set. `before` holds the state of the cluster's current pools."""
-        sets = self._rank_sets()
+        sets = self._list_best_sets()
         best = sets[0] if sets else NodeSet({}, 0.0)
         self._explain_homeless_pods(best)
         doubts = (*doubts, *find_exceeded_limits(self.cluster.karpenter_node_pools, self.shapes, best.counts))
@@ -408,7 +408,7 @@ class _Sizing:
             return ()
         return compare_pool_states(before, after)
 
-    def _rank_sets(self) -> list[NodeSet]:
+    def _list_best_sets(self) -> list[NodeSet]:
         """Return the cheapest set of each combination of shapes, the cheapest first.
 
         Of equally cheap sets, the one with fewer nodes comes first.

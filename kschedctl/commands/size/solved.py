@@ -316,7 +316,7 @@ class _MixedProgram:
         rows, ones = np.arange(shapes), np.ones(shapes)
 
         # A shape has nodes only if it is used.
-        max_nodes = self.program.count_nodes_if_alone(self.program.pods)[self.shapes]
+        max_nodes = self.program.count_minimum_nodes(self.program.pods)[self.shapes]
         values: Table = np.concatenate((ones, -max_nodes))
         columns = np.concatenate((pairs + rows, pairs + shapes + rows))
         nodes_of_unused = self._build_matrix(values, np.tile(rows, 2), columns, shapes)

@@ -38,7 +38,7 @@ MAX_KEPT_CHANGES = 100
 
 
 class WatchedChange(NamedTuple):
-    """A change that the scheduler watches, with the events that it causes."""
+    """A change watched by the scheduler, and the events that it causes."""
 
     change: ChangedObject
     occurrences: Sequence[Occurrence]

@@ -129,7 +129,7 @@ def _build_change_table(change: str, answers: Sequence[Wakes], style: Style) -> 
 
 
 def _build_answer_row(answer: Wakes) -> Row:
-    """Build the row of a pod: the queue to which it moves or in which it stays, and the hints by event."""
+    """Build the row of a pod: its queue after the change, and the hints by event."""
     if answer.woken:
         outcome, tone = f"to {answer.after}", Tone.GOOD
     elif answer.moved:

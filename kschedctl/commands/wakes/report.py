@@ -134,7 +134,7 @@ class Wakes(Report, frozen=True):
         return self.moved and bool(self.after)
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the pod, and the queue to which the change moves it or in which it stays."""
+        """Return the pod and its queue after the change. The change may move the pod to this queue."""
         if self.woken:
             sentence = f"woken, to {self.after}"
         elif self.after:

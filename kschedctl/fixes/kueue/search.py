@@ -22,7 +22,7 @@ from kschedctl.replay.waiting_elsewhere.kueue_jobs import build_new_workloads
 from kschedctl.reports.remedy import Remedy
 from kschedctl.reports.summary import CostKind, FixCost
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
-from kschedctl.text.counts import counted, first_few
+from kschedctl.text.counts import capitalize, counted, first_few
 
 MOST_FIXES, MOST_WORKLOADS = 3, 3
 """The number of fixes of a Workload, and of Workloads for which fixes are searched."""
@@ -109,7 +109,7 @@ def _build_remedy(trials: AdmissionTrials, proposal: AdmissionProposal, trial: A
         preempted = tuple(f"Workload {key}" for key in harm.preempted)
         costs += _iter_harm_costs(preempted, harm.preempted_pods, [f"Workload {key}" for key in harm.delayed])
 
-    summary = proposal.summary[:1].upper() + proposal.summary[1:]
+    summary = capitalize(proposal.summary)
     patches_of_new_objects = [patch for patch in proposal.patches if not trials.has_object(patch.target)]
     manifest_edits = [_describe_manifest_edit(patch) for patch in patches_of_new_objects]
     if manifest_edits:

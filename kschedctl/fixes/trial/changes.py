@@ -44,9 +44,7 @@ class ObjectEdit(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Fix:
-    """One change that may help a pod, with its costs and the commands that make it. Fixes of the same kind and
-    target are equal.
-    """
+    """A single change that may help a pod, with its costs and commands. Fixes of the same kind and target are equal."""
 
     kind: FixKind
     target: Hashable

@@ -121,7 +121,10 @@ def _iter_volume_detach_fixes(tried: TriedNode, limit: DriverLimit) -> Iterator[
 
 
 def iter_holder_stop_fix(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield the fix that stops the pod that has mounted the disk or that uses the exclusive claim, if it is known."""
+    """Yield the fix that stops the pod that blocks a disk or an exclusive claim.
+
+    Yield nothing if the pod is unknown.
+    """
     match rejection.fact:
         case DiskMounted(pod=pod) | ClaimInUse(pod=pod) if pod in tried.cycle.view.pods.index:
             yield from iter_pod_stop_fix(tried, tried.cycle.view.pods.index[pod])

@@ -17,6 +17,7 @@ from kschedctl.fixes.trial.trials import is_resized
 from kschedctl.fixes.trial.tried_node import NodeRejection, TriedNode
 from kschedctl.fixes.ways.waiting import build_deletion_edits, find_driver_users, iter_detach_edits
 from kschedctl.replay import kubectl
+from kschedctl.replay.controllers.creation import is_made_up
 from kschedctl.replay.edits import ObjectKey, is_recreated_elsewhere
 from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
@@ -41,7 +42,7 @@ MOST_CONFLICTING = 3
 
 
 def iter_neighbour_removal_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield fixes that move a pod that causes the rejection, or scale its workload down, for several such pods.
+    """Yield fixes for pods that cause the rejection: each moves one of them, or scales its workload down.
 
     At most `MOST_TRIED` pods are tried, and at most `MOST_MOVED` fixes of each kind are yielded.
     """
@@ -77,7 +78,7 @@ def _find_conflict_free_nodes(tried: TriedNode, fact: AnyFact | None) -> Bools:
 def _find_removable_pods(tried: TriedNode, rejection: NodeRejection) -> list[Position]:
     """Return the movable pods whose removal may resolve the rejection, in the order in which to try them.
 
-    The list is empty if the rejection's fact names no pods or resources, or if too many pods cause it.
+    The list is empty if the rejection's fact names no pods or resources, or if too many pods cause the rejection.
     """
     view = tried.cycle.view
     positions: list[Position] = []
@@ -87,9 +88,9 @@ def _find_removable_pods(tried: TriedNode, rejection: NodeRejection) -> list[Pos
         case TooManyPods():
             positions = view.pods_on(tried.known_row)
         case HostPortHeld(holder=pod) | DiskMounted(pod=pod) if pod:
-            positions = _list_pod(tried, pod)
+            positions = _list_pod_position(tried, pod)
         case PodInTheWay(pod=pod, others=others) if pod and others < MOST_CONFLICTING:
-            positions = _list_pod(tried, pod)
+            positions = _list_pod_position(tried, pod)
         case TooSkewed(key=key):
             positions = _find_pods_crowding_domain(tried, key)
         case TooManyVolumes(drivers=(first, *_)):
@@ -97,7 +98,7 @@ def _find_removable_pods(tried: TriedNode, rejection: NodeRejection) -> list[Pos
     return [position for position in positions if _is_movable(tried, position)]
 
 
-def _list_pod(tried: TriedNode, key: str) -> list[Position]:
+def _list_pod_position(tried: TriedNode, key: str) -> list[Position]:
     """Return the position of the pod with this key in a list, or an empty list if there is no such pod."""
     position = tried.cycle.view.pods.find_position(key)
     return [] if position is None else [position]
@@ -106,9 +107,9 @@ def _list_pod(tried: TriedNode, key: str) -> list[Position]:
 def _find_pods_freeing_resources(tried: TriedNode, resource: str) -> list[Position]:
     """Return the node's movable pods in the order in which to try to free resources that the node lacks.
 
-    First come pods that each free enough of all lacking resources, starting with those that free the least of
-    `resource`. They take at most half of the MOST_TRIED turns. Pods that free too little follow, the largest first. The
-    list is empty if even the largest pods do not free enough together.
+    First come pods that are each sufficient for all lacking resources, starting with the smallest by `resource`. They
+    take at most half of the MOST_TRIED turns. Pods that free too little follow, the largest first. The list is empty if
+    even the largest pods do not free enough together.
     """
     view = tried.cycle.view
     facts = [rejection.fact for rejection in tried.find_rejections() if isinstance(rejection.fact, Insufficient)]
@@ -159,8 +160,9 @@ def _find_pods_crowding_domain(tried: TriedNode, key: str) -> list[Position]:
 
 
 def _is_movable(tried: TriedNode, position: Position) -> bool:
-    """Return whether a controller would recreate the pod elsewhere and its PDB allows its eviction."""
-    return is_recreated_elsewhere(tried.cycle.view.pods.objects[position]) and is_evictable(tried, position)
+    """Return whether the pod exists, a controller would recreate it elsewhere, and its PDB allows its eviction."""
+    pod = tried.cycle.view.pods.objects[position]
+    return not is_made_up(pod) and is_recreated_elsewhere(pod) and is_evictable(tried, position)
 
 
 def is_evictable(tried: TriedNode, position: Position) -> bool:

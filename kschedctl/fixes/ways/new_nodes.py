@@ -20,7 +20,7 @@ from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.guesses import is_plausible_machine_size
 from kschedctl.fixes.trial.tried_node import TriedNode, collect_label_keys
 from kschedctl.fixes.ways.taints import is_no_node_initialized, remove_condition_taints, reports_fault
-from kschedctl.replay.edits import ObjectKey
+from kschedctl.replay.edits import ObjectKey, copy_resource_slice
 from kschedctl.scheduler.framework import Rejection
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.snapshot.fork import Fork
@@ -305,10 +305,8 @@ def _build_csi_node_edit(csi_node: CSINode) -> ObjectEdit:
 
 
 def _build_slice_edit(resource_slice: ResourceSlice, node_name: str) -> ObjectEdit:
-    """Return the edit that creates a copy of the ResourceSlice for the new node, with another device pool name."""
-    pool = replace(resource_slice.spec.pool, name=f"{resource_slice.spec.pool.name}-{node_name}")
-    spec = replace(resource_slice.spec, node_name=node_name, pool=pool)
-    new_slice = replace(resource_slice, metadata=ObjectMeta(f"{resource_slice.metadata.name}-{node_name}"), spec=spec)
+    """Return the edit that creates a copy of the ResourceSlice for the new node."""
+    new_slice = copy_resource_slice(resource_slice, node_name)
     return ObjectEdit(ObjectKey.of(new_slice), lambda _: new_slice)
 
 

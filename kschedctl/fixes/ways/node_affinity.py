@@ -115,7 +115,7 @@ def _iter_field_removal_fixes(tried: TriedNode) -> Iterator[Fix]:
     """Yield a fix for each field requirement of the pod's required terms that drops the requirement."""
     for number, term in enumerate(find_required_terms(tried.trial.pod)):
         for requirement in term.match_fields:
-            yield _build_requirement_removal_fix(tried, LocatedRequirement(number, True, requirement))
+            yield _build_requirement_removal_fix(tried, LocatedRequirement(number, field=True, requirement=requirement))
 
 
 def _iter_affinity_term_fixes(tried: TriedNode, fact: NodeAffinityUnmet) -> Iterator[Fix]:
@@ -189,7 +189,7 @@ def _iter_allowed_value_fix(
             text = f"no longer exclude nodes with {unmet.key}={node_value}"
         case _:
             text = f"require {corrected.text} instead of {located.text}"
-    weakens, price = _describe_requirement_loss(located.requirement)
+    weakens, price = _price_requirement_loss(located.requirement)
     yield Fix(
         FixKind.WIDEN_NODE_AFFINITY,
         target,
@@ -238,10 +238,11 @@ def _compute_allowed_values(unmet: Wanted, node_value: str, misspelt_value: str)
     return tuple(allowed)
 
 
-def _describe_requirement_loss(requirement: SelectorRequirement) -> tuple[str, Price | None]:
+def _price_requirement_loss(requirement: SelectorRequirement) -> tuple[str, Price | None]:
     """Describe what the pod gives up without the requirement, and return the price of that loss.
 
-    The price is None, the usual price of the fix, unless the requirement names the platform of the pod's image.
+    The price is None, which stands for the fix's usual price, unless a value of the requirement has a price of its own,
+    such as the platform that the pod's image is built for.
     """
     if requirement.operator == "In":
         for value in requirement.values or ():
@@ -262,7 +263,7 @@ def _build_requirement_removal_fix(tried: TriedNode, located: LocatedRequirement
         located.requirement.operator,
         located.requirement.values,
     )
-    weakens, price = _describe_requirement_loss(located.requirement)
+    weakens, price = _price_requirement_loss(located.requirement)
     return Fix(
         FixKind.DROP_NODE_AFFINITY, target, text, by="author", edits=edits, cost=DROP, weakens=weakens, price=price
     )
@@ -284,7 +285,7 @@ def _build_preferred_terms_fix(tried: TriedNode) -> Fix:
     for term in find_required_terms(tried.trial.pod):
         for requirement in term.match_expressions:
             if price is None:
-                weakens, price = _describe_requirement_loss(requirement)
+                weakens, price = _price_requirement_loss(requirement)
     text = "prefer the nodes of its required node affinity instead of requiring them"
     edits = build_pod_edits(tried.trial.pod, change)
     return Fix(

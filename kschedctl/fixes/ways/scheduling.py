@@ -44,7 +44,7 @@ def _build_scheduler_name_change(scheduler_name: str) -> Callable[[Pod], Pod]:
 
 
 def iter_priority_class_fixes(tried: TriedNode) -> Iterator[Fix]:
-    """Yield fixes that give the pod a higher PriorityClass so that it may preempt, starting with the lowest class.
+    """Yield fixes that let the pod preempt by giving it a higher PriorityClass, starting with the lowest class.
 
     Classes whose names start with "system-" are left out. DaemonSet pods should take precedence over pods that can run
     on any node. Their fixes are therefore cheap, and a class is created if no higher class exists.

@@ -49,7 +49,7 @@ class UnmatchedTerm(NamedTuple):
 
     @property
     def namespaces(self) -> frozenset[str]:
-        """The namespaces in which the term looks for pods, including those that its namespaceSelector matches."""
+        """The namespaces in which the term looks for pods, including those matched by its namespaceSelector."""
         return self.parsed_term.with_selected_namespaces(self.view.namespace_labels).namespaces
 
     @property
@@ -161,11 +161,11 @@ def _iter_similar_match_labels(selector: LabelSelector, label_values: LabelValue
 
         # Similar keys, with the value if it occurs there, and similar values of the key.
         candidates: list[tuple[str, str]] = []
-        for similar_key in _find_meant_words(key, label_values):
+        for similar_key in _find_probable_words(key, label_values):
             values = label_values[similar_key]
-            similar_values = [value] if value in values else _find_meant_words(value, values)
+            similar_values = [value] if value in values else _find_probable_words(value, values)
             candidates += [(similar_key, similar_value) for similar_value in similar_values]
-        candidates += [(key, similar_value) for similar_value in _find_meant_words(value, label_values.get(key, ()))]
+        candidates += [(key, similar_value) for similar_value in _find_probable_words(value, label_values.get(key, ()))]
 
         for new_key, new_value in candidates:
             corrected = replace(selector, match_labels={**other_labels, new_key: new_value})
@@ -179,7 +179,7 @@ def _iter_similar_match_expressions(selector: LabelSelector, label_values: Label
             continue
         key = requirement.key
         for value in requirement.values:
-            for similar_value in _find_meant_words(value, label_values.get(key, ())):
+            for similar_value in _find_probable_words(value, label_values.get(key, ())):
                 values = tuple(similar_value if other == value else other for other in requirement.values)
                 expressions = list(selector.match_expressions)
                 expressions[index] = replace(requirement, values=values)
@@ -187,7 +187,7 @@ def _iter_similar_match_expressions(selector: LabelSelector, label_values: Label
                 yield SimilarSelector(f"{key}={value}", f"{key}={similar_value}", corrected)
 
 
-def _find_meant_words(word: str, known: Collection[str]) -> list[str]:
+def _find_probable_words(word: str, known: Collection[str]) -> list[str]:
     """Return the known words that an unknown word probably means, or an empty list if the word is known."""
     if word in known:
         return []
@@ -201,7 +201,7 @@ def _iter_namespace_corrections(unmatched_term: UnmatchedTerm) -> Iterator[TermC
     """
     term, namespace_labels = unmatched_term.api_term, unmatched_term.view.namespace_labels
     for name in term.namespaces:
-        for similar_name in _find_meant_words(name, namespace_labels):
+        for similar_name in _find_probable_words(name, namespace_labels):
             names = tuple(similar_name if namespace == name else namespace for namespace in term.namespaces)
             text = f"match pods in namespace {similar_name} instead of {name}"
             yield TermCorrection(

@@ -68,7 +68,7 @@ class RequiredTerm(NamedTuple):
     """Whether the term matches the pods of all revisions of the workload."""
 
     def list_namespaces(self, labels_by_namespace: Mapping[str, Mapping[str, str]]) -> frozenset[str]:
-        """Return the namespaces that the term names and the namespaces that its namespaceSelector matches.
+        """Return the namespaces named by the term or matched by its namespaceSelector.
 
         ``labels_by_namespace`` has the labels of all namespaces by name.
         """

@@ -112,5 +112,5 @@ def _build_certainty_tile(summary: Summary) -> Tile:
     if summary.undecided:
         return Tile("certainty", "undecided", "warning", doubts)
     if doubts:
-        return Tile("certainty", "with limits", "warning", doubts)
-    return Tile("certainty", "no known limits", "good")
+        return Tile("certainty", "with caveats", "warning", doubts)
+    return Tile("certainty", "no known caveats", "good")

@@ -187,7 +187,7 @@ def _set_class_field(field: str, name: str, spec: Writable) -> None:
 
 
 def _suggest_runtime_class(denied: DeniedPod) -> Iterator[FixStep]:
-    """Yield steps that correct or create the RuntimeClass, or that drop an overhead which conflicts with it."""
+    """Yield steps that correct or create the RuntimeClass, or drop a conflicting overhead from the pod."""
     name = str(denied.spec.get("runtimeClassName"))
     if f'RuntimeClass "{name}" not found' in denied.message:
         existing_names = [runtime_class.metadata.name for runtime_class in denied.cluster.runtime_classes]
@@ -531,7 +531,7 @@ def _lower_to_maximum(containers: list[dict[str, Quantities]], name: str, maximu
 def _raise_to_minimum(containers: list[dict[str, Quantities]], name: str, minimum: Quantity) -> None:
     """Raise the request of the largest container if the sum of the requests is below the minimum.
 
-    If the request exceeds the container's limit then, the limit is raised, too. The amounts are changed in place.
+    If the request then exceeds the container's limit, raise the limit too. The amounts are changed in place.
     """
     deficit = minimum.sub(_sum_amounts(containers, REQUESTS, name))
     if deficit > ZERO:

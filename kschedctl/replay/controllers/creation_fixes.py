@@ -112,10 +112,10 @@ class MissingPods:
     def _iter_fixed_states(
         self, state: FixState, replay: Callable[[FixState], CreationAttempt]
     ) -> Iterator[tuple[FixState, AdmissionRequest | None]]:
-        """Yield each state within MAX_STEPS steps in which all missing pods are created, with one stored pod.
+        """Yield each state in which all missing pods are created, with the admission request of a pod.
 
-        The search is depth-first: the steps that may help against a denial are tried one by one. Steps without an
-        effect are skipped.
+        The search applies at most MAX_STEPS steps and is depth-first. Against each denial, it tries one by one the
+        steps that may help. Steps without an effect are skipped.
         """
         attempt = replay(state)
         if not attempt.denials:
@@ -325,11 +325,7 @@ def _format_amounts(hard: dict[str, str]) -> str:
 
 
 def _set_missing_resources(unset_resources: Sequence[str], spec: Writable) -> None:
-    """Set the resources that a quota requires in each container of `spec`, where they are not set yet.
-
-    A missing request is copied from the limit, and a missing limit from the request. If both are missing, a small
-    amount is set. `unset_resources` are texts that begin with a name such as `limits.cpu` or `cpu`.
-    """
+    """Set the resources required by a quota in each container of `spec` that does not set them."""
     for text in unset_resources:
         name, _, _ = text.partition(" ")
         part, _, resource = name.rpartition(".")

@@ -64,9 +64,8 @@ class Evictions:
             return f"PodDisruptionBudget {name} was changed, and its status is not up to date yet"
         if headroom > 0:
             return ""
-        strict = explain_strict_budget(pdb)
-        if strict:
-            return f"PodDisruptionBudget {name} allows no disruption now: {strict}"
+        if reason := explain_strict_budget(pdb):
+            return f"PodDisruptionBudget {name} never allows an eviction: {reason}"
         needs = f": it needs {counted(desired, 'healthy pod')} and has {healthy:,}" if desired else ""
         used_up = describe_used_up_budget(pdb, self._find_unevicted_pods(name))
         return f"PodDisruptionBudget {name} allows no disruption now{needs}{'; ' if used_up else ''}{used_up}"

@@ -164,7 +164,7 @@ _EXPLANATIONS: Mapping[str, Callable[[Any, Cluster, Owner], Iterator[str]]] = {
 }
 
 
-def replay_missing_pods(
+def replay_missing_pod_admission(
     cluster: Cluster, owner: Owner, template: Struct | None, document: JsonObject | None = None
 ) -> NotCreated | None:
     """Replay admission for the pods that the workload lacks, and return a report if some are denied.

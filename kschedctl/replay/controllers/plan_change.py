@@ -240,7 +240,7 @@ def _find_outdated_pods(
     for pod in candidates:
         revision = _get_revision(pod)
         if revision not in stays_by_revision:
-            stays_by_revision[revision] = is_same_to_scheduler(created[0], pod)
+            stays_by_revision[revision] = looks_same_to_scheduler(created[0], pod)
         if not stays_by_revision[revision]:
             outdated.append(pod)
     return outdated
@@ -280,7 +280,7 @@ def _plan_replicas(
     change.removed = [*rank_for_removal(outdated), *ranked[:surplus]]
     names = {pod.key for pod in change.kept}
     change.new = [pod for pod in created if pod.key not in names][: len(created) - len(change.kept)]
-    if change.kept and is_same_to_scheduler(created[0], change.kept[0]):
+    if change.kept and looks_same_to_scheduler(created[0], change.kept[0]):
         change.new = [_copy_admitted_pod(change.kept[0], pod) for pod in change.new]
 
 
@@ -294,7 +294,7 @@ def is_same_template(first: PodTemplateSpec, second: PodTemplateSpec) -> bool:
     return _encode_scheduled_fields(first_pod) == _encode_scheduled_fields(second_pod)
 
 
-def is_same_to_scheduler(new: Pod, old: Pod) -> bool:
+def looks_same_to_scheduler(new: Pod, old: Pod) -> bool:
     """Return whether the scheduler sees no difference between a new pod and an existing one.
 
     The existing pod's template hash is ignored, also in selectors. So are the labels that it has from its node.

@@ -66,6 +66,17 @@ def change_priority(target: TargetPod, as_if_priority: int | None = None, as_if_
     return pod
 
 
+def describe_priority_change(as_if_priority: int | None, as_if_priority_class: str) -> str:
+    """Describe what `change_priority` changes in the form of --as-if, or return "" if it changes nothing.
+
+    >>> describe_priority_change(10, "high"), describe_priority_change(None, "")
+    ('class=high priority=10', '')
+    """
+    priority_class = f"class={as_if_priority_class}" if as_if_priority_class else ""
+    priority = "" if as_if_priority is None else f"priority={as_if_priority}"
+    return " ".join(filter(None, (priority_class, priority)))
+
+
 def set_priority_class(pod: Pod, name: str, cluster: Cluster) -> Pod:
     """Return the pod as admission would store it with another PriorityClass. Raises UsageError for an unknown class."""
     priority_class = find_priority_class(name, cluster.priority_classes)

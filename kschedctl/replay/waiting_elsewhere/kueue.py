@@ -22,7 +22,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.queueing.kueue.amounts import format_amount
 from kschedctl.queueing.kueue.installation import find_installation
-from kschedctl.queueing.kueue.outlook import NEEDED_KINDS, Outlook, WorkloadOutlook, foresee_workloads, start_replay
+from kschedctl.queueing.kueue.outlook import NEEDED_KINDS, Outlook, WorkloadOutlook, predict_workloads, start_replay
 from kschedctl.queueing.kueue.unreplayed_features import iter_unreplayed_features
 from kschedctl.queueing.kueue.workloads import JOB_UID_LABEL, QuotaAdmission
 from kschedctl.replay.waiting_elsewhere.entries import (
@@ -80,13 +80,13 @@ def find_waiting_workloads(cluster: Cluster, now: str) -> Iterator[WaitingElsewh
     """Yield the Workloads that are not admitted, in the cluster's order."""
     if not any(is_waiting(workload) for workload in cluster.kueue_workloads):
         return
-    queues = foresee_queues(cluster, now)
+    queues = replay_queues(cluster, now)
     for workload in cluster.kueue_workloads:
         if is_waiting(workload):
             yield build_workload_report(workload, queues, now)
 
 
-def foresee_queues(cluster: Cluster, now: str) -> WaitingQueues:
+def replay_queues(cluster: Cluster, now: str) -> WaitingQueues:
     """Replay Kueue, and return the queues with its outlook. Without a kind that Kueue needs, there is no outlook.
 
     A kind that is merely incomplete in files does not prevent the replay. It then assumes that there are no other
@@ -104,14 +104,14 @@ def foresee_queues(cluster: Cluster, now: str) -> WaitingQueues:
         assumptions.append(f"Not certain: {installation.doubt}")
     assumptions += [f"Not certain: {feature}" for feature in iter_unreplayed_features(cluster.kueue_workloads)]
     try:
-        outlook = foresee_workloads(start_replay(cluster, parse_time(now), installation))
+        outlook = predict_workloads(start_replay(cluster, parse_time(now), installation))
     except InputError as error:
         return WaitingQueues(cluster, None, error.what)
     return WaitingQueues(cluster, outlook, assumptions=assumptions)
 
 
 def find_kinds_preventing_replay(cluster: Cluster) -> list[str]:
-    """Return the kinds that were not read and whose absence must not be assumed, so that Kueue cannot be replayed."""
+    """Return the kinds that Kueue's replay needs but that were not read and must not be assumed to have no objects."""
     kinds = []
     for kind in NEEDED_KINDS:
         gap = cluster.gap(kind)

@@ -37,9 +37,9 @@ from kschedctl.replay.waiting_elsewhere.kueue import (
     describe_flavors,
     find_wait_reason,
     find_workload_job,
-    foresee_queues,
     format_key,
     is_waiting,
+    replay_queues,
 )
 from kschedctl.replay.waiting_elsewhere.kueue_placement import (
     StartedPods,
@@ -151,24 +151,24 @@ def _build_admitted_spec(outlook: JobOutlook, cluster: Cluster) -> Any:
 
 def _count_admitted_pods(outlook: JobOutlook) -> int:
     """Return the number of a job's pods that Kueue admits."""
-    admissions = (foreseen.admission for foreseen in outlook.admitted)
+    admissions = (predicted.admission for predicted in outlook.admitted)
     return sum(pod_set.count for admission in admissions if admission for pod_set in admission.pod_sets)
 
 
 def find_jobs_without_workload(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
     """Yield reports on the suspended jobs that Kueue manages and that have no Workload."""
-    for outlook in _foresee_suspended_jobs(cluster, now):
+    for outlook in _predict_suspended_job_outlooks(cluster, now):
         yield outlook.report
 
 
-def foresee_stored_job(cluster: Cluster, owner: Owner, now: str) -> JobOutlook | None:
+def predict_stored_job_outlook(cluster: Cluster, owner: Owner, now: str) -> JobOutlook | None:
     """Return what Kueue would do with a suspended job that has no Workload. Return None for any other object."""
-    return next((outlook for outlook in _foresee_suspended_jobs(cluster, now) if outlook.owner == owner), None)
+    return next((outlook for outlook in _predict_suspended_job_outlooks(cluster, now) if outlook.owner == owner), None)
 
 
-def _foresee_suspended_jobs(cluster: Cluster, now: str) -> list[JobOutlook]:
+def _predict_suspended_job_outlooks(cluster: Cluster, now: str) -> list[JobOutlook]:
     """Return what Kueue would do with the suspended jobs without a Workload, or [] if the cluster has no queues."""
-    return foresee_jobs(cluster, _find_suspended_jobs(cluster), now) if has_queues(cluster) else []
+    return predict_job_outlooks(cluster, _find_suspended_jobs(cluster), now) if has_queues(cluster) else []
 
 
 def _find_suspended_jobs(cluster: Cluster) -> dict[Owner, Struct]:
@@ -196,7 +196,7 @@ def _may_have_unread_workload(job: Any, cluster: Cluster) -> bool:
     return bool(job.metadata.uid) and cluster.gap("KueueWorkload") is not None
 
 
-def foresee_manifests(cluster: Cluster, manifests: Iterable[Struct], now: str = "") -> list[JobOutlook]:
+def predict_manifest_outlooks(cluster: Cluster, manifests: Iterable[Struct], now: str = "") -> list[JobOutlook]:
     """Return what Kueue would do with the manifests that it manages, if they were all created now.
 
     Existing objects are left out, because they have a Workload. Suspended CronJobs are left out, too. Return [] if the
@@ -204,7 +204,7 @@ def foresee_manifests(cluster: Cluster, manifests: Iterable[Struct], now: str = 
     """
     if not has_queues(cluster):
         return []
-    return foresee_jobs(cluster, _select_new_jobs(cluster, manifests), now)
+    return predict_job_outlooks(cluster, _select_new_jobs(cluster, manifests), now)
 
 
 def forecast_queues(
@@ -226,10 +226,10 @@ def forecast_queues(
 
     # Start the pods of jobs whose controllers are not replayed
     started = [
-        build_started_pods(cluster, workload, foreseen, outlook.owner)
+        build_started_pods(cluster, workload, predicted, outlook.owner)
         for outlook in replayed.outlooks
         if isinstance(outlook.job, OperatorResource | StoredJob)
-        for workload, foreseen in replayed.iter_admitted(outlook.owner)
+        for workload, predicted in replayed.iter_admitted(outlook.owner)
     ]
 
     # Start the pods of Workloads that wait already
@@ -237,16 +237,16 @@ def forecast_queues(
     owners = {format_key(workload): find_workload_job(workload, cluster) for workload in cluster.kueue_workloads}
     waiting = list(filter(is_waiting, cluster.kueue_workloads)) if include_waiting else []
     if waiting:
-        queues = replayed.queues or foresee_queues(cluster, now)
+        queues = replayed.queues or replay_queues(cluster, now)
         outlooks = queues.outlook.workloads if queues.outlook is not None else {}
         for workload in waiting:
             key = format_key(workload)
-            report, foreseen = build_workload_report(workload, queues, now), outlooks.get(key)
-            if foreseen is not None and foreseen.admission is not None:
+            report, predicted = build_workload_report(workload, queues, now), outlooks.get(key)
+            if predicted is not None and predicted.admission is not None:
                 report = replace(report, state=WaitingState.ADMISSIBLE, replayed=True)
-                flavors[report.resource] = describe_flavors(foreseen.admission)
-                started.append(build_started_pods(cluster, workload, foreseen, owners[key]))
-                admitted.append(foreseen)
+                flavors[report.resource] = describe_flavors(predicted.admission)
+                started.append(build_started_pods(cluster, workload, predicted, owners[key]))
+                admitted.append(predicted)
             reports.append(report)
 
     victims = frozenset(find_victim_pods(cluster, admitted, owners))
@@ -283,7 +283,7 @@ def _does_object_exist(owner: Owner, cluster: Cluster) -> bool:
     return any(obj.metadata.name == owner.name for obj in stored) or bool(find_pods(cluster, owner))
 
 
-def foresee_jobs(cluster: Cluster, jobs: Mapping[Owner, Struct], now: str) -> list[JobOutlook]:
+def predict_job_outlooks(cluster: Cluster, jobs: Mapping[Owner, Struct], now: str) -> list[JobOutlook]:
     """Replay Kueue with the Workloads that it would create for the jobs, and return the outlook of each job.
 
     Jobs that Kueue does not manage are left out.
@@ -304,9 +304,9 @@ class _ReplayedJobs(NamedTuple):
         """Yield the Workloads of a job that get quota, with their outlook."""
         outlook = self.queues.outlook if self.queues is not None else None
         for workload in self.workloads.get(owner, ()):
-            foreseen = outlook.workloads.get(format_key(workload)) if outlook is not None else None
-            if foreseen is not None and foreseen.admission is not None:
-                yield workload, foreseen
+            predicted = outlook.workloads.get(format_key(workload)) if outlook is not None else None
+            if predicted is not None and predicted.admission is not None:
+                yield workload, predicted
 
 
 def _replay_jobs(cluster: Cluster, jobs: Mapping[Owner, Struct], now: str) -> _ReplayedJobs:
@@ -328,7 +328,7 @@ def _replay_jobs(cluster: Cluster, jobs: Mapping[Owner, Struct], now: str) -> _R
         return _ReplayedJobs(outlooks)
     if not new_jobs.queues:
         return _ReplayedJobs([])
-    queues = foresee_queues(cluster.with_objects({"KueueWorkload": new_jobs.list_workloads()}), now)
+    queues = replay_queues(cluster.with_objects({"KueueWorkload": new_jobs.list_workloads()}), now)
     outlooks = [new_jobs.build_outlook(owner, jobs[owner], queues, now) for owner in new_jobs.queues]
     return _ReplayedJobs(outlooks, queues, new_jobs.workloads)
 
@@ -420,12 +420,12 @@ def _build_outlook(
 
     The report shows the first Workload that waits or, if none does, the first one.
     """
-    foreseen = queues.outlook.workloads if queues.outlook is not None else {}
+    predicted = queues.outlook.workloads if queues.outlook is not None else {}
     admitted_by_key: dict[str, WorkloadOutlook] = {}
     waiting: list[KueueWorkload] = []
     for workload in workloads:
         key = format_key(workload)
-        outlook = foreseen.get(key)
+        outlook = predicted.get(key)
         if outlook is not None and outlook.admission is not None:
             admitted_by_key[key] = outlook
         else:

@@ -39,7 +39,7 @@ _WAITING_JOB_PHASES = frozenset({"", "Pending"})
 
 
 def find_waiting_pod_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield the PodGroups that are not admitted by their Queue, and those that are Inqueue but have no pods."""
+    """Yield the PodGroups that are not admitted by their Queue, and Inqueue PodGroups without pods."""
     queues = _Queues(cluster)
     for group in cluster.volcano_pod_groups:
         phase = group.status.phase

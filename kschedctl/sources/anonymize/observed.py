@@ -101,7 +101,7 @@ def _filter_workload_conditions(
 def _filter_job_conditions(
     rewriter: Rewriter, value: tuple[api.Condition, ...], obj: object
 ) -> tuple[api.Condition, ...]:
-    """Keep only the conditions which say that a Job has ended, without their reasons and messages."""
+    """Keep only the conditions of ended Jobs, without their reasons and messages."""
     return tuple(api.Condition(condition.type, condition.status) for condition in value if condition.type in JOB_ENDED)
 
 

@@ -78,8 +78,8 @@ class Pseudonyms:
     def assign_pseudonyms(self) -> dict[str, str]:
         """Choose a pseudonym for every collected string, and return a map from pseudonyms to their originals.
 
-        Pseudonyms are numbered in the order of their originals. Domains and keys sort among others that are kept, so
-        their pseudonyms also get a prefix that preserves this order.
+        Pseudonyms are numbered in the order of their originals. The pseudonyms of domains and keys also get a prefix,
+        so that they keep their place among the domains and keys without a pseudonym.
         """
         kept = sorted(self._kept_heads - {""})
         texts = sorted([*((text, False) for text in self._names), *((text, True) for text in self._heads)])

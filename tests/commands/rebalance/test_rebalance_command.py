@@ -240,7 +240,7 @@ def test_a_budget_that_allows_nothing(run: Run, write: Write, tmp_path) -> None:
     objects = [tainted("n1", "4"), node("n2", "4"), owned("a", "n1", app="web"), budget]
     answer = run_rebalance(run, write, tmp_path, objects, policy(TAINTS))
     assert answer["steps"] == []
-    assert answer["held"][0]["why"].startswith("PodDisruptionBudget default/web allows no disruption now")
+    assert answer["held"][0]["why"].startswith("PodDisruptionBudget default/web never allows an eviction")
 
 
 @pytest.mark.parametrize(

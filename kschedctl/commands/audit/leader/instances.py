@@ -87,7 +87,7 @@ def _build_scheduler_lease(
     """
     spec = lease.spec
     duration = spec.lease_duration_seconds or DEFAULT_LEASE_SECONDS
-    seconds_silent = (_compute_seconds_until(spec.renew_time, newest), audited.seconds_since(spec.renew_time))
+    seconds_silent = (_compute_seconds_until(spec.renew_time, newest), audited.measure_seconds_since(spec.renew_time))
     return SchedulerLease(
         lease=str(name),
         holder=spec.holder_identity,
@@ -149,8 +149,8 @@ PROFILE, EVENTS, LEASE, POD_GROUPS = "profile", "events", "lease", "podGroups"
 def summarize_scheduler_names(audited: AuditedCluster) -> list[ServedName]:
     """Summarize each scheduler name found in pods, profiles or placement events, most waiting pods first.
 
-    A summary has the evidence that a scheduler serves the name ("" without any), how many pods with the name are
-    waiting and bound, and the instances that placed them.
+    A summary has the evidence for a scheduler with this name ("" without any), the numbers of waiting and bound pods,
+    and the instances that placed pods.
     """
     waiting = Counter(pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME for pod in audited.pending)
     bound = _count_bound_pods(audited)

@@ -176,7 +176,10 @@ def _node_noun(number: int) -> str:
 
 
 def _format_stranded_shares(view: Fork, pools: Pools, stranded: StrandedCapacity) -> str:
-    """Format the shares of free cpu and memory that are stranded, such as `8% of the free CPU is stranded`."""
+    """Return a clause with the stranded shares of free CPU and memory, such as `8% of the free CPU is stranded`.
+
+    If neither is stranded, the clause is `no free capacity is stranded`.
+    """
     free = compute_free_resources(view)
     shares: list[str] = []
     for name in (CPU, MEMORY):

@@ -361,7 +361,7 @@ def _build_headline(section: PlacedSection) -> str:
 def _iter_headline_counts(section: PlacedSection) -> Iterator[tuple[int, str]]:
     """Yield the counts for the headline, the gravest first, each with the words that follow it. A count may be 0.
 
-    Pods that break a rule are counted separately from pods that only drifted, for which the broken rule is only a note.
+    Pods that break a rule are counted separately from pods that only drifted. For the latter, the rule is a note.
     """
     broken = drifted = 0
     for misplaced in section.misplaced:

@@ -252,8 +252,8 @@ def _find_info_to_clone(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimi
 def _can_clone(scheduler: Scheduler, info: PodInfo) -> bool:
     """Return whether another pod like this can be created and scheduled.
 
-    A profile must serve the pod. The pod must not terminate, must have no claims and no scheduling group, and its owner
-    must not bind it to a node.
+    The pod's schedulerName must be a profile. The pod must not be terminating, and must have no claims and no
+    scheduling group. Its owner must not be a DaemonSet or a Node.
     """
     spec = info.spec
     has_volume_claims = any(volume.persistent_volume_claim or volume.ephemeral for volume in spec.volumes)

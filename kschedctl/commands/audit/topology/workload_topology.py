@@ -253,7 +253,7 @@ def _explain_unusable_domain(
     """
     if constraint.holds or constraint.domains < constraint.min_domains:
         return constraint
-    emptiest = find_emptiest_domain(domain_counts, info, view, False, constraint.least_pods)
+    emptiest = find_emptiest_domain(domain_counts, info, view, comparison_operators=False, fewest=constraint.least_pods)
     if emptiest is None or not emptiest.policy:
         return constraint
     reason = emptiest.words(constraint.least_pods)

@@ -173,8 +173,8 @@ AF_NOBODY = Rule(
 def _selects_no_workload(context: LintContext, workload: Workload, term: RequiredTerm) -> bool:
     """Return whether a term selects no workload although each of its namespaces has other workloads.
 
-    Returns False if the term matches pods of its own workload, if it can match no pods at all, or if custom resources
-    may create pods that it matches.
+    Returns False if the term matches pods of its own workload, or if it can match no pods at all. Also returns False if
+    custom resources may create matching pods.
     """
     if term.selects_itself or term.selector.matches_nothing or not term.namespace_selector.matches_nothing:
         return False

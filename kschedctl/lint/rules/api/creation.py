@@ -23,6 +23,7 @@ from kschedctl.lint.rules.priority import classes
 from kschedctl.lint.rules.resources import amounts
 from kschedctl.lint.rules.spread import constraints
 from kschedctl.scheduler.configuration.version_fields import iter_unread_fields
+from kschedctl.text.counts import capitalize
 
 _MORE_SPECIFIC_RULES = (
     fields.AF_WEIGHT_RANGE,
@@ -133,7 +134,7 @@ def find_unrecognized_fields(context: LintContext) -> Iterator[Problem]:
     """Find fields of user-authored manifests that the API does not have."""
     for subject in filter(is_user_authored, context.subjects):
         for field in find_unknown_fields(subject.document):
-            fix = field.advice[:1].upper() + field.advice[1:]
+            fix = capitalize(field.advice)
             yield subject.build_problem(field.path, str(field), fix, field.suggested_name)
 
 

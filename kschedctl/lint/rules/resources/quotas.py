@@ -152,8 +152,8 @@ def _describe_object_excess(context: LintContext, subject: Subject, name: str, h
 def _describe_workload_excess(workloads: list[Workload], name: str, hard: Quantity) -> str:
     """Describe how workloads exceed a quota, or return "" if they do not.
 
-    The first matching case is described: all long-running workloads together exceed it, one workload does, all
-    long-running workloads do at the maximum of their autoscalers, or a rollout does that starts a new pod first.
+    The first excess counts: by all long-running workloads together, by one workload, by all long-running workloads at
+    the maximum of their autoscalers, or by a rollout that starts a new pod first.
     """
     pod_usages = {workload: _get_pod_usage(workload, name) for workload in workloads}
     usage_per_pod = {workload: usage for workload, usage in pod_usages.items() if usage is not None}

@@ -228,8 +228,8 @@ def _find_unusable_domains(
 ) -> Iterator[Problem]:
     """Yield a problem if replicas find no node because some counted domains are unusable and stay empty.
 
-    At most maxSkew replicas then fit in each usable domain. ``usable`` is the mask (N,) of the nodes that replicas can
-    use, ``message_start`` begins the message, and ``field`` is the constraint's field at which the problem is reported.
+    At most maxSkew replicas then fit in each usable domain. ``usable`` is the mask (N,) of the nodes open to replicas,
+    ``message_start`` begins the message, and ``field`` is the field of the constraint to report.
     """
     facts, workload = context.facts, spread.workload
     domain_count = facts.count_domains(spread.key, spread.counted)

@@ -49,7 +49,7 @@ class NoPodToJoin(Fact, frozen=True):
 
 
 class NoPodForAllTerms(Fact, frozen=True):
-    """A domain where each term of pod affinity selects some pod, but no pod is selected by all of them."""
+    """A domain in which each affinity term selects some pod, but no pod is selected by all terms."""
 
     def words(self) -> str:
         """Say that no pod matches all terms."""
@@ -162,9 +162,9 @@ def iter_rejections(state: FilterState, info: PodInfo, view: Fork, delta: Delta)
 
 
 def _find_own_term(terms: Sequence[AffinityTerm], view: Fork, key: str, info_number: int) -> AffinityTerm | None:
-    """Return the first of the incoming pod's terms that has this topology key and selects pods of the PodInfo, or None.
+    """Find the first of the incoming pod's terms that has this topology key and selects pods of the PodInfo.
 
-    The PodInfo is given by its number in the view.
+    The PodInfo is given by its number in the view. Return None if there is no such term.
     """
     for term in terms:
         if term.topology_key == key and find_infos_matching_term(term, view)[info_number]:
@@ -192,10 +192,10 @@ def _find_nodes_with_match(counts: TopologyCounts, view: Fork, delta: Delta) -> 
 
 
 def _find_nodes_meeting_affinity(state: FilterState, info: PodInfo, view: Fork, delta: Delta) -> Bools:
-    """Return a mask (N,) of the nodes with all topology labels whose domains have a matching pod for every term.
+    """Return a mask (N,) of the nodes that have all topology labels and, for each term, a matching pod in their domain.
 
-    If the pod's terms select the pod itself and no pod matches them anywhere, all nodes with the labels meet the
-    affinity, so that the pod can be the first of its group.
+    The first pod of a group needs no other pods: if the terms select the pod itself and match no pod anywhere, all
+    nodes with the labels meet the affinity.
     """
     labelled = np.ones(len(view.nodes), np.bool_)
     has_matching_pods = np.ones(len(view.nodes), np.bool_)
@@ -208,7 +208,7 @@ def _find_nodes_meeting_affinity(state: FilterState, info: PodInfo, view: Fork, 
 
 
 def do_terms_select_pod(terms: Sequence[AffinityTerm], info: PodInfo) -> bool:
-    """Return whether the pod has such terms and all of them select the pod itself."""
+    """Return whether there are terms and all of them select the pod."""
     return bool(terms) and all(term.matches(info.namespace, info.labels, {}) for term in terms)
 
 
@@ -287,7 +287,7 @@ class ForbiddenPodFacts:
         return PodInTheWay()
 
     def _find_selector(self, key: str, info_number: int) -> str:
-        """Return the selector of the term that forbids the pods of the PodInfo, or "" if there is no such term."""
+        """Return the selector of the term that forbids the pods of the PodInfo, or "" if no term does."""
         cache_key = key, info_number
         if cache_key not in self._selectors:
             term = self.find_term(key, info_number)

@@ -198,7 +198,7 @@ def _describe_allowed_values(requirement: Wanted) -> str:
 
 
 def _describe_label_of_node(requirement: Wanted) -> str:
-    """Describe the node's value of the required label, or say that the node has no such label."""
+    """Say what value of the required label the node has, or that it has no such label."""
     if requirement.found is None:
         return "the node has no such label"
     return f"the node has {requirement.found}"
@@ -210,7 +210,10 @@ def build_unbound_fact(claims: Sequence[PersistentVolumeClaim], listers: Listers
 
 
 def _build_unbound_claim(claim: PersistentVolumeClaim, listers: Listers) -> UnboundClaim:
-    """Build the details of one claim that must be bound before a node is chosen: its volume, class and provisioner."""
+    """Build the details of a claim that must be bound before a node is chosen.
+
+    They are its volume, class and provisioner.
+    """
     class_name = get_claim_class(claim)
     storage_class = listers.classes.get(class_name)
     provisioner = ""
