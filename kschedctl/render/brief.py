@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kschedctl.render.page import UNFOLDED, Heading, Paragraph, Style, count, describe_verdict, with_tone
-from kschedctl.render.renderers import build_page, kind_of
+from kschedctl.render.renderers import build_page, get_document_kind
 from kschedctl.reports.document import Document
 from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.report import PlainReport
@@ -125,7 +125,7 @@ def build_summary(document: Document, style: Style) -> Summary:
     first = next((block for block in page if isinstance(block, Paragraph | Heading)), Paragraph(()))
     parts = first.parts if isinstance(first, Paragraph) else (first.text,)
     headline = " ".join(with_tone(part).text for part in parts if with_tone(part).text)
-    return Summary(summarizes=kind_of(document), subject="", verdict="", headline=headline).shorten()
+    return Summary(summarizes=get_document_kind(document), subject="", verdict="", headline=headline).shorten()
 
 
 def _iter_brief_parts(summary: Summary, *, headline_lists_causes: bool) -> Iterator[BriefText]:

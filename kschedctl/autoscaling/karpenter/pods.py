@@ -148,9 +148,9 @@ class EvictionLimits:
         return []
 
     def is_currently_reschedulable(self, pod: Pod) -> bool:
-        """Return whether the pod needs another node if its node is removed, and is not protected from eviction.
+        """Return whether the pod needs another node if its node is removed, and may be evicted.
 
-        Budgets only protect it if their specs never allow a disruption.
+        A budget forbids the eviction only if its spec never allows a disruption.
         """
         return (
             is_reschedulable(pod)

@@ -197,7 +197,7 @@ def _find_back_off_end(group: Sequence[AuditedQueuePod], audited: AuditedCluster
         if queued_pod.queue != "backoffQ":
             continue
         message = queued_pod.waiting.last_message
-        if message is None or audited.seconds_since(message.at) is None:
+        if message is None or audited.measure_seconds_since(message.at) is None:
             return ""
         last_attempts.append(message.at)
     if not last_attempts:

@@ -74,7 +74,7 @@ def _iter_unschedulable_pods(audited: AuditedCluster) -> Iterator[_Unschedulable
     for replayed in audited.replay:
         if replayed.explanation.verdict == "Unschedulable" and describe_preemption(replayed.explanation):
             for pod in replayed.pods:
-                seconds = audited.seconds_since(pod.metadata.creation_timestamp)
+                seconds = audited.measure_seconds_since(pod.metadata.creation_timestamp)
                 if seconds is not None:
                     yield _UnschedulablePod(seconds, pod, replayed.explanation)
 

@@ -24,7 +24,7 @@ from kschedctl.replay.unknown import IN_SIMULATIONS, find_unread_dependencies, s
 from kschedctl.reports.findings import Finding
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import HARD
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.nodes import HOSTNAME, ZONE, match_required_affinity, match_tolerations
+from kschedctl.snapshot.nodes import HOSTNAME, ZONE, match_tolerations
 from kschedctl.text.counts import agreeing, counted
 
 UPSTREAM_SOURCE = "pkg/scheduler/framework/plugins/podtopologyspread/filtering.go"
@@ -291,7 +291,7 @@ def _format_constraint_change(key: str, constraint: SpreadPromise | None, pods: 
 def _count_reachable_domains(info_number: int, placement: DomainPlacement, view: Fork) -> int:
     """Return in how many domains pods with a PodInfo may run by node selection, taints and cordons, at least 1."""
     spec = view.pods.infos[info_number].spec
-    may_run = match_required_affinity(view.nodes, compile_required_node_affinity(spec))
+    may_run = view.nodes.match_required_affinity(compile_required_node_affinity(spec))
     may_run = may_run & match_tolerations(view.nodes, spec.tolerations) & ~view.nodes.unschedulable
     codes = placement.domains.codes[may_run]
     return max(len(np.unique(codes[codes >= 0])), 1)
