@@ -155,7 +155,10 @@ def drop_empty_fields(toleration: Writable) -> Writable:
 
 
 def covers(wide: Writable, narrow: Writable) -> bool:
-    """Return whether the toleration ``wide`` tolerates every taint that ``narrow`` tolerates, and as long."""
+    """Return whether the toleration ``wide`` covers ``narrow``.
+
+    It does if it tolerates every taint that ``narrow`` tolerates, for at least as long.
+    """
     if drop_empty_fields(wide) == drop_empty_fields(narrow):
         return True
     accepts_any_value = wide.get("operator") == "Exists"

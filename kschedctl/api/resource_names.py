@@ -125,7 +125,7 @@ def describe_amount(name: str, amount: int) -> str:
 
 
 def _format_distinguishable(amounts: tuple[int, ...], scale: int) -> tuple[str, ...]:
-    """Divide the amounts by ``scale``, and round them to as few digits, at least three, as tell them apart."""
+    """Divide the amounts by ``scale``, and round them to as few digits as distinguish them, but at least three."""
     numbers: tuple[str, ...] = ()
     for digits in range(3, 19):
         numbers = tuple(round_to_digits(amount / scale, digits) for amount in amounts)

@@ -34,7 +34,7 @@ class NodeFit:
         self._affinity_nodes_by_info: dict[int, Bools] = {}
 
     def find_pods_fitting_elsewhere(self, positions: Rows, allowed: Bools) -> Bools:
-        """Return a mask of the pods at these positions that fit on an allowed node other than their own.
+        """Return a mask of the pods at these positions that fit on an allowed node other than their own node.
 
         ``allowed`` is an (N,) mask. The result has one element per position.
         """
@@ -49,7 +49,7 @@ class NodeFit:
         return fits_elsewhere
 
     def find_pods_fitting_anywhere(self, positions: Rows, allowed: Bools) -> Bools:
-        """Return a mask of the pods at these positions that fit on an allowed node, including their own.
+        """Return a mask of the pods at these positions that fit on an allowed node, which may be their own node.
 
         ``allowed`` is an (N,) mask. The result has one element per position.
         """

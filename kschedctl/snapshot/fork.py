@@ -274,11 +274,11 @@ class Fork:
     def tally(
         self, key: Hashable, weights: Weigh, domains: Domains | None = None, info: PodInfo | None = None
     ) -> Counts:
-        """Return the sums of the weights of distinct pods over the pods of each node or of each domain.
+        """Return the sums of pod weights on each node or in each domain.
 
         `key` identifies the weights and domains, for pods like `info` if it is given, as in `memo`. Weights are
-        computed once, and their sums are kept up to date as pods move. The sums are read-only and valid until the next
-        move.
+        computed once per distinct pod, and their sums are kept up to date as pods move. The sums are read-only and
+        valid until the next move.
         """
         return self.find_tally(key, weights, domains, info).bring_up_to_date(self.trail)
 

@@ -190,7 +190,7 @@ class NodeColumns(ABC):
         names: frozenset[str] = frozenset(),
         dtype: npt.DTypeLike = np.bool_,
     ) -> npt.NDArray[np.generic]:
-        """Return `function(labels, name)` for every node, computed only once for nodes that it cannot tell apart.
+        """Return `function(labels, name)` for every node, computed only once for nodes that it cannot distinguish.
 
         The function must read only the labels in `keys`, and may use a node's name only if it is in `names`.
         """
@@ -209,7 +209,7 @@ class NodeColumns(ABC):
         return answers
 
     def match_required_affinity(self, required: RequiredNodeAffinity) -> Bools:
-        """Return a mask (N,) of the nodes that a pod's nodeSelector and required terms match, which is read-only.
+        """Return a read-only mask (N,) of the nodes that match a pod's nodeSelector and required terms.
 
         Invalid terms match no nodes.
         """

@@ -131,16 +131,19 @@ class SharedSums:
         return max(len(self.weight_by_info), len(self.rows)) <= MAX_SHARED
 
     def restrict_to_part(self, row_in_part: Ints, nodes: int, domains: Domains | None) -> PartTally:
-        """Return the tally of a fork of `nodes` nodes before pods move in it, by node or by its `domains`.
+        """Return the tally of a fork with `nodes` nodes before pods move in it, by node or by its `domains`.
 
-        `row_in_part` has the row in that fork of each node of the whole fork, -1 for nodes that were left out.
+        `row_in_part` has, for each node of the whole fork, the row in the smaller fork, or -1 if the node was left out.
         """
-        slots = row_in_part[self.rows]
+        rows = row_in_part[self.rows]
+        is_in_part = rows >= 0
+        slots, amounts = rows[is_in_part], self.sums[is_in_part]
         if domains is not None:
-            slots = np.where(slots >= 0, domains.codes[slots], -1)
-        has_slot = slots >= 0
+            slots = domains.codes[slots]
+            has_domain = slots >= 0
+            slots, amounts = slots[has_domain], amounts[has_domain]
         sums = np.zeros(nodes if domains is None else domains.size, np.int64)
-        np.add.at(sums, slots[has_slot], self.sums[has_slot])
+        np.add.at(sums, slots, amounts)
         return PartTally(self.weight_by_info, domains, sums)
 
 

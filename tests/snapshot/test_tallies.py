@@ -73,6 +73,14 @@ def test_tallies_of_a_part_count_the_remaining_pods_and_follow_the_moves(seed: i
         assert tally.bring_up_to_date(trail).tolist() == count_weights(places_in_part, weights, codes, size)
 
 
+def test_a_part_without_nodes_counts_no_pods() -> None:
+    shared_sums = SharedSums(np.array([1]), np.array([3]))
+    no_domains = Domains(np.zeros(0, np.int32), 2)
+    everything_left_out = np.array([-1], np.int32)
+    assert shared_sums.restrict_to_part(everything_left_out, 0, None).bring_up_to_date(Trail()).tolist() == []
+    assert shared_sums.restrict_to_part(everything_left_out, 0, no_domains).bring_up_to_date(Trail()).tolist() == [0, 0]
+
+
 def _move(trail: Trail, places: list[tuple[int, int]], random: Random, infos: int) -> None:
     """Add a pod, or remove one."""
     if places and random.random() < 0.5:

@@ -268,9 +268,9 @@ class ScaleDownPlan:
         return ResourceTracker.build_scale_down_tracker(loop.options, nodes, group_by_node)
 
     def _reserve_removal(self, node: Node, sizes: dict[str, int], limits: ResourceTracker) -> bool:
-        """Return whether the node may be removed now, and if so, charge the removal to ``sizes`` and ``limits``.
+        """Return whether the node may be removed now. If so, charge the removal to ``sizes`` and ``limits``.
 
-        ``sizes`` are the groups' sizes, and ``limits`` the resources above their minimum. If the node may not be
+        ``sizes`` are the groups' sizes, and ``limits`` are the resources above their minimum. If the node may not be
         removed, record the reason.
         """
         reason = self._find_wait_reason(node)

@@ -170,9 +170,10 @@ class ScaleUpRun:
         self.events.append(AutoscalerEvent(object, type, reason, message))
 
     def scale_up_for_pods(self, pods: Sequence[Pod], begin: Begin = ignore_progress) -> None:
-        """Scale up for these pods, unless there are none, all are new, or the cluster has its maximum of nodes.
+        """Scale up for these pods and store the outcome in ``result``.
 
-        The outcome is stored in ``result``. Raises InputError if a quantity is malformed.
+        Nothing is added if there are no pods, if all of them are new, or if the cluster has its maximum of nodes.
+        Raises InputError if a quantity is malformed.
         """
         loop, max_nodes = self.loop, self.loop.options.max_nodes_total
         if not pods:

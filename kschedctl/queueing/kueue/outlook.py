@@ -95,7 +95,7 @@ class Outlook:
 
     @property
     def doubt(self) -> str:
-        """How many Workloads are undecided because the replay stopped early, in words, or "" if none are."""
+        """A clause with the number of Workloads that are undecided because the replay stopped early, or ""."""
         undecided = [outlook for outlook in self.workloads.values() if outlook.is_undecided]
         if not undecided:
             return ""

@@ -158,7 +158,7 @@ class PreemptionSearch:
     def satisfies_policy(self, preemptor: WorkloadState, candidate: WorkloadState, policy: str) -> bool:
         """Return whether a preemption policy allows the preemptor to preempt the candidate.
 
-        Of Workloads with equal priority, LowerOrNewerEqualPriority allows to preempt one that was queued later.
+        LowerOrNewerEqualPriority also allows it to preempt a Workload of equal priority that was queued later.
         """
         is_lower = preemptor.priority > candidate.priority
         if policy == _LOWER_PRIORITY:

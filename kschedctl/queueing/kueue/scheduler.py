@@ -182,7 +182,7 @@ class AdmissionScheduler:
     def run_cycle(self, topologies: Mapping[str, TopologySnapshot], now: int) -> CycleResult | None:
         """Run a cycle, which tries the first Workload of each active queue. Return None if all active queues are empty.
 
-        ``topologies`` maps each flavor to a snapshot of its topology, which contains the Workloads' usage.
+        ``topologies`` maps each flavor to a snapshot of its topology with the Workloads' usage.
         """
         heads = self._pop_queue_heads()
         if not heads:

@@ -419,7 +419,7 @@ class WorkloadInfo:
 
     @property
     def can_be_admitted_partially(self) -> bool:
-        """Return whether fewer pods than requested may be admitted, since a pod set has a lower minCount."""
+        """Return whether Kueue may admit fewer pods than requested, because a pod set has a lower minCount."""
         return any(p.min_count is not None and p.count > p.min_count for p in self.workload.pod_sets)
 
 

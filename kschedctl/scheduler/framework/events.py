@@ -199,7 +199,7 @@ UPDATES_OF_PODS = ByVersion(
 
 
 def list_pre_checked_resources(gates: FeatureGates) -> frozenset[str]:
-    """Return the resources whose events the queue pre-checks, in this version, before it calls queueing hints."""
+    """Return the resources whose events the queue of this version pre-checks before it calls queueing hints."""
     if not gates.enabled(QUEUEING_HINTS):
         return frozenset(PRE_CHECKED_WITHOUT_HINTS)
     return frozenset(PRE_CHECKED.at(gates.release))

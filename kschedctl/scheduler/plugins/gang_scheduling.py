@@ -423,9 +423,9 @@ def _get_group_key(change: ChangedObject) -> GroupKey:
 
 
 def _is_in_same_tree(info: PodInfo, other_key: EntityKey, view: Fork) -> bool:
-    """Return whether the pod's group and the other group have the same root, or False if the pod has no group.
+    """Return whether the pod's group and the other group have the same root. Return False if the pod has no group.
 
-    `view` is the cluster after the change. If a group's tree is incomplete, the group counts as being in no tree.
+    `view` is the cluster after the change. A group whose tree is incomplete counts as being in no tree.
     """
     pod_group = get_group_key(info.pod)
     if pod_group is None:

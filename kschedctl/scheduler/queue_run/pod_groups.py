@@ -235,7 +235,7 @@ class _GroupAttempt:
         return framework
 
     def _activate_unscheduled_members(self, position: Position) -> None:
-        """Move the group's pods without a node to the active queue if Permit makes this placed pod wait for them."""
+        """Move the group's pods without a node to the active queue, if this placed pod waits for them at Permit."""
         framework = self._get_framework()
         view = self.run.view
         permit = run_permit(framework, self.run.info(position), view, int(view.node[position])).status

@@ -202,7 +202,10 @@ class QueueReplay(SchedulingLoop):
         return self.exact.build_info(position)
 
     def _sign_pod(self, info: PodInfo) -> bytes | None:
-        """Return a signature that is equal for pods with equal answers, or None if the pod cannot be compared."""
+        """Return a signature that is equal for pods that get the same answers.
+
+        Return None if the pod cannot be compared.
+        """
         name = info.spec.scheduler_name
         if name not in self._signers:
             framework = self.scheduler.framework(name)

@@ -113,10 +113,10 @@ class AlikePods:
     ) -> tuple[Rows | TiedRows, int]:
         """Return the rows that share the highest score, and the number of feasible rows.
 
-        There are no rows if no node can ever be feasible for the identical pods. `info` is the pod's own PodInfo, which
-        may have other claims than the first of the identical pods. The pods in `nominated`, which are nominated ahead
-        of this one, count as placed. With `sampling`, only part of the nodes is searched. Raises PluginError if a
-        plugin fails.
+        There are no rows if no node can ever be feasible for the identical pods. `info` is the pod's own PodInfo,
+        because its claims may differ from the claims of the first identical pod. The pods in `nominated`, which are
+        nominated ahead of this one, count as placed. With `sampling`, only part of the nodes is searched. Raises
+        PluginError if a plugin fails.
         """
         if self.hopeless:
             return NO_ROWS, 0

@@ -207,7 +207,7 @@ class LocalScores:
         crowded.rejected[row], *crowded.ahead[row] = answers
 
     def _compute_crowded_ahead(self, crowded: Crowded, row: int) -> list[bool]:
-        """Return whether the node rejects the pod now, and after 1, 2, … LOOKAHEAD more pods like it have joined."""
+        """Return whether the node rejects the pod now, and after 1, 2, … LOOKAHEAD more such pods have joined it."""
         added_pods = np.arange(LOOKAHEAD + 1)
         rows = np.full(LOOKAHEAD + 1, row)
 

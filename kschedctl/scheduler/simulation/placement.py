@@ -202,7 +202,7 @@ class Placements(IncomingPods):
         return len(rows) > 0
 
     def _get_alike_pods(self, framework: FrameworkLike, info: PodInfo, number: int) -> AlikePods:
-        """Return the answers for pods that are identical except for their claims, from a cache if possible."""
+        """Return the answers for pods that differ at most in their claims, from a cache if possible."""
         from kschedctl.scheduler.simulation.alike_pods import AlikePods  # noqa: PLC0415 - only for pods that are alike
 
         key = framework, info.alike

@@ -245,7 +245,7 @@ class QueuedPods:
             self._deliver_event(self._advice.build_departure_event(victim))
 
     def _put_groups_back(self) -> None:
-        """Put the group members that did not fit back into the scheduling queue, since a pod has moved."""
+        """Put the group members that did not fit back into the scheduling queue, because a pod has moved."""
         for pod, rejectors, rejected_at in self._rejected_members:
             self.scheduling_queue.add_unschedulable(pod, rejectors, rejected_at)
         self._rejected_members = []

@@ -300,7 +300,7 @@ class PodGroupCycle:
         return len(find_group_state(view, self.key).scheduled)
 
     def _check_feasibility(self, group: PodGroup | None, progress: GroupProgress) -> Status:
-        """Return the first status of a PlacementFeasible plugin that is not Success, otherwise Success.
+        """Return the first status of a PlacementFeasible plugin that is not Success, or Success if there is none.
 
         An error's message gets upstream's prefix. A group whose object does not exist is feasible.
         """

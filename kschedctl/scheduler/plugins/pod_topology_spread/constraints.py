@@ -70,7 +70,7 @@ class SpreadSettings(msgspec.Struct, frozen=True):
     """Whether tolerations can have comparison operators."""
 
     def get_constraints(self, info: PodInfo, view: Fork, action: str) -> list[SpreadConstraint]:
-        """Return the pod's constraints with this `action`, HARD or SOFT, or the profile's defaults if it has none.
+        """Return the pod's constraints with this `action`, HARD or SOFT. By default, return the profile's constraints.
 
         The result is cached for identical pods. Raises SelectorError if a selector is invalid.
         """
@@ -115,10 +115,10 @@ class SpreadSettings(msgspec.Struct, frozen=True):
         ]
 
     def _complete_selector(self, constraint: TopologySpreadConstraint, info: PodInfo) -> Selector:
-        """Return the constraint's selector, which also requires the pod's own values of the matchLabelKeys.
+        """Return the constraint's selector with requirements for the matchLabelKeys added.
 
-        Keys that the pod does not have are left out. A selector that matches nothing is not changed. Raises
-        SelectorError if the selector is invalid.
+        They require the pod's own values. Keys that the pod does not have are left out. A selector that matches nothing
+        is not changed. Raises SelectorError if the selector is invalid.
         """
         selector = selector_from_api(constraint.label_selector)
         keys = constraint.match_label_keys if self.match_label_keys else ()
