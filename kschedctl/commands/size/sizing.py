@@ -23,7 +23,7 @@ from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
 from kschedctl.commands.size.optimality import OptimalityCheck, TriedSet, enumerate_cheaper_sets, try_set
-from kschedctl.commands.size.program import Counts, Cut, PlainPacking, build_program, format_counts
+from kschedctl.commands.size.program import Counts, Cut, PlainPacking, StartingSets, build_program, format_counts
 from kschedctl.commands.size.replays import NodeSets, compute_pools, explain_unplaced
 from kschedctl.commands.size.report import HomelessPods, NodeSizing, SizedShape, SizingAlternative
 from kschedctl.commands.size.search import SearchedSet, SearchTask, SetSearch, grow_set, improve_set
@@ -39,7 +39,7 @@ from kschedctl.commands.size.shapes import (
 from kschedctl.commands.size.solved import SolvedPacking, is_solver_available
 from kschedctl.commands.size.type_shapes import find_exceeded_limits
 from kschedctl.replay.edits import add_pods
-from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, run_all
+from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, UNKNOWN_PARTS, Progress, Workers, run_all
 from kschedctl.replay.pools import PoolState, compare_pool_states
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import merge_unknown_kinds
@@ -119,6 +119,24 @@ def _needs_node(pod: Pod) -> bool:
     """
     is_leaving = pod.terminated or pod.metadata.deletion_timestamp is not None
     return not is_leaving and find_owner(pod).kind not in ON_EVERY_NODE
+
+
+class _SearchProgress:
+    """Shows how much of the search time is over, and how many pods the replays of sets have placed."""
+
+    def __init__(self, progress: Progress, deadline: float, seconds: float) -> None:
+        self._start = deadline - seconds
+        self._seconds = ceil(seconds)
+        self._seconds_shown = 0
+        self._on_seconds = progress.begin("Seconds of search time", self._seconds)
+        self._on_placed = progress.begin("Placing pods on sets of nodes", 0)
+
+    def count_pods(self, number: int) -> None:
+        """Count placed pods, and the seconds that are over."""
+        elapsed = min(int(time.time() - self._start), self._seconds)
+        self._on_seconds(elapsed - self._seconds_shown)
+        self._seconds_shown = elapsed
+        self._on_placed(number)
 
 
 @dataclass
@@ -222,20 +240,36 @@ class _Sizing:
         search = self.search = self._build_set_search()
         plain_starts = PlainPacking().propose_starts(search.program)
         self.bound = self.proven = plain_starts.bound
-        crowded_names = [format_counts(counts) for counts in plain_starts.sets[:1] if search.is_crowded(counts)]
+        crowded_sets = self._find_crowded_first_sets(search, plain_starts, progress)
+        crowded_names = list(map(format_counts, crowded_sets))
 
         # Propose sets with the solver, if there is one.
         solver_starts = search.packing.propose_starts(search.program)
         self.bound = self.proven = search.bound = solver_starts.bound
         self.starts = len(solver_starts.sets)
-        done = progress.begin("Sets of nodes", 2 * len(solver_starts.sets))
+        search_progress = _SearchProgress(progress, self._deadline, self.wishes.seconds)
         # A crowded set comes first, since its replay has shown already which nodes it lacks.
         starts = sorted(solver_starts.sets, key=lambda counts: format_counts(counts) not in crowded_names)
-        complete_sets = self._grow_starts(search, starts, done)
+        complete_sets = self._grow_starts(search, starts, search_progress.count_pods)
         if complete_sets and not self.interrupted:
-            self._improve_sets(search, complete_sets, done)
+            self._improve_sets(search, complete_sets, search_progress.count_pods)
         if self.sets and not self.interrupted:
             self._check_cheaper_sets(search, solver_starts.cuts, progress)
+
+    def _find_crowded_first_sets(
+        self, search: SetSearch, plain_starts: StartingSets, progress: Progress
+    ) -> Sequence[Counts]:
+        """Replay the first of the starting sets, and return it in a list if it is crowded.
+
+        Raises KeyboardInterrupt if the user interrupts.
+        """
+        first_sets = plain_starts.sets[:1]
+        parts = [self.pod_count] * len(first_sets)
+        on_placed = progress.begin("Placing pods on a first set of nodes", sum(parts))
+        results = run_all(SetSearch.is_crowded, search, first_sets, ONE_PROCESS, on_placed, parts=parts)
+        if results.interrupted:
+            raise KeyboardInterrupt
+        return first_sets if any(results.completed) else []
 
     def _build_set_search(self) -> SetSearch:
         """Build the search with the packing program and the replays that all starting sets share."""
@@ -258,7 +292,7 @@ class _Sizing:
         """
         half_time = self._deadline - self.wishes.seconds / 2
         tasks = [SearchTask(counts, half_time if index else NEVER) for index, counts in enumerate(starts)]
-        results = run_all(grow_set, search, tasks, self.workers, done)
+        results = run_all(grow_set, search, tasks, self.workers, done, parts=[UNKNOWN_PARTS] * len(tasks))
         self.interrupted = results.interrupted
         self.unknown += [result.unknown for result in results.completed]
 
@@ -274,7 +308,7 @@ class _Sizing:
         """Search for cheaper variants of the sets, in the given order, and append them to `self.sets`."""
         homeless = frozenset(self.homeless)
         tasks = [SearchTask(result.counts, self._deadline, homeless, result.grown_from) for result in sets]
-        results = run_all(improve_set, search, tasks, self.workers, done)
+        results = run_all(improve_set, search, tasks, self.workers, done, parts=[UNKNOWN_PARTS] * len(tasks))
         self.interrupted = results.interrupted
         improved_counts = [result.counts for result in results.completed]
         self.sets += [self._build_set(counts) for counts in (*improved_counts, *search.best.values())]
@@ -296,7 +330,7 @@ class _Sizing:
         cheaper_sets = [(cost, counts) for cost, counts in costs_and_counts if cost < best_cost]
         cheaper_sets.sort(key=lambda entry: entry[0])
 
-        done = progress.begin("Cheaper sets of nodes", len(cheaper_sets))
+        done = progress.begin("Placing pods on cheaper sets of nodes", self.pod_count * len(cheaper_sets))
         check = OptimalityCheck(cheaper_sets, lambda sets: self._replay_sets(search, sets, done))
         check.refute_cheaper_sets()
         self.is_optimal = check.has_refuted_all
@@ -317,7 +351,7 @@ class _Sizing:
         After an interruption, results for some of the sets are missing, and `interrupted` is set.
         """
         tasks = [SearchTask(counts, self._deadline, frozenset(self.homeless)) for counts in sets]
-        results = run_all(try_set, search, tasks, self.workers, done)
+        results = run_all(try_set, search, tasks, self.workers, done, parts=[self.pod_count] * len(tasks))
         self.interrupted = results.interrupted
         return results.completed
 

@@ -97,11 +97,12 @@ class ClaimInUse(Fact, frozen=True):
         """Say which claim is used by which pod on which node.
 
         >>> ClaimInUse("shop/data", "shop/db", "w1").words(), ClaimInUse().words()
-        ('claim shop/data is used by shop/db on w1', 'the claim is used by a nominated pod')
+        ('only one pod may use claim shop/data (ReadWriteOncePod): shop/db on w1 does',
+        'the claim is used by a nominated pod')
         """
         if not self.pod:
             return "the claim is used by a nominated pod"
-        return f"claim {self.claim} is used by {self.pod} on {self.node}"
+        return f"only one pod may use claim {self.claim} (ReadWriteOncePod): {self.pod} on {self.node} does"
 
 
 class RestrictionState(NamedTuple):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from itertools import product
 from random import Random
 from typing import Any, NamedTuple
@@ -292,6 +294,30 @@ def test_other_processes_find_the_same() -> None:
     cluster = kschedctl.Cluster.from_objects(objects)
     alone, two = (kschedctl.size(cluster, workers=Workers(number)) for number in (1, 2))
     assert alone == two
+
+
+class Recorder:
+    """Record how many parts of each computation were done, by its title."""
+
+    def __init__(self) -> None:
+        self.totals: dict[str, int] = {}
+        self.done: Counter[str] = Counter()
+
+    def begin(self, title: str, total: int) -> Callable[[int], None]:
+        self.totals[title] = total
+        return lambda number: self.done.update({title: number})
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_placed_pods_are_shown_as_progress(processes: int) -> None:
+    """Eight pods are placed on a first set of two nodes, and then four of them on a set of one node."""
+    progress = Recorder()
+    cluster = kschedctl.Cluster.from_objects([node("n1", "small", 4), *(pod(f"p{number}", 1) for number in range(8))])
+    kschedctl.size(cluster, workers=Workers(processes), progress=progress)
+    first = "Placing pods on a first set of nodes"
+    assert (progress.totals[first], progress.done[first]) == (8, 8)
+    assert progress.done["Placing pods on sets of nodes"] >= 4
+    assert progress.totals["Seconds of search time"] == 60
 
 
 def interrupted(monkeypatch: pytest.MonkeyPatch, where: str, after: int, objects: list[Json], **wishes: Any) -> Any:
