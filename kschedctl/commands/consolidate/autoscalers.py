@@ -14,7 +14,7 @@ from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.labels import INSTANCE_TYPE
 from kschedctl.reports.cluster_autoscaler import ScaleDown
 from kschedctl.reports.karpenter import Disruption
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import agreeing, counted, first_few
 
 NOT_MANAGED = "not its node"
 """The verdict on a node that the autoscaler does not manage."""
@@ -34,13 +34,17 @@ class AutoscalerVerdicts:
     """Whether the verdicts depend on no unread data."""
     causes: Mapping[str, str] = field(default_factory=dict)
     """The pod or constraint behind the verdict on each node, in our words."""
+    ended_pods: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The running pods that the autoscaler ignores and that end with a removed node, by node."""
 
     def describe_node(self, node: str) -> str:
         """Return the autoscaler's verdict on a node and the cause, or "" if there is no autoscaler."""
         if not self.name:
             return ""
         if node in self.removed:
-            return "removes it"
+            ended = self.ended_pods.get(node)
+            end = f"; {first_few(ended)} {agreeing(len(ended), 'ends', 'end')} with it" if ended else ""
+            return f"removes it{end}"
         verdict = self.verdicts.get(node, NOT_MANAGED)
         cause = self.causes.get(node)
         return f"{verdict}; {cause}" if cause else verdict
@@ -87,15 +91,17 @@ def extract_cluster_autoscaler_verdicts(report: ScaleDown) -> AutoscalerVerdicts
     verdicts: dict[str, str] = {}
     causes: dict[str, str] = {}
     for name, node in report.nodes.items():
-        verdicts[name] = f"{node.state}: {node.reason}" if node.reason else node.state
-        if node.blocking_pod:
-            pod = node.blocking_pod.pod
-            if node.reason:
-                verdicts[name] += f" ({pod})"
-            cause = report.budget_causes.get(pod)
-            if cause:
-                causes[name] = cause
-    return AutoscalerVerdicts("Cluster Autoscaler", removed, verdicts, certain=not report.undecided, causes=causes)
+        verdicts[name] = f"stays: {report.describe_staying_node(name) or node.state}"
+        if node.blocking_pod and (cause := report.budget_causes.get(node.blocking_pod.pod)):
+            causes[name] = cause
+    return AutoscalerVerdicts(
+        "Cluster Autoscaler",
+        removed,
+        verdicts,
+        certain=not report.undecided,
+        causes=causes,
+        ended_pods=report.ignored_pods,
+    )
 
 
 def find_prices(nodes: Sequence[Node], instance_types: Sequence[JsonObject]) -> dict[str, float]:
