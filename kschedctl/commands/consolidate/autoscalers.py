@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -13,7 +12,7 @@ from kschedctl.autoscaling.karpenter.disrupt import STAYS
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.labels import INSTANCE_TYPE
 from kschedctl.reports.cluster_autoscaler import ScaleDown
-from kschedctl.reports.karpenter import Disruption
+from kschedctl.reports.karpenter import Disruption, describe_exhausted_budgets
 from kschedctl.text.counts import agreeing, counted, first_few
 
 NOT_MANAGED = "not its node"
@@ -50,7 +49,7 @@ class AutoscalerVerdicts:
         return f"{verdict}; {cause}" if cause else verdict
 
     def summarize(self, removable: Collection[str]) -> str:
-        """Return how many nodes the autoscaler removes, and its most frequent verdict on other removable nodes.
+        """Return which nodes the autoscaler removes, and its most frequent verdict on other removable nodes.
 
         Return "" if there is no autoscaler.
         """
@@ -60,13 +59,16 @@ class AutoscalerVerdicts:
         summary = f"{self.name} removes {removed_text} in its next round"
         if not self.certain:
             summary += " (not certain)"
-        verdict_counts = Counter(self.verdicts.get(node, NOT_MANAGED) for node in removable if node not in self.removed)
-        if not verdict_counts:
+        if self.removed:
+            summary += f": {first_few(sorted(self.removed))}"
+        nodes_by_verdict: dict[str, list[str]] = {}
+        for node in removable:
+            if node not in self.removed and (verdict := self.describe_node(node)):
+                nodes_by_verdict.setdefault(verdict, []).append(node)
+        if not nodes_by_verdict:
             return summary
-        ((verdict, number),) = verdict_counts.most_common(1)
-        if not verdict:
-            return summary
-        return f"{summary}; its most frequent verdict on the others ({number:,}): {verdict}"
+        verdict, nodes = max(nodes_by_verdict.items(), key=lambda entry: len(entry[1]))
+        return f"{summary}; its verdict on {first_few(nodes)}: {verdict}"
 
 
 NO_AUTOSCALER = AutoscalerVerdicts()
@@ -79,9 +81,10 @@ def extract_karpenter_verdicts(report: Disruption) -> AutoscalerVerdicts:
     removed = frozenset(name for command in commands for name in command.candidates)
     verdicts: dict[str, str] = {}
     for fate in report.fates:
-        reason = fate.why if fate.fate == STAYS else f"could {fate.fate} it alone"
+        reason = fate.why if fate.fate == STAYS else f"not in this round, but alone Karpenter could {fate.fate} it"
         verdicts[fate.node] = f"stays: {reason}" if reason else ""
-    causes = {fate.node: fate.cause for fate in report.fates if fate.cause}
+    causes = {node: describe_exhausted_budgets(pool) for node, pool in report.budget_blocked.items()}
+    causes |= {fate.node: fate.cause for fate in report.fates if fate.cause}
     return AutoscalerVerdicts("Karpenter", removed, verdicts, certain=not report.undecided, causes=causes)
 
 
