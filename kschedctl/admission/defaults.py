@@ -124,7 +124,10 @@ def _set_volume_defaults(volume: Writable) -> None:
 
 
 def set_pod_level_requests(request: AdmissionRequest) -> None:
-    """Set missing pod-level requests in place: to the containers' requests, or else to the pod-level limits."""
+    """Set missing pod-level requests in place, if the pod has pod-level limits.
+
+    A missing request is set to the containers' requests or, if there are none, to the pod-level limit.
+    """
     pod_resources: Writable = request.spec.get("resources") or {}
     limits = pod_resources.get("limits")
     if not limits:

@@ -108,7 +108,7 @@ class AdmissionRequest:
 
     @property
     def resource(self) -> str:
-        """The plural of the kind, with its API group if it has one."""
+        """The plural of the kind, followed by its API group unless it is the core group."""
         group = str(self.obj.get("apiVersion", "")).rpartition("/")[0]
         plural = RESOURCES.get(self.kind, f"{self.kind.lower()}s")
         return f"{plural}.{group}" if group else plural

@@ -87,7 +87,7 @@ def count_admissible_objects(request: AdmissionRequest, max_count: int) -> int:
     matching = [quota for quota in request.quotas if _matches_quota(quota, request)]
 
     def is_exceeded_after(quota: ResourceQuota, count: int) -> bool:
-        """Return whether the quota is exceeded by one more object after ``count`` of them."""
+        """Return whether one more object would exceed the quota after ``count`` objects."""
         return bool(describe_quota_excess(_charge_quota(quota, usage, count), usage))
 
     for quota in matching:  # usually there is room for all objects

@@ -231,7 +231,7 @@ def validate_sysctls(context: Writable, path: Path) -> ValidationErrors:
 
 
 def validate_value_from(variable: Writable, path: Path) -> ValidationErrors:
-    """Validate an environment variable's valueFrom, which must have exactly one source and no value beside it."""
+    """Validate an environment variable's valueFrom. It must have exactly one source, and there must be no value."""
     source = variable.get("valueFrom")
     if not isinstance(source, dict):
         return

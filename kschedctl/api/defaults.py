@@ -71,7 +71,7 @@ def apply_pod_spec_defaults(spec: PodSpec) -> PodSpec:
 
 
 def apply_node_defaults(node: Node) -> Node:
-    """Return the node with the capacity as its allocatable resources if it has none."""
+    """Return the node. If it has no allocatable resources, its capacity is used."""
     if node.status.allocatable or not node.status.capacity:
         return node
     return replace(node, status=replace(node.status, allocatable=node.status.capacity))

@@ -49,7 +49,7 @@ _ASSIGNED = re.compile(r"Successfully assigned (\S+)/(\S+) to (\S+)")
 
 
 def is_kubelet_rejection(reason: str) -> bool:
-    """Return whether the reason is one with which a kubelet rejects pods bound to it."""
+    """Return whether a kubelet rejects pods with this reason."""
     return reason in KUBELET_REJECTIONS or reason.startswith(OUT_OF)
 
 

@@ -188,7 +188,7 @@ def _with_container(pod_set: OperatedPodSet, container: Container) -> OperatedPo
 
 
 def _raise_requests_for_redis_cleanup(head: OperatedPodSet) -> OperatedPodSet:
-    """Return Ray's head with requests of its first container that suffice for the cleanup of Redis.
+    """Return Ray's head with its first container's requests raised to what the cleanup of Redis needs.
 
     Raises QuantityError.
     """

@@ -149,7 +149,10 @@ def _select_desired(container: Container, status: ContainerStatus | None) -> Res
 
 
 def _select_allocated(container: Container, status: ContainerStatus | None, infeasible: bool) -> Resources:
-    """Return the requests that the kubelet allocated, or else the spec's requests unless the resize is infeasible."""
+    """Return the requests that the kubelet allocated.
+
+    Without allocated requests, return the spec's requests, or none if the resize is infeasible.
+    """
     if status is not None and status.allocated_resources:
         return status.allocated_resources
     return {} if infeasible else container.resources.requests
@@ -196,8 +199,8 @@ def _compute_peak_amounts(
 ) -> Quantities:
     """Return the largest amounts that the containers need at the same time.
 
-    Init containers come in order as pairs (is a sidecar, amounts). They run one by one, each beside the sidecars before
-    it. The amounts that are passed in are modified.
+    `init_containers` has pairs (is a sidecar, amounts), in order. Init containers run one by one, each together with
+    the sidecars before it. The given amounts are modified.
     """
     total: Quantities = {}
     for amounts in containers:

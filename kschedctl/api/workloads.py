@@ -274,7 +274,7 @@ def with_replicas(workload: Struct, replicas: int) -> Struct:
 
 
 def _default_replicas(replicas: int | None) -> int:
-    """Return the number of replicas, which is 1 if it is not set."""
+    """Return the number of replicas, by default 1."""
     return 1 if replicas is None else replicas
 
 

@@ -225,7 +225,7 @@ def are_equal(left: Value, right: Value) -> bool:
 
 
 def _equals_number(left: Value, right: Value) -> bool:
-    """Return whether a number equals a value. As upstream, doubles and integers are compared as doubles."""
+    """Return whether a number equals a value. As in upstream, doubles and integers are compared as doubles."""
     if type(right) not in NUMBERS:
         return False
     if float in (type(left), type(right)):  # as upstream: rounded to a double

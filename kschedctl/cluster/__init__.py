@@ -23,7 +23,15 @@ from kschedctl.api.component_flags import (
 from kschedctl.api.decoding import convert_builtins, type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject, drop_nulls, object_at
-from kschedctl.api.kinds import KINDS, OTHER_CUSTOM_RESOURCE, Objects, ReadFor, get_kind, is_read_name, unique_kind_name
+from kschedctl.api.kinds import (
+    KINDS,
+    OTHER_CUSTOM_RESOURCE,
+    Objects,
+    ReadFor,
+    get_kind,
+    get_unique_kind_name,
+    is_read_name,
+)
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion, VersionMix
 from kschedctl.api.operator_resources import build_custom_resource, may_create_pods
 from kschedctl.api.pod_table import PodTable
@@ -422,7 +430,7 @@ def _iter_covered_kinds(documents: Iterable[JsonObject]) -> Iterator[str]:
         if kind == "List":
             yield from (get_kind(item) for item in flatten_lists([document]))
         elif kind.endswith("List"):
-            yield unique_kind_name(kind.removesuffix("List"), str(document.get("apiVersion", "")))
+            yield get_unique_kind_name(kind.removesuffix("List"), str(document.get("apiVersion", "")))
 
 
 def _build_pod_table(pods: Iterable[Any]) -> PodTable:

@@ -18,7 +18,7 @@ from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Pod, PodAffinityTerm
 from kschedctl.api.resource_names import PODS
 from kschedctl.descheduling.seen_pods import SeenPods
-from kschedctl.snapshot.nodes import match_required_affinity, match_tolerations
+from kschedctl.snapshot.nodes import match_tolerations
 
 
 class NodeFit:
@@ -34,7 +34,7 @@ class NodeFit:
         self._affinity_nodes_by_info: dict[int, Bools] = {}
 
     def find_pods_fitting_elsewhere(self, positions: Rows, allowed: Bools) -> Bools:
-        """Return a mask of the pods at these positions that fit on an allowed node other than their own.
+        """Return a mask of the pods at these positions that fit on an allowed node other than their own node.
 
         ``allowed`` is an (N,) mask. The result has one element per position.
         """
@@ -49,7 +49,7 @@ class NodeFit:
         return fits_elsewhere
 
     def find_pods_fitting_anywhere(self, positions: Rows, allowed: Bools) -> Bools:
-        """Return a mask of the pods at these positions that fit on an allowed node, including their own.
+        """Return a mask of the pods at these positions that fit on an allowed node, which may be their own node.
 
         ``allowed`` is an (N,) mask. The result has one element per position.
         """
@@ -64,7 +64,7 @@ class NodeFit:
         """Return an (N,) mask of the nodes that the node selector and required node affinity of a PodInfo allow."""
         if info_number not in self._affinity_nodes_by_info:
             required = compile_required_node_affinity(self._seen.infos[info_number].spec)
-            self._affinity_nodes_by_info[info_number] = match_required_affinity(self._view.nodes, required)
+            self._affinity_nodes_by_info[info_number] = self._view.nodes.match_required_affinity(required)
         return self._affinity_nodes_by_info[info_number]
 
     def find_nodes_by_affinity_and_taints(self, info_number: int) -> Bools:
@@ -87,7 +87,7 @@ class NodeFit:
         return self._fitting_by_info[info_number]
 
     def _fits_own_node(self, position: Position) -> bool:
-        """Return whether a pod fits on its own node, disregarding its requests and its anti-affinity to itself."""
+        """Return whether a pod fits on its current node, not counting its requests and its anti-affinity to itself."""
         info_number, row = int(self._seen.info[position]), int(self._view.node[position])
         if self._view.nodes.unschedulable[row] or not self.find_nodes_by_affinity_and_taints(info_number)[row]:
             return False
@@ -151,7 +151,7 @@ def get_anti_affinity_terms(pod: Pod) -> Iterable[PodAffinityTerm]:
 def find_term_namespaces(term: PodAffinityTerm, pod: Pod) -> frozenset[str]:
     """Return the namespaces that a term of the pod names, or by default the pod's own namespace.
 
-    As upstream, namespace selectors are ignored.
+    As in upstream, namespace selectors are ignored.
     """
     return frozenset(term.namespaces or (pod.metadata.namespace,))
 

@@ -19,7 +19,7 @@ A = TypeVar("A", bound=PluginArguments)
 
 
 class DeschedulingRound(NamedTuple):
-    """The cluster in one round, and the means by which one profile evicts pods."""
+    """The cluster in one round, with the functions by which one profile evicts pods."""
 
     seen: SeenPods
     fit: NodeFit
@@ -87,9 +87,10 @@ class DeschedulerPlugin(ABC, Generic[A]):
         self.evict_candidates_node_by_node(((self, position) for position in positions), total)
 
     def evict_candidates_node_by_node(self, candidates: Iterable[tuple[Self, int]], total: int = 0) -> None:
-        """Evict pods as `evict_node_by_node` does. A candidate is a pod's position and the plugin that evicts it.
+        """Evict pods as `evict_node_by_node` does.
 
-        `total` is the number of candidates, by which progress is shown, or 0 if it is unknown.
+        A candidate is a pod's position and the plugin that evicts it. `total` is the number of candidates for the
+        progress display, or 0 if it is unknown.
         """
         done = self.begin_evictions(total)
         exhausted_row = -1  # the node that has reached its limit

@@ -206,7 +206,7 @@ class _Utilization(DeschedulerPlugin[U]):
     def _tolerates_destination(self, pod: Pod, destinations: Bools) -> bool:
         """Return whether the pod tolerates all taints of at least one destination node.
 
-        As upstream, the pod must also have at least as many tolerations as the node has taints.
+        As in upstream, the pod must also have at least as many tolerations as the node has taints.
         """
         taint_sets, taint_set_of_node = self.view.nodes.taint_sets
         tolerations = pod.spec.tolerations

@@ -29,7 +29,7 @@ from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.snapshot.nodes import match_required_affinity, match_tolerations
+from kschedctl.snapshot.nodes import match_tolerations
 from kschedctl.snapshot.pod_info import PodInfo
 
 
@@ -312,7 +312,7 @@ def _may_fit_on_empty_node(simulation: Simulation, position: Position, info: Pod
     if framework is None or not {plugin.name for plugin in framework.plugins_at("filter")} >= PER_NODE_PLUGINS:
         return True
     view = simulation.view
-    accepting = match_required_affinity(view.nodes, compile_required_node_affinity(info.spec))[rows]
+    accepting = view.nodes.match_required_affinity(compile_required_node_affinity(info.spec))[rows]
     accepting &= match_tolerations(view.nodes, info.spec.tolerations, comparison_operators=True)[rows]
     for resource, amount in info.incoming_requests.items():
         column = view.resources.get(resource)

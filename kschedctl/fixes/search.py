@@ -75,7 +75,9 @@ class RemedySearch:
     working_trials: list[RemedyTrial] = field(default_factory=list)
     """The trials of the minimal sets of changes that help."""
     exhausted: bool = True
-    """Whether nothing was left out for lack of time or because of too many node shapes."""
+    """Whether nothing was left out for lack of time, because of too many node shapes or of an interruption."""
+    interrupted: bool = False
+    """Whether the user interrupted the search, so that only the trials until then are known."""
     _has_tried_correction: bool = False
     """Whether a correction of the manifest was tried."""
     _only_corrections: bool = False
@@ -86,9 +88,18 @@ class RemedySearch:
     def run(self) -> list[RemedyTrial]:
         """Run the search, and return the trials of all minimal sets of changes that help, the smallest sets first.
 
-        The search stops early at its limits, or at the smallest size that the wishes ask for. `exhausted` says whether
-        it is complete.
+        The search stops early at its limits, at the smallest size that the wishes ask for, or if the user interrupts.
+        `exhausted` says whether it is complete.
         """
+        try:
+            self._search_all_sizes()
+        except KeyboardInterrupt:
+            self.interrupted = True
+            self.exhausted = False
+        return self.working_trials
+
+    def _search_all_sizes(self) -> None:
+        """Try the sets of changes, the smallest sizes first, and add the ones that help to `self.working_trials`."""
         self._deadline = time.monotonic() + self.seconds
         for size in range(1, self.wishes.max_changes + 1):
             is_small_enough = self.wishes.smallest and any(map(harms_nobody, self.working_trials))
@@ -99,7 +110,6 @@ class RemedySearch:
             self._tried_places: set[TriedPlace] = set()
             for tried in self._iter_starting_points(self.trials.base, size):
                 self._try_changes(tried, size)
-        return self.working_trials
 
     def _iter_starting_points(self, trial: RemedyTrial, remaining_changes: int) -> Iterator[TriedNode]:
         """Yield the nodes whose rejections the remaining changes may clear, and the trial without a particular node.

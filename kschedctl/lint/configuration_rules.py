@@ -258,13 +258,15 @@ UNUSED_ARGS = _build_rule(
 )
 
 
-def num_feasible_nodes_to_find(percentage: int, nodes: int) -> int:
+def count_feasible_nodes_to_find(percentage: int, nodes: int) -> int:
     """Return how many feasible nodes kube-scheduler looks for. A percentage of 0 adapts to the number of nodes.
 
     Upstream: numFeasibleNodesToFind in pkg/scheduler/schedule_one.go (v1.36).
 
-    >>> num_feasible_nodes_to_find(0, 5000), num_feasible_nodes_to_find(1, 5000), num_feasible_nodes_to_find(50, 80)
-    (500, 100, 80)
+    >>> count_feasible_nodes_to_find(0, 5000), count_feasible_nodes_to_find(1, 5000)
+    (500, 100)
+    >>> count_feasible_nodes_to_find(50, 80)
+    80
     """
     if nodes < MIN_FEASIBLE_NODES:
         return nodes
@@ -279,11 +281,11 @@ def _find_unsuitable_percentages(
     percentages: list[tuple[Path, int]] = [((), configuration.percentage_of_nodes_to_score)]
     for i, profile in enumerate(configuration.profiles.values()):
         percentages.append((("profiles", i), profile.percentage_of_nodes_to_score or 0))
-    default_count = num_feasible_nodes_to_find(0, nodes)
+    default_count = count_feasible_nodes_to_find(0, nodes)
     for path, percentage in percentages:
         if not percentage:
             continue
-        count = num_feasible_nodes_to_find(percentage, nodes)
+        count = count_feasible_nodes_to_find(percentage, nodes)
         if nodes < MIN_FEASIBLE_NODES:
             message = f"no effect: clusters of fewer than {MIN_FEASIBLE_NODES} nodes are always searched in full"
         elif nodes * percentage // 100 < MIN_FEASIBLE_NODES:

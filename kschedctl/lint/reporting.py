@@ -73,7 +73,7 @@ def build_report(
             findings.append(finding)
 
     # Reduce the findings step by step.
-    merged = _merge_builds(sorted(findings, key=_severity_sort_key))
+    merged = _merge_builds(sorted(findings, key=_build_severity_sort_key))
     new = drop_baseline_findings(merged, reporting.baseline)
     severe = [finding for finding in new if Severity(finding.severity).rank <= reporting.min_severity.rank]
     reported = condense_findings(severe, rules.values()) if reporting.condensed else tuple(severe)
@@ -93,7 +93,7 @@ def build_report(
     )
 
 
-def _severity_sort_key(finding: Finding) -> tuple[object, ...]:
+def _build_severity_sort_key(finding: Finding) -> tuple[object, ...]:
     """Return a sort key that puts the most severe findings first and orders equally severe findings by location."""
     return (
         Severity(finding.severity).rank,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kschedctl.render.page import UNFOLDED, Heading, Paragraph, Style, count, describe_verdict, with_tone
-from kschedctl.render.renderers import build_page, kind_of
+from kschedctl.render.renderers import build_page, get_document_kind
 from kschedctl.reports.document import Document
 from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.report import PlainReport
@@ -83,7 +83,7 @@ def _add_left_out_count(parts: list[BriefText], wrapped: list[list[str]], shown:
 
 def _get_list_field(summary: Summary) -> str:
     """Return the summary field whose entries are shown one by one."""
-    return "advice" if summary.summarizes == "Audit" else "pods"
+    return "advice" if summary.summarizes in SUMMARIES_OF_FINDINGS else "pods"
 
 
 def _list_summary_entries(summary: Summary) -> tuple[str, ...]:
@@ -125,7 +125,7 @@ def build_summary(document: Document, style: Style) -> Summary:
     first = next((block for block in page if isinstance(block, Paragraph | Heading)), Paragraph(()))
     parts = first.parts if isinstance(first, Paragraph) else (first.text,)
     headline = " ".join(with_tone(part).text for part in parts if with_tone(part).text)
-    return Summary(summarizes=kind_of(document), subject="", verdict="", headline=headline).shorten()
+    return Summary(summarizes=get_document_kind(document), subject="", verdict="", headline=headline).shorten()
 
 
 def _iter_brief_parts(summary: Summary, *, headline_lists_causes: bool) -> Iterator[BriefText]:
@@ -143,7 +143,8 @@ def _iter_brief_parts(summary: Summary, *, headline_lists_causes: bool) -> Itera
         yield BriefText(f"not certain: {'; '.join(summary.doubts)}" if summary.doubts else "not certain", 2)
     elif summary.doubts:
         yield BriefText(f"caveats: {'; '.join(summary.doubts)}", 2)
-    for warning in summary.warnings[:MAX_WARNINGS]:
+    warnings = () if _get_list_field(summary) == "advice" else summary.warnings  # the list has them
+    for warning in warnings[:MAX_WARNINGS]:
         yield BriefText(warning, 2)
     if summary.preemption:
         yield BriefText(summary.preemption, 2, 2)
@@ -174,6 +175,8 @@ def _describe_fix(fix: ShortFix) -> str:
     return f"{fix.summary}, but {costs}" if costs else fix.summary
 
 
+SUMMARIES_OF_FINDINGS = ("Audit", "AuditSection")
+"""The kinds of documents whose list is their findings."""
 MAX_ENTRIES = 4
 """Number of entries of the list that are shown."""
 MAX_WARNINGS = 3

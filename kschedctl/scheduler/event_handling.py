@@ -295,7 +295,7 @@ def _are_gates_removed(change: ChangedObject, options: Options) -> bool:
 
 
 def _are_claims_generated(change: ChangedObject, options: Options) -> bool:
-    """Return whether the claims in the pod's status changed, because claims were generated for the pod."""
+    """Return whether the claims in the pod's status changed, which happens when claims are generated for it."""
     old, new = change.old.status, change.new.status
     if old.resource_claim_statuses != new.resource_claim_statuses:
         return True

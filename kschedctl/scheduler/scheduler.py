@@ -270,8 +270,8 @@ class Scheduler:
     def find_framework_for(self, info: PodInfo, view: Fork) -> tuple[Framework | None, tuple[Unknown, ...]]:
         """Return the framework to schedule a pod with, and the facts about the pod that remain unknown.
 
-        Plugins that cannot be asked because required objects were not read are left out of the framework. If no
-        profile serves the pod, return None and no unknowns.
+        The framework leaves out plugins that cannot be asked because required objects were not read. If no profile has
+        the pod's schedulerName, return None and no unknowns.
         """
         framework = self.framework(info.spec.scheduler_name)
         if framework is None:

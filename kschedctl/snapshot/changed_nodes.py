@@ -12,6 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Ints, Row, Rows
+from kschedctl.api.node_selector import RequiredNodeAffinity
 from kschedctl.api.objects import Node, Taint
 from kschedctl.snapshot.nodes import ImageState, LabelColumn, NodeColumns
 
@@ -179,6 +180,10 @@ class NodeSubset(NodeColumns):
             if name not in self._images:
                 self._images[name] = None if state is None else self._restrict_image_to_subset(state)
         return [self._images[name] for name in names]
+
+    def match_required_affinity(self, required: RequiredNodeAffinity) -> Bools:
+        """Return a mask (N,) of the nodes of the subset that a pod's nodeSelector and required terms match."""
+        return self._of.match_required_affinity(required)[self._rows]
 
     def _restrict_image_to_subset(self, state: ImageState) -> ImageState | None:
         """Return the nodes of the subset that have an image, or None if no node of the subset has it."""

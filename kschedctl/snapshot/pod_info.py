@@ -160,12 +160,12 @@ class PodInfo:
 
     @cached_property
     def required_affinity(self) -> tuple[AffinityTerm, ...]:
-        """The required pod affinity terms, or none if one of them is invalid."""
+        """The required pod affinity terms. There are none if any of them is invalid."""
         return self._parse_terms_if_valid(_list_required_terms(self._pod_affinity))
 
     @cached_property
     def required_anti_affinity(self) -> tuple[AffinityTerm, ...]:
-        """The required pod anti-affinity terms, or none if one of them is invalid."""
+        """The required pod anti-affinity terms. There are none if any of them is invalid."""
         return self._parse_terms_if_valid(_list_required_terms(self._pod_anti_affinity))
 
     @cached_property

@@ -137,7 +137,7 @@ class PodInfos:
             self._terms_by_label[key] = TermsByLabel(self.list_affinity_terms(of, namespace))
         return self._terms_by_label[key]
 
-    def depend_on_namespace_labels(self, of: str, namespace: str) -> bool:
+    def do_terms_depend_on_namespace_labels(self, of: str, namespace: str) -> bool:
         """Return whether at least one term for pods of a namespace selects pods by the labels of their namespaces.
 
         `of` names the kind of terms as in PodInfo.
@@ -462,9 +462,9 @@ def intern_pods(pods: PodTable, stored: Callable[[Pod], Pod], options: Options) 
 
 
 def _list_fields_read(pod: Pod) -> tuple[object, ...]:
-    """Return all fields of a pod that scheduling reads, without the names of its resource claims.
+    """Return all fields of a pod that scheduling reads, except the names of its resource claims.
 
-    The pod's own name is included if ephemeral volumes depend on it.
+    The pod's name is included if ephemeral volumes depend on it.
     """
     spec, status = pod.spec, pod.status
     return (
@@ -486,7 +486,7 @@ def _list_fields_read(pod: Pod) -> tuple[object, ...]:
 
 
 def _has_claims_by_name(spec: PodSpec) -> bool:
-    """Return whether each pod with this spec may have claims of its own that are named after the pod."""
+    """Return whether pods with this spec may have claims that are named after the pod."""
     return bool(spec.resource_claims or (spec.volumes and _has_ephemeral_volumes(spec)))
 
 

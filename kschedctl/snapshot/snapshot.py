@@ -142,7 +142,7 @@ class Settings(NamedTuple):
     """Whether the snapshot has the pods that have ended, instead of all others."""
 
     def merge_label_keys(self, pod: Pod) -> Pod:
-        """Return the pod with its label keys merged into its selectors, as happens at its creation."""
+        """Return the pod with its label keys merged into its selectors, as the API server stores it."""
         if self.merge_affinity_label_keys:
             pod = merge_affinity_label_keys(pod)
         return merge_spread_label_keys(pod) if self.merge_spread_label_keys else pod
@@ -150,8 +150,8 @@ class Settings(NamedTuple):
     def stored(self, pod: Pod, cluster: Cluster) -> Pod:
         """Return a pod of the cluster's documents as the API server would store it, with defaults and its priority.
 
-        If admission has not run for the cluster's pods yet, pods without a node are also admitted. Raises InputError
-        for an invalid amount.
+        If admission has not run for the cluster's pods yet, the label keys of a pod without a node are merged into its
+        selectors. Raises InputError for an invalid amount.
         """
         try:
             pod = resolve_priority(apply_pod_defaults(pod), cluster.priority_classes)
@@ -223,9 +223,9 @@ class Snapshot:
         )
 
     def _select_remaining_nodes(self, removed: Bools, cluster: Cluster) -> tuple[Node, ...]:
-        """Return the nodes of the cluster, in its order, except those in the mask `removed` (N,).
+        """Return the nodes of the cluster, in its order, except the nodes in the mask `removed` (N,).
 
-        The rows of the nodes are found once, since thousands of nodes may be removed one by one from the same snapshot.
+        The rows of the nodes are cached, because thousands of nodes may be removed one by one from the same snapshot.
         """
         rows = self.indexes.get_or_make(
             "rows of nodes", (cluster.nodes, self.nodes), lambda: _find_rows(cluster.nodes, self.nodes)

@@ -83,7 +83,10 @@ class Trail:
         return self._moves[length : self._length, [0, 2, 3]].T
 
     def iter_moves_of_infos(self, infos: Iterable[int], length: int) -> Iterator[Move]:
-        """Yield the moves of pods with these PodInfos since the trail had this length, one PodInfo after another."""
+        """Yield the moves of pods with these PodInfos since the trail had this length.
+
+        All moves of a PodInfo are yielded before those of the next PodInfo.
+        """
         new_infos = self._moves[self._sorted : self._length, 1].tolist()
         # Add the moves since the last call to the index.
         for number, info in enumerate(new_infos, self._sorted):

@@ -18,8 +18,8 @@ from kschedctl.api.kinds import (
     OTHER_CUSTOM_RESOURCE,
     describe_lifecycle,
     get_kind,
+    get_unique_kind_name,
     is_read_name,
-    unique_kind_name,
 )
 from kschedctl.api.operator_resources import build_custom_resource, may_create_pods
 from kschedctl.api.pod_table import PodRows, PodTableBuilder
@@ -168,8 +168,8 @@ class Collector:
             self._add_list(document, kind, version, place)
         elif kind == CONFIGURATION:
             self._set_configuration(document, place)
-        elif self.is_kind_read(unique_kind_name(kind, version), version, place):
-            self._add_object_in_any_version(document, unique_kind_name(kind, version), version, place)
+        elif self.is_kind_read(get_unique_kind_name(kind, version), version, place):
+            self._add_object_in_any_version(document, get_unique_kind_name(kind, version), version, place)
         elif may_create_pods(document) and (resource := build_custom_resource(document)):
             self.add_objects(OTHER_CUSTOM_RESOURCE, [resource], place.origin)
         else:
@@ -276,7 +276,7 @@ class Collector:
             raise place.error(f"expected array, got {type_name(items)}", "items")
         item_kind = kind.removesuffix("List")
         if item_kind:
-            kinds = [unique_kind_name(item_kind, version)]
+            kinds = [get_unique_kind_name(item_kind, version)]
             defaults = {"apiVersion": version, "kind": item_kind}
         else:
             kinds = [get_kind(item) for item in items if isinstance(item, dict)]

@@ -20,7 +20,7 @@ from kschedctl.api.api_versions import get_group
 from kschedctl.api.component_flags import ContainerOwner
 from kschedctl.api.decoding import get_json_decoder
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.kinds import unique_kind_name
+from kschedctl.api.kinds import get_unique_kind_name
 from kschedctl.api.operator_resources import is_custom_group
 from kschedctl.api.versions_read import is_newer_version
 from kschedctl.errors import InputError
@@ -72,7 +72,7 @@ class ListReader:
         self._kind = meta.get("kind", "").removesuffix("List")
         """The kind of all items, or "" for a List whose items have their own kinds."""
         self._version = meta.get("apiVersion", "") if self._kind else ""
-        self._unique_kind = unique_kind_name(self._kind, self._version)
+        self._unique_kind = get_unique_kind_name(self._kind, self._version)
         self._is_wanted = not self._kind or collector.is_kind_read(self._unique_kind, self._version, place)
         self._index = 0
         """The index of the next item."""
@@ -217,7 +217,7 @@ class ListReader:
         """
         meta = _type_meta.decode(data)
         version = meta.api_version or self._version
-        kind = unique_kind_name(meta.kind or self._kind, version)
+        kind = get_unique_kind_name(meta.kind or self._kind, version)
         if not self._collector.is_kind_read(kind, version, place):
             if is_custom_group(get_group(version)):
                 raise msgspec.ValidationError(version)  # the fields of the document show whether it creates pods

@@ -24,7 +24,7 @@ from kschedctl.sources.applied.standalone_files import (
 )
 from kschedctl.sources.builds.build import Build, BuiltObject
 from kschedctl.sources.documents.documents import Content, load_content, parse_without_schemas
-from kschedctl.sources.documents.files import STDIN, display_path
+from kschedctl.sources.documents.files import STDIN, format_file_path
 from kschedctl.sources.documents.positions import LocatedObject, Text, iter_objects
 
 
@@ -131,7 +131,7 @@ class _RepositoryReader:
 
     def read_file(self, file: str) -> None:
         """Read a file, or record why it cannot be read."""
-        name = "<stdin>" if file == STDIN else display_path(file)
+        name = "<stdin>" if file == STDIN else format_file_path(file)
         content = None
         try:
             content = load_content(file)

@@ -58,7 +58,7 @@ def validate_node_selector(selector: NodeSelector, path: Path) -> ValidationErro
 def validate_preferred_term(term: PreferredSchedulingTerm, path: Path) -> ValidationErrors:
     """Validate a preferred node term. Upstream: ValidatePreferredSchedulingTerms.
 
-    As upstream, the syntax of values is not checked.
+    As in upstream, the syntax of values is not checked.
     """
     yield from validate_weight(term.weight, (*path, "weight"))
     yield from _validate_node_selector_term(term.preference, (*path, "preference"), check_values=False)
@@ -221,9 +221,6 @@ def validate_match_label_keys(
     constraint: TopologySpreadConstraint, path: Path, options: ValidationOptions
 ) -> ValidationErrors:
     """Validate the matchLabelKeys of a topology spread constraint.
-
-    Upstream: ValidateMatchLabelKeysAndMismatchLabelKeys. Before 1.34, and without the gate
-    MatchLabelKeysInPodTopologySpreadSelectorMerge, it is ValidateMatchLabelKeysInTopologySpread.
 
     Upstream: ValidateMatchLabelKeysAndMismatchLabelKeys. Before 1.34, and without the gate
     MatchLabelKeysInPodTopologySpreadSelectorMerge, it is ValidateMatchLabelKeysInTopologySpread.

@@ -86,7 +86,7 @@ class Estimator:
     def _place_on_new_nodes(self, pods: Sequence[Pod]) -> bool:
         """Add nodes and place the pods on them, until a pod does not fit on an empty node or no more may be added.
 
-        Return False if the maximum number of nodes is reached, so that later groups may not add nodes either.
+        Return False if the maximum number of nodes is reached. In this case, later groups may not add nodes either.
         """
         for pod in pods:
             if self.added and self._place_on_last_node(pod):
@@ -174,7 +174,7 @@ class EquivalenceGroup:
 def group_equivalent_pods(pods: Iterable[Pod]) -> list[EquivalenceGroup]:
     """Group similar pods of each controller, in the order of their first pods.
 
-    Once a controller has MAX_GROUPS_PER_CONTROLLER groups, each further different pod forms its own group.
+    When a controller has MAX_GROUPS_PER_CONTROLLER groups, each pod that is in none of them forms a group.
     """
     groups: list[EquivalenceGroup] = []
     by_controller: dict[str, dict[bytes, EquivalenceGroup]] = {}

@@ -74,9 +74,9 @@ class GrowingGroups:
         return self.add_nodes(run, cluster)._replace(reasons=reasons)
 
     def add_nodes(self, run: ScaleUpRun, cluster: Cluster) -> NewNodes:
-        """Create the nodes that a run adds to its groups, and remember them for later loops.
+        """Create the nodes that a run adds to its groups, and keep them for later loops.
 
-        The result contains no reasons.
+        The result has no reasons.
         """
         self._active = {}  # the nodes of earlier scale-ups are assumed to exist by now
         nodes: dict[str, tuple[Node, ...]] = {}

@@ -142,7 +142,7 @@ class _GroupVerdicts:
 def _find_last_not_triggered_event(cluster: Cluster, pod: Pod, message: str) -> AutoscalerSaid | None:
     """Return the autoscaler's last NotTriggerScaleUp event about the pod, or None if there is none.
 
-    The result also says whether the event agrees with ``message``, which is the replay's answer.
+    The result also says whether the event agrees with ``message``, the replay's answer.
     """
     pod_events = [event for event in cluster.events if event.reason == NOT_TRIGGERED and is_event_about(event, pod)]
     if not pod_events:
@@ -153,7 +153,9 @@ def _find_last_not_triggered_event(cluster: Cluster, pod: Pod, message: str) -> 
 
 
 def split_event_reasons(message: str) -> frozenset[frozenset[str]]:
-    """Split an event's message into its counted reasons, regardless of their order, which is random upstream.
+    """Split an event's message into its counted reasons.
+
+    The result does not depend on their order, which is random upstream.
 
     >>> split_event_reasons("not triggered: 1 a, 2 b") == split_event_reasons("not triggered: 2 b, 1 a")
     True

@@ -222,9 +222,9 @@ class SingleRemovals:
         return AloneRemoval(True, list_pod_keys(removal.moves.pods), list_pod_keys(removal.moves.awaited))
 
     def _certainly_fit_on_other_nodes(self, row: Row, pods: Sequence[Pod]) -> bool:
-        """Return whether it is certain without a trial that the pods fit on other nodes.
+        """Return whether the pods surely fit on other nodes, without trying it.
 
-        This is the case if each pod is accepted by at least as many other nodes as there are pods.
+        They do if each pod is accepted by at least as many other nodes as there are pods.
         """
         for pod in pods:
             accepting = self._find_accepting_nodes(self.loop.get_position(pod))

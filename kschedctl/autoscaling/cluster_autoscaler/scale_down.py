@@ -173,7 +173,7 @@ class ScaleDownPlan:
     def _find_ineligibility_reason(self, node: Node) -> str:
         """Return why the node is not considered for removal, or "" if it is.
 
-        If the node's utilization decides, it is recorded.
+        The node's utilization is recorded unless another reason excludes the node.
         """
         options = self.loop.options
         name = node.metadata.name
@@ -285,9 +285,9 @@ class ScaleDownPlan:
         return ResourceTracker.build_scale_down_tracker(loop.options, nodes, group_by_node)
 
     def _reserve_removal(self, node: Node, sizes: dict[str, int], limits: ResourceTracker) -> bool:
-        """Return whether the node may be removed now, and if so, charge the removal to ``sizes`` and ``limits``.
+        """Return whether the node may be removed now. If so, charge the removal to ``sizes`` and ``limits``.
 
-        ``sizes`` are the groups' sizes, and ``limits`` the resources above their minimum. If the node may not be
+        ``sizes`` are the groups' sizes, and ``limits`` are the resources above their minimum. If the node may not be
         removed, record the reason.
         """
         reason = self._find_wait_reason(node)
@@ -368,7 +368,7 @@ class ScaleDownPlan:
         chosen_empty: list[str] = []
         chosen_drained: list[str] = []
 
-        # Atomic groups are taken as a whole. As upstream, the first may exceed what remains, but not what is used up.
+        # Atomic groups are taken as a whole. As in upstream, the first may exceed what remains, but not if that is 0.
         may_exceed = True
         for name in atomic_groups:
             empty_nodes = empty_by_group.get(name, [])

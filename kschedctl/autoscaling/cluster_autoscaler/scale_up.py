@@ -79,11 +79,12 @@ def scale_up(
     """Replay the scale-up in the next loop of the Cluster Autoscaler (release 1.36).
 
     ``node_groups`` have id, min, max, target, nodes, template and options. ``options`` are the flags, and ``now`` is an
-    RFC 3339 time. ``active_scale_ups`` are the numbers of requested nodes of each group that do not exist yet.
+    RFC 3339 time. ``active_scale_ups`` has, for each group, the number of requested nodes that do not exist yet.
     ``begin`` reports progress. Invalid groups and options are left out and reported as ``faults``. Raises InputError
     for an invalid ``now``.
     """
-    return replay_scale_up(cluster, node_groups, options, now=now, active_scale_ups=active_scale_ups, begin=begin)[1]
+    _, report = replay_scale_up(cluster, node_groups, options, now=now, active_scale_ups=active_scale_ups, begin=begin)
+    return report
 
 
 def replay_scale_up(
@@ -184,9 +185,10 @@ class ScaleUpRun:
         self.events.append(AutoscalerEvent(object, type, reason, message))
 
     def scale_up_for_pods(self, pods: Sequence[Pod], begin: Begin = ignore_progress) -> None:
-        """Scale up for these pods, unless there are none, all are new, or the cluster has its maximum of nodes.
+        """Scale up for these pods and store the outcome in ``result``.
 
-        The outcome is stored in ``result``. Raises InputError if a quantity is malformed.
+        Nothing is added if there are no pods, if all of them are new, or if the cluster has its maximum of nodes.
+        Raises InputError if a quantity is malformed.
         """
         loop, max_nodes = self.loop, self.loop.options.max_nodes_total
         if not pods:

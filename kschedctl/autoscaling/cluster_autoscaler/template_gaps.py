@@ -206,7 +206,7 @@ def _iter_required_labels(expressions: Iterable[SelectorRequirement]) -> Iterato
 
 
 def find_cloud_provider(group: AutoscaledGroup, nodes: Iterable[Node]) -> Provider:
-    """Return a group's cloud provider, which the group's id or else the cluster's nodes reveal."""
+    """Return a group's cloud provider, based on the group's id or the cluster's nodes."""
     if group.id.startswith(CLUSTER_API_KINDS):
         return Provider.CLUSTER_API
     for node in nodes:

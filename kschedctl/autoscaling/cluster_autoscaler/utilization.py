@@ -34,7 +34,7 @@ class UtilizationRules(NamedTuple):
         return cls(skip_daemon_sets, options.ignore_mirror_pods_utilization, now)
 
     def is_pod_skipped(self, pod: Pod) -> bool:
-        """Return whether the rules leave the pod out of the utilization, because of its kind."""
+        """Return whether the utilization leaves out pods of this kind under the rules."""
         return (self.skip_daemon_sets and is_daemon_set_pod(pod)) or (self.skip_mirror_pods and is_mirror_pod(pod))
 
 

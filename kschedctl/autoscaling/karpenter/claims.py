@@ -18,7 +18,7 @@ from kschedctl.api.pod_requests import Quantities
 from kschedctl.api.tolerations import is_tolerated
 from kschedctl.autoscaling.karpenter.amounts import sum_quantities
 from kschedctl.autoscaling.karpenter.daemons import DaemonGroup
-from kschedctl.autoscaling.karpenter.go_order import go_sort_order
+from kschedctl.autoscaling.karpenter.go_order import compute_go_sort_order
 from kschedctl.autoscaling.karpenter.instance_types import InstanceType
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, HOSTNAME, RESERVATION_ID, RESERVED
 from kschedctl.autoscaling.karpenter.option_filter import OptionFilter, filter_groups_by_ports
@@ -210,7 +210,7 @@ class NewClaim:
         previous_order = self.sorted_options or initial_order
         remaining = [index for index in previous_order if self.options[index]]
         prices = self.template.columns.find_cheapest_prices(self.requirements)[remaining].tolist()
-        self.sorted_options = [remaining[index] for index in go_sort_order(prices)]
+        self.sorted_options = [remaining[index] for index in compute_go_sort_order(prices)]
         return self.sorted_options
 
     def finalize_scheduling(self) -> None:

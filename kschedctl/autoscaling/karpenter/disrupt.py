@@ -372,7 +372,10 @@ class DisruptionReplay:
 
 
 def _is_empty_candidate(candidate: NodeCandidate, log: EventLog) -> bool:
-    """Return whether the candidate may be deleted because it is empty. Log if its pool never consolidates."""
+    """Return whether the candidate may be deleted because it is empty.
+
+    If its pool never consolidates, this is logged.
+    """
     if candidate.pool.spec.replicas is not None:
         return False
     if _is_consolidation_disabled(candidate):

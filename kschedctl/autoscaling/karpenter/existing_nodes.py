@@ -129,7 +129,7 @@ class RunNodes:
     def place_on_accepting_node(self, data: PodData, topology: RunTopology, movable: bool) -> bool:
         """Add the pod to the first node that accepts it, and return whether any node does.
 
-        ``movable`` says if nodes that are settling may take the pod, too.
+        ``movable`` says whether settling nodes may also take the pod.
         """
         for row in np.flatnonzero(self._find_possible_nodes(data, topology, movable)).tolist():
             node = self._used.get(row) or RunNode.from_existing(self.columns.existing[row])

@@ -21,7 +21,7 @@ XORSHIFT = (13, 7, 17)
 """The three shifts of the random generator: left, right and left."""
 
 
-def go_sort_order(keys: Sequence[float]) -> list[int]:
+def compute_go_sort_order(keys: Sequence[float]) -> list[int]:
     """Return the original indexes of the keys in the order in which Go's sort.Slice leaves them, ascending by key."""
     if all(left <= right for left, right in pairwise(keys)):
         return list(range(len(keys)))

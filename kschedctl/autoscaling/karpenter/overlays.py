@@ -136,7 +136,7 @@ class AppliedOverlays:
     def _record_type_change(
         self, pool_type: _PoolType, offerings: Sequence[Offering], price: str | None, capacity: Quantities, weight: int
     ) -> None:
-        """Record the price and capacity that an overlay sets, unless earlier overlays have set them."""
+        """Record the price and capacity that an overlay sets. Values that earlier overlays set are kept."""
         if price is None and not capacity:
             return
         change = self._changes.setdefault(pool_type, _TypeChange())

@@ -205,10 +205,10 @@ class ProvisioningRun:
     def build_pool_answer(
         self, pod_key: str, pods: dict[str, Pod], template: ClaimTemplate | None, existing: ExistingColumns
     ) -> PoolAnswer:
-        """Return what a pool would launch for a pod if it were the only pool, or why it would launch nothing.
+        """Return what a pool would launch for a pod if there were no other pool, or why it would launch nothing.
 
-        ``template`` is the pool's template, or None if it has none. The pod is looked up in ``pods`` by its key, and
-        replaced there by its form at the end of the run.
+        ``template`` is the pool's template, or None if it has none. The pod in ``pods`` with the key ``pod_key`` is
+        replaced by its form at the end of the run.
         """
         if template is None:
             return PoolAnswer(skipped=True)

@@ -364,7 +364,10 @@ class KarpenterSetting:
         return run
 
     def _build_pod_data(self, pod: Pod, volumes: Sequence[Requirements] | None) -> PodData:
-        """Build a pod's data. ``volumes`` are its volumes' alternative requirements, or None if one is missing."""
+        """Build a pod's data.
+
+        ``volumes`` are the alternative requirements of its volumes, or None if a volume is missing.
+        """
         return build_pod_data(
             pod, tuple(volumes or ()), self.volumes.map_claims_by_driver(pod), self.options.ignores_preferences
         )

@@ -48,7 +48,7 @@ INSTANCE_TERMINATING = "InstanceTerminating"
 
 @dataclass(eq=False)
 class StateNode:
-    """A Node and its NodeClaim, one of which may be missing."""
+    """A Node with its NodeClaim. One of them may be missing."""
 
     node: Node | None
     claim: NodeClaim | None

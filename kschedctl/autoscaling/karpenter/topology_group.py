@@ -102,7 +102,10 @@ class TopologyRule:
 
     @property
     def identity(self) -> Hashable:
-        """A key that is equal for rules with the same hash in upstream, whose pods share a group."""
+        """A key that is equal for rules with the same hash in upstream.
+
+        The pods of such rules share a group.
+        """
         return (
             self.type,
             self.key,
@@ -188,7 +191,10 @@ class TopologyGroup:
         return bool(self.find_allowed_domains(pod, pod_domains, node_domains).values)
 
     def _get_single_hostname(self, node_domains: LabelRequirement) -> str:
-        """Return the node's hostname if the topology key is the hostname and the node has only one, or else ""."""
+        """Return the node's hostname, or "" if it has several possible hostnames.
+
+        Also return "" if the topology key is not the hostname.
+        """
         if self.rule.key != HOSTNAME or len(node_domains.values) != 1:
             return ""
         return next(iter(node_domains.values))
@@ -275,7 +281,10 @@ class TopologyGroup:
         ]
 
     def describe_refusal(self, pod_domains: LabelRequirement, node_domains: LabelRequirement) -> str:
-        """Describe in Karpenter's words why no domain is allowed. As upstream, the closing parenthesis is missing."""
+        """Describe in Karpenter's words why no domain is allowed.
+
+        As in upstream, the closing parenthesis is missing.
+        """
         counts = [f"{domain}: {self.domains[domain]}" for domain in sorted(self.domains)]
         shown = ", ".join(counts[:_SHOWN])
         if len(counts) > _SHOWN:

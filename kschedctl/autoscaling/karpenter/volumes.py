@@ -95,7 +95,7 @@ class Volumes:
         return self._describe_unbound_claim_fault(key, class_name)
 
     def _describe_bound_claim_fault(self, key: str, claim: PersistentVolumeClaim) -> str:
-        """Describe the fault of a claim that names a volume, or return "" if it has none.
+        """Describe the fault of a claim with a volume, or return "" if it has no fault.
 
         The volume must exist and not be in deletion, and the claim must be marked as bound.
         """
@@ -119,7 +119,7 @@ class Volumes:
         return ""
 
     def _describe_unbound_claim_fault(self, key: str, class_name: str) -> str:
-        """Describe the fault of a claim that names no volume, or return "" if it has none.
+        """Describe the fault of a claim without a volume, or return "" if it has no fault.
 
         The claim must name a StorageClass that exists and does not bind volumes immediately.
         """
@@ -186,9 +186,9 @@ class Volumes:
         return volumes
 
     def _find_csi_driver(self, claim: PersistentVolumeClaim) -> str:
-        """Return the name of the CSI driver that serves a claim, or "" if it is unknown.
+        """Return the name of a claim's CSI driver, or "" if it is unknown.
 
-        In-tree provisioners and EBS volumes are served by the CSI drivers that replaced them.
+        In-tree provisioners and EBS volumes have the CSI drivers that replaced them.
         """
         if claim.spec.volume_name:
             volume = self.volumes.get(claim.spec.volume_name)

@@ -93,9 +93,10 @@ def _parse_size_annotation(meta: ObjectMeta, api_group: str, bound: str) -> int:
 
 
 def _build_machine_group(name: str, owner: Owner, limits: tuple[int, int], nodes: Sequence[str]) -> JsonObject:
-    """Build the node group of an object with its limits, nodes and options, and a template if its size is known.
+    """Build the node group of an object with its limits, nodes and options.
 
-    ``limits`` are the minimum and the maximum. Raises ValueError if an annotation is malformed.
+    A template is included if the size of the nodes is known. ``limits`` are the minimum and the maximum. Raises
+    ValueError if an annotation is malformed.
     """
     template = _build_template_node(owner)
     target = len(nodes) if owner.spec.replicas is None else owner.spec.replicas
@@ -171,7 +172,7 @@ def _map_groups_by_machine_set(cluster: Cluster) -> dict[tuple[str, str], str]:
 
 
 def _find_machine_group(machine: Machine, group_of_set: Mapping[tuple[str, str], str]) -> str:
-    """Return the id of the group to which a machine belongs, or "" if it is unknown.
+    """Return the id of the group that a machine belongs to, or "" if it is unknown.
 
     ``group_of_set`` maps the namespace and name of a MachineSet to its group.
     """

@@ -26,7 +26,10 @@ def parse_quantity(text: str) -> Opaque:
 
 
 def is_quantity(text: str) -> bool:
-    """Return whether the text is a valid quantity, even if it has too many digits to be computed with."""
+    """Return whether the text is a valid quantity.
+
+    A quantity with more digits than can be computed with is valid too.
+    """
     try:
         parse(text)
     except QuantityError as error:

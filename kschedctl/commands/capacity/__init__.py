@@ -406,7 +406,12 @@ def _run_uninterrupted_trial(shared: PodShapes, trial: Trial) -> ShapeCapacity:
 
 
 def _iter_pods_to_try(view: Fork, positions: Sequence[Position], repeated: bool) -> Iterator[Position]:
-    """Yield the positions of the existing pods and, with `repeated`, of endless clones of the first."""
+    """Yield the positions of the existing pods and, with `repeated`, of endless clones of the first.
+
+    Each batch of clones is as large as all before it, because the columns of all pods are copied for each batch.
+    """
     yield from positions
+    batch_size = CLONE_BATCH
     while repeated:
-        yield from view.add_clones(positions[0], CLONE_BATCH)
+        yield from view.add_clones(positions[0], batch_size)
+        batch_size *= 2

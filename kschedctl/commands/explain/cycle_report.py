@@ -68,6 +68,7 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     get_claim_class,
     get_listers,
 )
+from kschedctl.scheduler.plugins.volume_binding.facts import ClaimsUnbound
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -94,8 +95,12 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
         report = _report_cycle_with_group(scheduler, framework, info, unread_by_profile, nodes=nodes)
 
     headline = build_headline(report, pod, scheduler.configuration.profiles)
-    if report.verdict == UNSCHEDULABLE and (missing := MissingStorageClasses(scheduler.cluster).find(pod)):
-        headline = f"StorageClass {missing.name} does not exist: {headline}"
+    facts = [cause.fact_data for cause in report.causes]
+    is_class_named = any(isinstance(fact, ClaimsUnbound) and fact.names_missing_class for fact in facts)
+    if report.verdict == UNSCHEDULABLE and not is_class_named:
+        missing = MissingStorageClasses(scheduler.cluster).find(pod)
+        if missing is not None:
+            headline = f"StorageClass {missing.name} does not exist: {headline}"
     explanation = replace(report, headline=headline)
     if not nodes:
         return explanation

@@ -33,12 +33,15 @@ CHECKED = 10
 
 
 def check_fixes_in_queue(
-    ranking: Iterable[RankedFix], checks: QueueChecks, count: int | None = None
+    ranking: Iterable[RankedFix],
+    checks: QueueChecks,
+    count: int | None = None,
+    on_checked: Callable[[int], None] = lambda number: None,
 ) -> list[CheckedFix]:
     """Check ranked fixes by replaying them with all waiting pods, and return the first `count`, working ones first.
 
     If none of the first `count` fixes works, more are checked until one does. Without `count`, all fixes are returned,
-    but only the first ones are checked.
+    but only the first ones are checked. `on_checked` is called with 1 for each checked fix.
     """
     fixes: list[CheckedFix] = []
     for ranked_fix in ranking:
@@ -49,6 +52,7 @@ def check_fixes_in_queue(
             fixes.append(CheckedFix(ranked_fix, None))  # unchecked
             continue
         fix = checks.find_best_variant(ranked_fix)
+        on_checked(1)
         # Beyond `count`, only a working fix is of interest
         if count is None or len(fixes) < count or not fix.fails:
             fixes.append(fix)
@@ -69,6 +73,8 @@ def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
     if not should_search_fixes(report, target):
         return report
     search, ranking = search_fixes(target, RemedyWishes(smallest=True))
+    if search.interrupted:
+        raise KeyboardInterrupt
     rollouts = Rollouts(target.workload)
     best = check_fixes_in_queue(rollouts.iter_harmless_fixes(ranking), QueueChecks(search.trials), FIXES_SHOWN)
     remedies = []

@@ -133,7 +133,7 @@ def choose_replica(target: TargetPod) -> ChosenReplica:
     result = place_replicas(target) if can_be_created and target.is_known else None
     if target.workload is None or result is None:
         return ChosenReplica(target, None)
-    counts = ReplicaCount(format_title(target.workload), result.placed, result.total, result.victims)
+    counts = ReplicaCount(format_title(target.workload), result.placed, result.total, result.victims, result.rollout)
     return ChosenReplica(result.waiting, counts)
 
 

@@ -99,7 +99,7 @@ def explain_with_fixes(
     which is about the unchanged pod, is then left out.
     """
     replicas: ReplicaCount | None = None
-    if target.workload is not None:
+    if target.workload is not None and not as_if:
         from kschedctl.commands.explain.new_pods import choose_replica  # noqa: PLC0415 - needless for a pod that exists
 
         target, replicas = choose_replica(target)

@@ -165,10 +165,11 @@ class Cause(Document, frozen=True):
     def describe_scope(self, nodes: int, *, with_node: bool = True) -> str:
         """Describe in parentheses to which of `nodes` nodes the cause applies, or return "" if it is not about nodes.
 
-        With `with_node`, name the closest node, or just an example ("such as") if no node is eligible.
+        With `with_node`, name the node that the cause's figures are about: the closest, or an example if no node is
+        eligible.
 
         >>> Cause("", "Insufficient cpu", 9, 9, "w4").describe_scope(12)
-        ' (all 9 eligible nodes, closest w4)'
+        ' (closest: w4; all 9 eligible nodes fail)'
         """
         if not self.nearest:
             return ""
@@ -179,7 +180,8 @@ class Cause(Document, frozen=True):
             return f" ({self.nearest})"
         if self.within == self.nodes == 1:
             return f" ({self.nearest}, {share})"
-        return f" ({share}, {'closest' if self.within else 'such as'} {self.nearest})"
+        node = f"closest: {self.nearest}" if self.within else f"for example {self.nearest}"
+        return f" ({node}; {share} {agreeing(self.nodes, 'fails', 'fail')})"
 
 
 class Advice(Document, frozen=True):
@@ -357,19 +359,23 @@ class ClaimWithoutScheduler(Document, frozen=True):
 
 
 class ReplicaCount(Document, frozen=True):
-    """How many pods of a workload that has none yet get a node, if not all of them do."""
+    """How many pods of a workload get a node once its manifest is applied, if not all of them do."""
 
     workload: str
     placed: int
     total: int
     victims: tuple[str, ...] = ()
     """The pods that are evicted for those that get a node."""
+    rollout: str = ""
+    """The state of the rollout that replaces the workload's old pods, such as `stuck: …`; empty if it has none."""
 
     @property
     def sentence(self) -> str:
         """The counts as a sentence."""
         verb = agreeing(self.placed, "gets", "get")
         sentence = f"only {self.placed:,} of the {self.total:,} pods of {self.workload} {verb} a node"
+        if self.rollout:
+            sentence = f"the rollout of {self.workload} gets {self.rollout}"
         return f"{sentence}, and this evicts {first_few(self.victims)}" if self.victims else sentence
 
 

@@ -112,7 +112,7 @@ class ReplayedCluster:
         """The results of `compute_once` by function."""
         return {}
 
-    def seconds_since(self, time: str | None) -> float | None:
+    def measure_seconds_since(self, time: str | None) -> float | None:
         """Return the seconds between an RFC 3339 time and now, or None if either time is unknown or invalid."""
         if not time or not self.now:
             return None
@@ -192,13 +192,13 @@ def measure_seconds_since_try(pod: Pod, audited: ReplayedCluster) -> float | Non
     For a pod that was never tried, these are the seconds since its creation.
     """
     if events := _find_failure_events(pod, audited):
-        seconds = audited.seconds_since(get_last_time(events[-1]))
+        seconds = audited.measure_seconds_since(get_last_time(events[-1]))
         if seconds is not None and events[-1].series:
             return seconds - SERIES_LAG_SECONDS  # the series may have gone on since it was last written
         return seconds
     if was_rejected(pod):  # at an unknown time, since the condition has the time of the first rejection
         return None
-    return audited.seconds_since(pod.metadata.creation_timestamp)
+    return audited.measure_seconds_since(pod.metadata.creation_timestamp)
 
 
 def _find_failure_events(pod: Pod, audited: ReplayedCluster) -> Sequence[Event]:
@@ -338,10 +338,10 @@ def _find_fitting_cause(
     """
     if pod.key not in nodes:
         return WaitCause("crowded", CROWDED)
-    seconds_since_try = audited.seconds_since(last_message.at) if last_message else None
+    seconds_since_try = audited.measure_seconds_since(last_message.at) if last_message else None
     if seconds_since_try is not None and seconds_since_try < audited.scheduler.configuration.pod_max_backoff_seconds:
         return WaitCause("backoff", FITS)
-    age_seconds = audited.seconds_since(pod.metadata.creation_timestamp)
+    age_seconds = audited.measure_seconds_since(pod.metadata.creation_timestamp)
     is_recent = age_seconds is not None and age_seconds < audited.thresholds.stuck_seconds
     return WaitCause(("turn" if is_recent else "stuck"), FITS)
 
@@ -372,7 +372,7 @@ def _report_victim(pod: Pod, audited: ReplayedCluster) -> TerminatingVictim:
     The deletion is due at metadata.deletionTimestamp, which is the end of the grace period.
     """
     due = pod.metadata.deletion_timestamp or ""
-    seconds = audited.seconds_since(due)
+    seconds = audited.measure_seconds_since(due)
     late = seconds is not None and seconds > audited.thresholds.overdue_seconds
     grace = pod.spec.termination_grace_period_seconds
     if grace is None:

@@ -74,7 +74,7 @@ def follow_cluster(
     follower = Follower(
         connected.server, read_live(connected, build_live_request(source, namespace, live=live)), every=max_seconds
     )
-    log_cluster(follower.reading.cluster())
+    log_cluster(follower.reading.build_cluster())
     yield from (with_admission_plugins(cluster, source) for cluster in follower.iter_clusters())
 
 

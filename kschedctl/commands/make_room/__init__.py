@@ -139,7 +139,7 @@ def find_room(
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
 ) -> MakeRoom:
-    """Find the moves that let waiting pods of the cluster fit, given by their keys, `namespace/name`.
+    """Find moves with which the waiting pods `keys` (`namespace/name`) fit.
 
     The search runs in this process, with `workers` that judge plans in parallel. Raises UsageError and InputError if
     the wishes are invalid, and ClusterError if workers are lost.

@@ -242,7 +242,10 @@ def add_terminating_pods(course: PlanCourse) -> PlanCourse | None:
 
 
 def _may_linger(view: Fork, position: Position, waiting_jobs: ObjectNames) -> bool:
-    """Return whether the pod may still terminate while its replacement, by affinity or anti-affinity, counts it."""
+    """Return whether the pod may still be terminating when its replacement is placed, in a way that matters to it.
+
+    It matters if the affinity or anti-affinity of the replacement matches the pod.
+    """
     info = view.pods.infos[view.pods.info[position]]
     if not may_terminate_during_rescheduling(info.pod, waiting_jobs):
         return False

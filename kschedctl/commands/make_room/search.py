@@ -415,7 +415,7 @@ def depends_on_other_nodes(cycle: Cycle) -> bool:
 
 
 def _find_interacting_pods(view: Fork, cycle: Cycle) -> Bools:
-    """Return the mask (T,) of PodInfos whose pods affinity or spreading relates to the incoming pod.
+    """Return the mask (T,) of the PodInfos that affinity or spreading connects with the incoming pod.
 
     These have required anti-affinity, or the incoming pod's required terms or hard spread constraints select them.
     """

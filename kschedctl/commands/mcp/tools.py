@@ -113,15 +113,13 @@ def find_remedies(call: ToolCall, arguments: Arguments) -> PlainReport:
     from kschedctl.commands.remedies import find_remedies_with_room  # noqa: PLC0415
 
     pod = find_or_create_target(call.cluster, get_only_argument(arguments, "pod", "manifest"))
-    return find_remedies_with_room(pod, tried=call.progress.begin("trying remedies", 0), now=call.now)
+    return find_remedies_with_room(pod, progress=call.progress, now=call.now)
 
 
 def clear_pending_pods(call: ToolCall, arguments: Arguments) -> PlainReport:
     """Find the changes that let the most pending pods schedule."""
-    count_tried = call.progress.begin("trying remedies", 0)
-    return kschedctl.pending_remedies(
-        call.cluster, str(arguments.get("namespace", "")), now=call.now, tried=count_tried
-    )
+    namespace = str(arguments.get("namespace", ""))
+    return kschedctl.pending_remedies(call.cluster, namespace, now=call.now, progress=call.progress)
 
 
 def get_only_argument(arguments: Arguments, *names: str) -> Any:

@@ -37,6 +37,7 @@ from kschedctl.text.counts import capitalize, counted
 def build_remedies_page(report: Remedies, style: Style) -> Page:
     """Build the page for one pod: its verdict, the fixes with their commands, a plan that moves pods, and notes."""
     return (
+        *build_interruption_line(report.interrupted, "the fixes so far, which may be unchecked with other pods"),
         *_build_verdict_lines(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *build_fixes_section(report.remedies, report.impossible, style, with_manifests=True),
@@ -90,8 +91,8 @@ def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
         incomplete_note = "not all changes were tried: there may be better ones"
         incomplete = (paragraph(Marked("Not complete:", Tone.WARNING), incomplete_note),)
     return (
+        *build_interruption_line(report.interrupted, "the changes so far"),
         *section(title, *fixes),
-        *build_interruption_line(report.interrupted),
         *incomplete,
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *not_created,

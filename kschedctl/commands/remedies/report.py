@@ -52,6 +52,8 @@ class Remedies(Report, frozen=True):
     undecided: bool = False
     make_room: MakeRoom | None = None
     """A plan that moves other pods so that the pod fits, if no remedy is one."""
+    interrupted: bool = False
+    """Whether the user interrupted, so that fixes are missing, or were not replayed with the other pods."""
     waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
     """The objects of the files whose pods kube-scheduler does not see yet, such as custom resources."""
     kind: str = "Remedies"

@@ -44,7 +44,7 @@ def sampling_costs(
     """
     if pods:
         targets = [find_or_create_target(cluster, pod) for pod in pods]
-        return sampling_costs_of_targets(targets, max_loss=max_loss, progress=progress)
+        return compute_sampling_costs(targets, max_loss=max_loss, progress=progress)
     if kinds < 1:
         raise UsageError(f"--kinds {kinds}: must be at least one")
     limits = build_limits(max_loss)
@@ -53,7 +53,7 @@ def sampling_costs(
     )
 
 
-def sampling_costs_of_targets(
+def compute_sampling_costs(
     targets: Sequence[TargetPod], *, max_loss: float = MAX_LOSS, progress: Progress = NO_PROGRESS
 ) -> SamplingCosts:
     """Return the costs for at least one pod. All pods share a scheduler's view.

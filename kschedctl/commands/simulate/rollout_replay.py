@@ -234,7 +234,8 @@ class _RolloutReplay:
         """Return the nominations of pods that were created after the first placement, latest first."""
         first = placements[0].nanoseconds if placements else 0
         later = []
-        for row, position in zip(*(column.tolist() for column in self.view.nominations), strict=True):
+        rows, positions = self.view.nominations
+        for row, position in zip(rows.tolist(), positions.tolist(), strict=True):
             created = _parse_creation_time(self.view.pods.objects[position].metadata.creation_timestamp)
             if created > first:
                 later.append(_TimedPod(created, Position(position), Row(row)))

@@ -142,12 +142,12 @@ def _iter_claim_creation_fixes_by_class(tried: TriedNode, claim: PersistentVolum
         if has_delayed_binding(name, storage) and storage_class.provisioner != NO_PROVISIONER
     ]
 
-    def default_class_first(storage_class: StorageClass) -> tuple[bool, str]:
+    def build_sort_key(storage_class: StorageClass) -> tuple[bool, str]:
         """Return the sort key of the class."""
         is_default = storage_class.metadata.annotations.get(DEFAULT_CLASS) == "true"
         return not is_default, storage_class.metadata.name
 
-    provisioning_classes.sort(key=default_class_first)
+    provisioning_classes.sort(key=build_sort_key)
     for rank, class_ in enumerate(provisioning_classes[:MOST_PROPOSED]):
         name = class_.metadata.name
         new_claim = with_class(claim, name)

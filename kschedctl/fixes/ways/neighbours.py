@@ -17,6 +17,7 @@ from kschedctl.fixes.trial.trials import is_resized
 from kschedctl.fixes.trial.tried_node import NodeRejection, TriedNode
 from kschedctl.fixes.ways.waiting import build_deletion_edits, find_driver_users, iter_detach_edits
 from kschedctl.replay import kubectl
+from kschedctl.replay.controllers.creation import is_made_up
 from kschedctl.replay.edits import ObjectKey, is_recreated_elsewhere
 from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
@@ -159,8 +160,9 @@ def _find_pods_crowding_domain(tried: TriedNode, key: str) -> list[Position]:
 
 
 def _is_movable(tried: TriedNode, position: Position) -> bool:
-    """Return whether a controller would recreate the pod elsewhere and its PDB allows its eviction."""
-    return is_recreated_elsewhere(tried.cycle.view.pods.objects[position]) and is_evictable(tried, position)
+    """Return whether the pod exists, a controller would recreate it elsewhere, and its PDB allows its eviction."""
+    pod = tried.cycle.view.pods.objects[position]
+    return not is_made_up(pod) and is_recreated_elsewhere(pod) and is_evictable(tried, position)
 
 
 def is_evictable(tried: TriedNode, position: Position) -> bool:

@@ -23,7 +23,7 @@ from kschedctl.fixes.ways.node_labels import is_typo
 from kschedctl.replay import kubectl
 from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from kschedctl.scheduler.plugins.taint_toleration import UNINITIALIZED, TaintToleration
-from kschedctl.snapshot.nodes import HOSTNAME, NodeColumns, match_required_affinity
+from kschedctl.snapshot.nodes import HOSTNAME, NodeColumns
 
 CONTROL_PLANE_TAINTS = tuple(f"node-role.kubernetes.io/{role}" for role in ("control-plane", "master", "etcd"))
 TYPO, UNCORDON, TOLERATE, UNTAINT = 10, 20, 45, 35
@@ -117,7 +117,7 @@ def _selects_only_tainted_nodes(tried: TriedNode, taint: Taint) -> bool:
     """
     view = tried.cycle.view
     keys = collect_node_selection_keys(tried.trial.pod.spec) - {HOSTNAME}
-    selected = match_required_affinity(view.nodes, compile_required_node_affinity(tried.cycle.info.spec))
+    selected = view.nodes.match_required_affinity(compile_required_node_affinity(tried.cycle.info.spec))
     if not keys or not selected.any():
         return False
     taint_sets, set_numbers = view.nodes.taint_sets

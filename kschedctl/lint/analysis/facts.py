@@ -35,7 +35,7 @@ from kschedctl.scheduler.simulation.outcome import SCHEDULED, Outcome
 from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE as NO_NODE
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.nodes import match_required_affinity, match_tolerations
+from kschedctl.snapshot.nodes import match_tolerations
 from kschedctl.snapshot.pod_info import PodInfo
 
 NODE_PLUGINS = (NodeAffinity, TaintToleration, NodeUnschedulable, NodeName)
@@ -77,7 +77,7 @@ class ClusterFacts:
         spec = workload.spec
         key = _encode((spec.node_selector, spec.affinity.node_affinity if spec.affinity else None))
         if key not in self._masks:
-            self._masks[key] = match_required_affinity(self.view.nodes, compile_required_node_affinity(spec))
+            self._masks[key] = self.view.nodes.match_required_affinity(compile_required_node_affinity(spec))
         return self._masks[key]
 
     def get_tolerated_nodes(self, workload: Workload) -> Bools:

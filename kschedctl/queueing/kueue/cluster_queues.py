@@ -404,7 +404,7 @@ class QueueCache:
         return True
 
     def remove_workload(self, key: str) -> None:
-        """Remove a Workload from the ClusterQueue whose quota it holds, if it holds any."""
+        """Remove a Workload from the ClusterQueue whose quota it holds. Nothing happens if it holds no quota."""
         name = self._queue_of_workload.pop(key, None)
         if name is not None:
             self.queues[name].remove_workload(key, self.gates)

@@ -107,10 +107,6 @@ class _FairSearch:
         stays within its nominal quota and the feature gate for this is on. Otherwise, the strategy compares the queues'
         shares.
 
-        Candidates of the preemptor's own queue are always preempted. Candidates of other queues are always preempted
-        if the preemptor stays within its nominal quota and the feature gate for this is on. Otherwise the strategy
-        compares the shares of the queues.
-
         Upstream: runFirstFsStrategy.
         """
         order = _QueueOrder(self._preemptor, self._request.queue, candidates)
@@ -202,8 +198,8 @@ class _QueueOrder:
     def iter_queues(self) -> Iterator[QueueSnapshot]:
         """Yield the queue that should give up a Workload next, until no queue is left.
 
-        The order depends on what the caller preempts in between. A queue may be yielded several times; without a
-        cohort it is always the preemptor's own queue.
+        The order depends on what the caller preempts in between. A queue may be yielded several times. Without a
+        cohort, only the preemptor's queue is yielded.
         """
         if not self._ancestors:
             while self._queue.name not in self._dropped and self.has_candidates(self._queue):

@@ -170,7 +170,7 @@ class FlavorAssigner:
         return list(groups.values())
 
     def _keep_former_flavors(self, assignment: PodSetAssignment, requested: PodSetRequests, index: int) -> None:
-        """Copy the flavors and the placement that a pod set has been given before into its assignment.
+        """Copy a pod set's former flavors and placement into its assignment.
 
         ``index`` is the index of the pod set.
         """
@@ -306,8 +306,8 @@ class FlavorAssigner:
     def _get_first_flavor_index(self, pod_set: int, resource: str) -> int:
         """Return the index of the first flavor to try for a resource of a pod set.
 
-        With the gate FlavorFungibility, this is the flavor after the last one that an earlier cycle tried. Otherwise it
-        is 0.
+        With the gate FlavorFungibility, it follows the last flavor that an earlier cycle tried. Without the gate, it is
+        0.
         """
         progress = self.info.last_assignment
         if Gate.FLAVOR_FUNGIBILITY not in self.gates or progress is None or pod_set >= len(progress.tried_flavors):
@@ -316,9 +316,9 @@ class FlavorAssigner:
         return 0 if tried is None else tried + 1
 
     def _is_limited_to_other_flavors(self, flavor: str, pod_sets: Sequence[KueuePodSet], resource: str) -> bool:
-        """Return whether the Workload was nominated for other flavors of the resource, to which it is limited.
+        """Return whether the Workload was nominated for other flavors of the resource and is limited to them.
 
-        This only applies when an assignment is computed again in a cycle, which feature gates allow.
+        The limit only applies when feature gates allow that an assignment is computed again in a cycle.
         """
         nominated = self.info.nominated_flavors
         if not nominated:
@@ -499,9 +499,9 @@ class FlavorAssigner:
     def _resolve_no_fit_reason(self, assignment: Assignment) -> None:
         """Set the reason why an assignment does not fit. Upstream: resolveNoFitReason.
 
-        It is the most severe reason of all pod sets and resource groups. Because one fitting flavor would be enough for
-        a resource group, the group's reason is the mildest one of its flavors. Without the gate
-        UnadmittedWorkloadsObservability, no reason is set.
+        It is the most severe reason of all pod sets and resource groups. A resource group needs only one fitting
+        flavor, so its reason is the mildest reason of its flavors. Without the gate UnadmittedWorkloadsObservability,
+        no reason is set.
         """
         if Gate.UNADMITTED_OBSERVABILITY not in self.gates or assignment.mode != AssignmentMode.NO_FIT:
             return

@@ -55,7 +55,7 @@ def find_installation(cluster: Cluster) -> KueueInstallation:
 
 
 def _add_doubt(installation: KueueInstallation, doubt: str) -> KueueInstallation:
-    """Return the installation with one more doubt, after the doubt that it may already have."""
+    """Return the installation with one more doubt, appended to an existing doubt."""
     return installation._replace(doubt="; ".join(filter(None, (installation.doubt, doubt))))
 
 

@@ -95,7 +95,7 @@ class Outlook:
 
     @property
     def doubt(self) -> str:
-        """How many Workloads are undecided because the replay stopped early, in words, or "" if none are."""
+        """A clause with the number of Workloads that are undecided because the replay stopped early, or ""."""
         undecided = [outlook for outlook in self.workloads.values() if outlook.is_undecided]
         if not undecided:
             return ""
@@ -257,9 +257,9 @@ class _StateHistory:
 
 
 def _build_progress_key(progress: ScanProgress, generation: int) -> Hashable:
-    """Build a hashable key of the flavors that were tried, and of whether quota was released since then.
+    """Build a key from the flavors that were tried and from whether quota was released afterwards.
 
-    ``generation`` is the ClusterQueue's current one, which increases whenever quota is released.
+    ``generation`` is the ClusterQueue's current generation, which increases whenever quota is released.
     """
     tried = tuple(frozenset(pod_set.items()) for pod_set in progress.tried_flavors)
     return tried, generation > progress.generation

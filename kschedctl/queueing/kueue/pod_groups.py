@@ -98,8 +98,6 @@ def compute_role_hash(spec: PodSpec) -> str:
 
     It covers the fields that matter for scheduling, as JSON. Port names are left out, because they are not stored here.
 
-    It is a hash of the fields that matter for scheduling, as JSON. Names of ports are not stored here and are left out.
-
     >>> compute_role_hash(PodSpec((Container(),)))
     'a9f06f3a'
     """

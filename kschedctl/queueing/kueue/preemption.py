@@ -26,9 +26,9 @@ class Preemptor(PreemptionSearch):
     """The preemption strategies of fair sharing, or None without fair sharing."""
 
     def find_targets(self, request: PreemptionRequest) -> list[Target]:
-        """Return the Workloads to preempt for a request, by fair sharing if that is on, or by priority.
+        """Return the Workloads to preempt for a request, or an empty list if preemption would not help.
 
-        Return an empty list if preemption would not help. The snapshot stays as it was.
+        They are found by fair sharing if it is on, otherwise by priority. The snapshot stays unchanged.
         """
         if self.fair_strategies is not None:
             return find_fair_targets(self, request, self.fair_strategies)

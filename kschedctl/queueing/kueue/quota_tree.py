@@ -72,7 +72,7 @@ class QuotaNode:
         return node
 
     def get_quota(self, key: FlavorResource) -> QuotaLimits:
-        """Return the quota of the node itself, without what children lend, or zero quota if it has none."""
+        """Return the quota of the node itself, without what children lend. Without quota, the limits are zero."""
         return self.quotas.get(key, _NO_QUOTA)
 
     def get_usage(self, key: FlavorResource) -> int:

@@ -485,7 +485,7 @@ def _render_amounts(amounts: Mapping[str, int]) -> dict[str, str]:
 
 
 def _render_usage(queue: CachedQueue, key: FlavorResource) -> dict[str, str]:
-    """Return how much of a resource a ClusterQueue uses and, if it borrows, how much of this is borrowed."""
+    """Return the amount of a resource that a ClusterQueue uses and, if it borrows, the borrowed amount."""
     used = queue.node.get_usage(key)
     usage = {"total": format_amount(key.resource, used)}
     borrowed = subtract_amounts(used, queue.node.get_quota(key).nominal)

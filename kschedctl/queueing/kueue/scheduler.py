@@ -182,7 +182,7 @@ class AdmissionScheduler:
     def run_cycle(self, topologies: Mapping[str, TopologySnapshot], now: int) -> CycleResult | None:
         """Run a cycle, which tries the first Workload of each active queue. Return None if all active queues are empty.
 
-        ``topologies`` maps each flavor to a snapshot of its topology, which contains the Workloads' usage.
+        ``topologies`` maps each flavor to a snapshot of its topology with the Workloads' usage.
         """
         heads = self._pop_queue_heads()
         if not heads:
@@ -216,7 +216,7 @@ class AdmissionScheduler:
         return heads
 
     def _nominate_heads(self, heads: Sequence[_Head]) -> tuple[list[_Entry], list[_Entry]]:
-        """Find an assignment for each head, as if it were the only one. Upstream: nominate.
+        """Find an assignment for each head, as if there were no other head. Upstream: nominate.
 
         Return the entries with an assignment, and the entries that may not be admitted at all. A head that already
         holds quota is dropped.
@@ -238,9 +238,9 @@ class AdmissionScheduler:
         return nominated, rejected
 
     def _find_rejection(self, info: WorkloadInfo, queue: QueueSnapshot | None) -> _Rejection | None:
-        """Return why a Workload may not be admitted at all, or None if it may.
+        """Return the reason why a Workload may not be admitted at all, or None if it may.
 
-        ``queue`` is its ClusterQueue, or None if this is inactive.
+        ``queue`` is its ClusterQueue, or None if the ClusterQueue is inactive.
         """
         if info.workload.has_check_in(RETRY, REJECTED):
             return _Rejection("The workload has failed admission checks", QuotaReason.PENDING_EVALUATION)
@@ -412,7 +412,7 @@ class AdmissionScheduler:
         return get_queue_time(a.workload, self._gates) < get_queue_time(b.workload, self._gates)
 
     def compute_usage(self, entry: _Entry) -> WorkloadUsage:
-        """Return the quota and the room in the topology that an entry would take if it was admitted."""
+        """Return the quota and the topology capacity that an entry would use if it was admitted."""
         assert entry.assignment is not None
         return self._build_usage(entry, entry.assignment.quota)
 
@@ -739,7 +739,7 @@ class _Tournament:
         return winner
 
     def _find_cohort_winner(self, cohort: CohortNode) -> _Entry | None:
-        """Return the best entry among those of a cohort's queues and the winners of its child cohorts.
+        """Return the best entry of a cohort: among the entries of its queues and the winners of its child cohorts.
 
         Return None if no queue in the subtree has an entry.
         """

@@ -1,23 +1,27 @@
-"""The other replicas of a workload that has no pods yet: the pod that stands for it is only the first.
+"""The other pods of a workload: the pod that stands for it is only the first that its manifest creates.
 
-Without them, a fix that makes room for one pod would look as if it helped the whole workload.
+Without them, one pod that fits, or a fix that makes room for it, would look as if it helped the whole workload.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from kschedctl.api.objects import Pod
-from kschedctl.api.workloads import CronJob, DaemonSet, Job, get_identity
+from kschedctl.api.arrays import Position
+from kschedctl.api.objects import Pod, Struct
+from kschedctl.api.workloads import CronJob, DaemonSet, Job, format_title, get_identity
 from kschedctl.cluster import Cluster
 from kschedctl.replay.controllers.creation import create_objects
-from kschedctl.replay.controllers.plan_change import ExistingPods
+from kschedctl.replay.controllers.plan_change import ExistingPods, plan_change
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
+from kschedctl.replay.controllers.rollout import Rollout, rename_replaced_pods, roll_out
 from kschedctl.replay.controllers.target_pod import TargetPod
+from kschedctl.replay.controllers.workload_change import set_rollout_limits
 from kschedctl.replay.edits import add_pods, change_pods
-from kschedctl.replay.settling import build_resulting_cluster, list_victims
+from kschedctl.replay.settling import build_resulting_cluster, list_victims, recreate_evicted
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
@@ -35,7 +39,7 @@ def add_other_replicas(target: TargetPod) -> TargetPod:
 
 
 class PlacedReplicas(NamedTuple):
-    """The result of scheduling all pods of a workload that has none yet."""
+    """The result of scheduling all pods of a workload's manifest, if some of them get no node."""
 
     placed: int
     """The number of pods that get a node."""
@@ -44,13 +48,28 @@ class PlacedReplicas(NamedTuple):
     """The pods that are evicted for them."""
     waiting: TargetPod
     """The workload's first pod that gets no node, in the cluster where the others are on their nodes or pending."""
+    rollout: str = ""
+    """The state of the rollout that replaces old pods, such as `stuck: …`; empty if no pods are replaced."""
 
 
 def place_replicas(target: TargetPod) -> PlacedReplicas | None:
-    """Schedule the target and the other replicas of its workload.
+    """Schedule all pods that the target's workload has once its manifest is applied.
 
-    Return None if all of these pods get a node or none does, or if the workload has no other replicas to create.
+    Return None if all of these pods get a node, if none of a new workload's pods does, or if the target stands for no
+    workload with replicas.
     """
+    workload = target.workload
+    if workload is None or isinstance(workload, Pod | DaemonSet):
+        return None
+    if not ExistingPods(target.scheduler.cluster).find_pods_of(*get_identity(workload)):
+        return _place_new_replicas(target)
+    if isinstance(workload, Job | CronJob):
+        return None
+    return _replay_update(target, workload)
+
+
+def _place_new_replicas(target: TargetPod) -> PlacedReplicas | None:
+    """Schedule the target and the other replicas of its workload, which has no pods yet."""
     cluster, others = _create_other_replicas(target)
     if not others:
         return None
@@ -63,19 +82,85 @@ def place_replicas(target: TargetPod) -> PlacedReplicas | None:
     unplaced = [position for position in positions if view.node[position] < 0]
     if len(unplaced) in (0, len(positions)):
         return None
+    return PlacedReplicas(
+        placed=len(positions) - len(unplaced),
+        total=len(positions),
+        victims=tuple(view.pods.objects[position].key for position in list_victims(outcomes)),
+        waiting=_build_waiting_target(target, simulation, unplaced[0], own_pods=positions),
+    )
 
-    # The pods of the workload keep their uids, so that they are still known to be created by the replay
-    cluster_after = build_resulting_cluster(simulation)
-    replicas_after = {}
-    for position in positions:
+
+def _replay_update(target: TargetPod, workload: Struct) -> PlacedReplicas | None:
+    """Replay how the controller updates a workload that has pods: it creates more, or rolls out another template."""
+    cluster = target.scheduler.cluster
+    existing = ExistingPods(cluster)
+    workload = existing.with_current_replicas(workload)
+    creation = create_objects(cluster, [workload], include_denied=True)
+    title = format_title(workload)
+    change = plan_change(existing, workload, title, creation.pods[title], forced=False)
+    if not change.new:
+        return None
+    if change.removed:
+        set_rollout_limits(change, workload)
+    create_allowed_claims(cluster, creation, {title: change.new})
+    deletions = {(pod.metadata.namespace, pod.metadata.name): None for pod in change.removed}
+    cluster = change_pods(creation.apply_to(cluster), deletions)
+    cluster = add_pods(cluster, (*rename_replaced_pods(change), *change.new))
+
+    simulation = Simulation(Scheduler(cluster, target.scheduler.call_extender))
+    index = simulation.view.pods.index
+    rollout = Rollout(change, simulation, lambda pod: index[pod.key])
+    recreate_evicted(simulation, frozenset(rollout.old))
+    outcomes = roll_out([rollout], simulation)
+    if simulation.interrupted:
+        raise KeyboardInterrupt
+    if not rollout.waiting:
+        return None
+
+    # Pods that the stuck rollout has not created yet are pending, too, so that a fix has to make room for all
+    old_pods = [index[pod.key] for pod in rename_replaced_pods(change)]
+    new_pods = [index[pod.key] for pod in change.new]
+    removed = {position for position in old_pods if position not in rollout.old}
+    return PlacedReplicas(
+        placed=change.desired - len(rollout.waiting) - len(rollout.coming),
+        total=change.desired,
+        victims=tuple(
+            simulation.view.pods.objects[position].key
+            for position in list_victims(outcomes)
+            if position not in {*old_pods, *new_pods}
+        ),
+        waiting=_build_waiting_target(
+            target, simulation, next(iter(rollout.waiting)), own_pods=[*old_pods, *new_pods], removed=removed
+        ),
+        rollout=rollout.status,
+    )
+
+
+def _build_waiting_target(
+    target: TargetPod,
+    simulation: Simulation,
+    waiting: Position,
+    *,
+    own_pods: Sequence[Position],
+    removed: Collection[Position] = (),
+) -> TargetPod:
+    """Return the target with the waiting pod in place of its own, in the cluster that the simulation leaves.
+
+    `own_pods` are pods of the workload, of which those in `removed` are gone. The others keep their uids, so that pods
+    that the replay created are still known as such.
+    """
+    view = simulation.view
+    changes: dict[tuple[str, str], Pod | None] = {}
+    for position in own_pods:
         pod, row = view.pods.objects[position], int(view.node[position])
         key = pod.metadata.namespace, pod.metadata.name
-        replicas_after[key] = pod if row < 0 else _run_on_node(pod, view.nodes.names[row])
-    scheduler = Scheduler(change_pods(cluster_after, replicas_after), target.scheduler.call_extender)
-    first_unplaced = view.pods.objects[unplaced[0]]
-    victims = tuple(view.pods.objects[position].key for position in list_victims(outcomes))
-    waiting = target._replace(scheduler=scheduler, pod=first_unplaced)
-    return PlacedReplicas(len(positions) - len(unplaced), len(positions), victims, waiting)
+        if position in removed:
+            changes[key] = None
+        else:
+            changes[key] = pod if row < 0 else _run_on_node(pod, view.nodes.names[row])
+    cluster = change_pods(build_resulting_cluster(simulation), changes)
+    scheduler = Scheduler(cluster, target.scheduler.call_extender)
+    return target._replace(scheduler=scheduler, pod=view.pods.objects[waiting])
 
 
 def _run_on_node(pod: Pod, node: str) -> Pod:

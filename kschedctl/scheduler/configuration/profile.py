@@ -98,7 +98,7 @@ class Profile(Struct, frozen=True):
     plugins: Mapping[str, tuple[str, ...]]
     """By extension point, the plugins in order of execution."""
     weights: Mapping[str, int]
-    """The weights of enabled score plugins. As upstream, plugins disabled at that point are included."""
+    """The weights of enabled score plugins. As in upstream, plugins disabled at that point are included."""
     placement_weights: Mapping[str, int]
     """The weights of enabled placementScore plugins, under the same rule."""
     args: Mapping[str, object]

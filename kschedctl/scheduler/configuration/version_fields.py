@@ -255,7 +255,7 @@ def iter_ignored_pod_fields(specs: Iterable[PodSpec], gates: FeatureGates) -> It
 
 
 def iter_ignored_group_fields(specs: Iterable[PodSpec], gates: FeatureGates) -> Iterator[str]:
-    """Yield a line if pods belong to groups but are placed one by one because GenericWorkload is off."""
+    """Yield a line if the groups of pods are ignored because the feature gate GenericWorkload is off."""
     is_off = gates.minor >= find_first_minor("PodGroup") and not gates.enabled("GenericWorkload")
     if is_off and any(spec.scheduling_group is not None for spec in specs):
         yield "spec.schedulingGroup needs the feature gate GenericWorkload, which is off"

@@ -318,7 +318,7 @@ def run_cycle(framework: FrameworkLike, info: PodInfo, view: Fork, sampling: Sam
     """Run the scheduling cycle of a pod and return its result.
 
     With `sampling`, only part of the nodes is searched, and the next cycle continues where this one stops. Errors of
-    plugins and extenders do not raise: `Cycle.error` has upstream's message. A PreEnqueue plugin that rejects the pod
+    plugins and extenders are not raised: `Cycle.error` has upstream's message. A PreEnqueue plugin that rejects the pod
     does not end the cycle.
     """
     queue = _run_pre_enqueue(framework.plugins_at("preEnqueue"), info, view)
@@ -445,7 +445,10 @@ class Filtering:
         return rejected
 
     def can_evictions_only_help(self) -> bool:
-        """Return whether no plugin that reads only a node's own row rejects a node because pods left it."""
+        """Return whether evictions from a node can only make plugins accept it.
+
+        Only plugins that read only a node's own row are considered.
+        """
         return all(isinstance(p, OwnRowPlugin) and p.can_evictions_only_help(self.view) for p in self._own_row_plugins)
 
     @cached_property
@@ -518,9 +521,9 @@ def _mask_examined_nodes(pre_filter: PreFilterOutcome, nominated_row: int | None
 def _find_feasible_nominated_node(
     outcome: FilterOutcome, considered: Bools, nominated_row: int | None, consultation: Consultation, view: Fork
 ) -> OfferedNodes | None:
-    """Return the pod's nominated node if it passes plugins and extenders, otherwise None.
+    """Return the pod's nominated node if plugins and extenders accept it, otherwise None.
 
-    A failing extender counts as a rejection, since upstream searches all nodes in that case.
+    A failing extender counts as a rejection, because upstream then searches all nodes.
     """
     if nominated_row is None or not (considered & outcome.passing)[nominated_row]:
         return None

@@ -357,7 +357,10 @@ class HTTPExtender:
         return False
 
     def find_unknowns(self, pod: Pod) -> Iterator[Unknown]:
-        """Yield the facts about the pod that stay unknown if this extender is interested in it but is not called."""
+        """Yield the facts about the pod that stay unknown because this extender is not called.
+
+        There are none if the extender is not interested in the pod.
+        """
         if self.call is not None or not self.is_interested(pod):
             return
         effects = {

@@ -61,7 +61,7 @@ class Status(msgspec.Struct, frozen=True):
 
     @property
     def rejected(self) -> bool:
-        """True if the code is one that keeps a pod from being scheduled."""
+        """True if a pod with this code cannot be scheduled."""
         return self.code in REJECTIONS
 
 
@@ -426,9 +426,9 @@ class PluginVerdict(msgspec.Struct, frozen=True):
 
 
 def require_state(state: StateT | None, message: str) -> StateT:
-    """Return the state. Raises PluginError with the message if it is None.
+    """Return the state, or raise PluginError with the message if the state is None.
 
-    The state is None if a profile enables an extension point without the extension point that prepares its state.
+    It is None if a profile enables an extension point without the extension point that prepares its state.
     """
     if state is None:
         raise PluginError(message)

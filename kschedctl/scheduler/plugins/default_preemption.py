@@ -100,7 +100,7 @@ class DefaultPreemption(PreemptionPlugin):
             yield ClusterEventWithHint(POD, ActionType.DELETE, self._is_schedulable_after_pod_deletion)
 
     def _is_schedulable_after_pod_deletion(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-        """Return False, because only the plugins that rejected the pod decide whether it is tried again."""
+        """Return False. Only the hints of the plugins that rejected the pod decide whether it is tried again."""
         return False
 
     @classmethod

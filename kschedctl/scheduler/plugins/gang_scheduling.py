@@ -314,7 +314,7 @@ def _is_schedulable_after_pod_added(info: PodInfo, change: ChangedObject, view: 
 
 
 def _is_unaffected(info: PodInfo, actions: ActionType, view: Fork) -> bool:
-    """Return whether the pod is in no group, so that added pods do not matter to it."""
+    """Return whether the pod is in no group and therefore unaffected by added pods."""
     return get_group_key(info.pod) is None
 
 
@@ -364,7 +364,7 @@ def _iter_group_priorities(view: Fork) -> Iterator[int]:
 
 
 def _list_ancestors(info: PodInfo, view: Fork) -> list[tuple[EntityKey, AnyGroup]]:
-    """Return the pod's group and its ancestors with their keys, from the group upwards, until one is missing.
+    """Return the pod's group and its ancestors, each with its key, in ascending order until one is missing.
 
     The list is empty if the pod is in no group, or if its group is missing.
     """
@@ -423,9 +423,9 @@ def _get_group_key(change: ChangedObject) -> GroupKey:
 
 
 def _is_in_same_tree(info: PodInfo, other_key: EntityKey, view: Fork) -> bool:
-    """Return whether the pod's group and the other group have the same root, or False if the pod has no group.
+    """Return whether the pod's group and the other group have the same root. Return False if the pod has no group.
 
-    `view` is the cluster after the change. If a group's tree is incomplete, the group counts as being in no tree.
+    `view` is the cluster after the change. A group whose tree is incomplete counts as being in no tree.
     """
     pod_group = get_group_key(info.pod)
     if pod_group is None:

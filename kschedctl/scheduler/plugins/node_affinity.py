@@ -61,7 +61,7 @@ from kschedctl.scheduler.framework.scores import normalize_by_max
 from kschedctl.scheduler.plugins.helper.signing import encode
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.nodes import match_node_selector, match_required_affinity
+from kschedctl.snapshot.nodes import match_node_selector
 from kschedctl.snapshot.pod_info import PodInfo
 
 REASON = "node(s) didn't match Pod's node affinity/selector"
@@ -123,7 +123,7 @@ class NodeAffinityUnmet(Fact, frozen=True):
 
 
 class NodeAffinityArgs(PluginArgs, frozen=True):
-    """A node affinity that every pod of the profile has in addition to its own."""
+    """A node affinity that the profile adds to the affinity of every pod."""
 
     naming: ClassVar[Mapping[str, Naming]] = {"addedAffinity": NodeAffinityTerms}
     added_affinity: NodeAffinityTerms | None = None
@@ -200,7 +200,7 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
             matches_profile = match_node_selector(view.nodes, self.added_required)
             yield Rejection(~matches_profile, Code.UNRESOLVABLE, REASON_ENFORCED)
         required = state if state is not None else compile_required_node_affinity(info.spec)
-        matches_pod = match_required_affinity(view.nodes, required)
+        matches_pod = view.nodes.match_required_affinity(required)
         yield Rejection(
             matches_profile & ~matches_pod,
             Code.UNRESOLVABLE,

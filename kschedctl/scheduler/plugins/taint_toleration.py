@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cache
 from typing import ClassVar, Self
 
 import numpy as np
@@ -144,10 +145,13 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         uninitialized, the fact is about the taint of uninitialized nodes.
         """
         taint_sets, set_of_node = view.nodes.taint_sets
-        is_uninitialized = np.array([any(t.key == UNINITIALIZED for t in taints) for taints in taint_sets], np.bool_)
-        num_uninitialized = int(is_uninitialized[set_of_node].sum())
         num_nodes = len(view.nodes)
-        are_all_uninitialized = num_uninitialized == num_nodes
+
+        @cache
+        def count_uninitialized() -> int:
+            """Count the nodes with the taint of uninitialized nodes, when the first fact is asked for."""
+            is_uninitialized = [any(taint.key == UNINITIALIZED for taint in taints) for taints in taint_sets]
+            return int(np.array(is_uninitialized, np.bool_)[set_of_node].sum())
 
         def find_untolerated_uninitialized_taint(taints: Sequence[Taint]) -> Taint | None:
             """Return the taint of uninitialized nodes among the taints, or None if the pod tolerates it."""
@@ -157,6 +161,8 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         def find_fact(row: int) -> UntoleratedTaint | None:
             """Return the fact about the node at `row`, or None if no taint rejects the pod there."""
             taint_set = set_of_node[row]
+            num_uninitialized = count_uninitialized()
+            are_all_uninitialized = num_uninitialized == num_nodes
             taint = find_untolerated_uninitialized_taint(taint_sets[taint_set]) if are_all_uninitialized else None
             if taint is None:
                 taint = untolerated_by_set[taint_set]
@@ -177,7 +183,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
     def _count_untolerated(
         self, taint_sets: Sequence[Sequence[Taint]], tolerations: Sequence[Toleration], effects: Collection[str]
     ) -> list[int]:
-        """Return, for each list of taints, how many of its taints have one of the effects and are not tolerated."""
+        """Return the number of untolerated taints with one of the effects in each list of taints."""
         counts = []
         for taints in taint_sets:
             relevant = [taint for taint in taints if taint.effect in effects]

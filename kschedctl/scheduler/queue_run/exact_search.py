@@ -72,8 +72,8 @@ class ExactSearch:
     def find_node(self, position: Position, framework: Framework) -> Choice | None:
         """Return the node for a pod, or None if no node is feasible. Raises PluginError if a plugin fails.
 
-        The nominated node or the node that the batch suggests is taken if it is feasible. Otherwise, a sampled search
-        decides.
+        If the nominated node is feasible, it is taken. So is the node that the batch suggests. Otherwise, a sampled
+        search decides.
         """
         # Filter all nodes.
         info = self.build_info(position)
@@ -120,9 +120,9 @@ class ExactSearch:
         return PostFilterEffect(failure, victims, outcome.results, evicted_later)
 
     def _find_nominated_row(self, outcome: PostFilterOutcome) -> Row | None:
-        """Return the row that PostFilter nominated, or NO_ROW if it cleared the pod's nomination.
+        """Return the row that PostFilter nominated, or NO_ROW if PostFilter cleared the pod's nomination.
 
-        Return None if the nomination stays as it was.
+        Return None if the nomination has not changed.
         """
         names = [result.nominated_node for result in outcome.results.values() if result.nominated_node]
         if outcome.status.code is Code.SUCCESS and names:

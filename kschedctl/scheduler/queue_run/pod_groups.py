@@ -235,7 +235,7 @@ class _GroupAttempt:
         return framework
 
     def _activate_unscheduled_members(self, position: Position) -> None:
-        """Move the group's pods without a node to the active queue if Permit makes this placed pod wait for them."""
+        """Move the group's pods without a node to the active queue, if this placed pod waits for them at Permit."""
         framework = self._get_framework()
         view = self.run.view
         permit = run_permit(framework, self.run.info(position), view, int(view.node[position])).status
@@ -261,7 +261,10 @@ class _GroupAttempt:
         return tuple(victim for victim in victims if not self.run.info(victim).terminating)
 
     def _gate_preemptor(self, position: Position) -> None:
-        """Gate a pod, or its group if preemption is workload-aware, while its victims are evicted asynchronously."""
+        """Keep a preemptor out of the queue while its victims are evicted asynchronously.
+
+        With workload-aware preemption, the preemptor is the pod's group if it has one.
+        """
         gates = self.run.scheduler.gates
         if gates.enabled("SchedulerAsyncPreemption"):
             pod = self.run.exact.get_pod(position)

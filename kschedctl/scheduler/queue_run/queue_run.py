@@ -202,7 +202,10 @@ class QueueReplay(SchedulingLoop):
         return self.exact.build_info(position)
 
     def _sign_pod(self, info: PodInfo) -> bytes | None:
-        """Return a signature that is equal for pods with equal answers, or None if the pod cannot be compared."""
+        """Return a signature that is equal for pods that get the same answers.
+
+        Return None if the pod cannot be compared.
+        """
         name = info.spec.scheduler_name
         if name not in self._signers:
             framework = self.scheduler.framework(name)
@@ -218,7 +221,7 @@ class QueueReplay(SchedulingLoop):
         return self._queued[position]
 
     def prepare_moves(self, coming: Sequence[Position], leaving: Sequence[Position]) -> None:
-        """Do nothing, since each pod's rejectors are determined in its own cycle."""
+        """Do nothing, because each pod's rejectors are determined in its own cycle."""
 
     def record_bound(self, position: Position, choice: Choice) -> None:
         """Record that a pod is bound to the chosen node.

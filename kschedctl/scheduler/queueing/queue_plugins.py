@@ -105,7 +105,7 @@ def choose_strategy(
 
 
 def may_requeue(registrations: Registrations, info: PodInfo, occurrence: Occurrence, view: Fork) -> bool:
-    """Return whether an event could put a pod back into the queue, no matter which plugins rejected it."""
+    """Return whether an event could put a pod back into the queue, whatever plugins rejected it."""
     event = occurrence.event
     plugins = registrations.find_registered_plugins(event)
     if not plugins:
@@ -117,7 +117,7 @@ def may_requeue(registrations: Registrations, info: PodInfo, occurrence: Occurre
         hints += registrations.find_hints(plugin, event)
     if None in hints:  # a plugin that registered without a hint function is always worth an attempt
         return True
-    return any(_says_queue(hint, info, occurrence, view) for hint in hints if hint is not None)
+    return any(_does_hint_say_queue(hint, info, occurrence, view) for hint in hints if hint is not None)
 
 
 def does_event_concern_pod(
@@ -151,11 +151,11 @@ def _combine_hints(
     """
     if not hints:
         return QueueingHint.NOT_REGISTERED
-    is_worth = any(hint is None or _says_queue(hint, info, occurrence, view) for hint in hints)
+    is_worth = any(hint is None or _does_hint_say_queue(hint, info, occurrence, view) for hint in hints)
     return QueueingHint.QUEUE if is_worth else QueueingHint.SKIP
 
 
-def _says_queue(hint: HintFunction, info: PodInfo, occurrence: Occurrence, view: Fork) -> bool:
+def _does_hint_say_queue(hint: HintFunction, info: PodInfo, occurrence: Occurrence, view: Fork) -> bool:
     """Return whether a hint function answers Queue. An error counts as Queue."""
     try:
         return hint(info, occurrence.change, view)
@@ -195,7 +195,7 @@ def passes_pre_check(
 
 
 def _counts_as_freeing_room(change: ChangedObject, gates: FeatureGates) -> bool:
-    """Return whether upstream treats a change as freeing room because it updates a pod that is being resized."""
+    """Return whether upstream treats a change as freeing resources because it updates a pod during its resize."""
     if change.old is None or change.new is None or change.new.status.resize != RESIZE_IN_PROGRESS:
         return False
     return gates.enabled(RESIZE_GATE) and WHILE_RESIZED.at(gates.release)

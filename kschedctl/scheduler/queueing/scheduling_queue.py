@@ -289,7 +289,7 @@ class SchedulingQueue:
         self.cycle += 1
 
     def _activate_waiting(self, position: Position) -> bool:
-        """Activate a pod that backs off or waits for an event, and return whether it is active.
+        """Activate a pod that backs off or waits for an event, and return whether it is now active.
 
         Return False if the pod is gated or in neither of these queues.
         """
@@ -360,7 +360,7 @@ class SchedulingQueue:
     def _park_if_gated(self, pod: QueuedPod) -> bool:
         """Ask the PreEnqueue plugins, and return whether one of them gates the pod.
 
-        A gated pod is moved to the unschedulable pods, where it waits for an event of the gating plugin.
+        A gated pod is moved to the unschedulable pods. There it waits for an event of the gating plugin.
         """
         pod.gating_plugin = self.plugins.find_gating_plugin(pod)
         if not pod.gating_plugin:

@@ -66,7 +66,7 @@ def index_quotas(quotas: Iterable[ElasticQuota]) -> dict[str, Quota]:
 def find_exceeded_resource(requests: Requests, used: Requests, limits: Requests, default_limit: int) -> str:
     """Return the first resource for which requests plus usage exceed the limit, or "" if there is none.
 
-    Resources without a limit are limited to 0 if they are native, and to `default_limit` otherwise.
+    A native resource without a limit is limited to 0. Any other resource without a limit is limited to `default_limit`.
     """
     for name, limit in find_applicable_limits(requests, limits, default_limit).items():
         if requests.get(name, 0) + used.get(name, 0) > limit:
@@ -107,7 +107,7 @@ class QuotaUse:
 
     @property
     def quota_numbers(self) -> Counts:
-        """For each PodInfo, the index of its namespace's quota in `quotas`, or -1 if the namespace has no quota."""
+        """The index in `quotas` of the quota of each PodInfo's namespace, or -1 if the namespace has no quota."""
         infos = self.view.pods.infos
         numbers = {namespace: i for i, namespace in enumerate(self.quotas)}
         key = "quotas of infos", tuple(self.quotas)

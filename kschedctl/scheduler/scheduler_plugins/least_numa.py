@@ -64,9 +64,10 @@ def score_containers(containers: Iterable[Requests], numa: NumaList) -> Scores:
 
 
 def score_pod(requests: Requests, numa: NumaList) -> Scores:
-    """Score each node by how many NUMA nodes the pod needs as a whole.
+    """Score each node by the number of NUMA nodes that the pod needs as a whole.
 
-    A node scores 0 if the pod does not fit, and the maximum if its NUMA nodes have none of the requested resources.
+    A node scores 0 if the pod does not fit. It gets the maximum score if its NUMA nodes have none of the requested
+    resources.
     """
     is_relevant = _find_relevant_nodes(requests, numa)
     chosen = choose_numa_nodes(requests, numa.available, numa, is_relevant)

@@ -79,7 +79,10 @@ class QuotaVictims:
         return potential[order_by_importance(view, potential, self._build_arrival_keys(potential))]
 
     def makes_room(self, position: Position) -> bool:
-        """Return whether a terminating pod makes room for this pod, because it could be one of the pod's victims."""
+        """Return whether a terminating pod counts as freeing resources for this pod.
+
+        It does if it could be one of this pod's victims.
+        """
         info: PodInfo = self.view.pods.infos[self.view.pods.info[position]]
         quota = self.use.quotas.get(info.namespace)
         if self.quota is None or quota is None:

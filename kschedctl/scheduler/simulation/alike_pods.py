@@ -113,10 +113,10 @@ class AlikePods:
     ) -> tuple[Rows | TiedRows, int]:
         """Return the rows that share the highest score, and the number of feasible rows.
 
-        There are no rows if no node can ever be feasible for the identical pods. `info` is the pod's own PodInfo, which
-        may have other claims than the first of the identical pods. The pods in `nominated`, which are nominated ahead
-        of this one, count as placed. With `sampling`, only part of the nodes is searched. Raises PluginError if a
-        plugin fails.
+        There are no rows if no node can ever be feasible for the identical pods. `info` is the pod's own PodInfo,
+        because its claims may differ from the claims of the first identical pod. The pods in `nominated`, which are
+        nominated ahead of this one, count as placed. With `sampling`, only part of the nodes is searched. Raises
+        PluginError if a plugin fails.
         """
         if self.hopeless:
             return NO_ROWS, 0
@@ -359,7 +359,7 @@ class AlikePods:
     def _split_score_plugins(self) -> _ScorePlugins:
         """Split the Score plugins by how often they have to be asked about the identical pods.
 
-        Plugins that read only a node's own row are left out, since `local` has their scores. Raises PluginError if a
+        Plugins that read only a node's own row are left out, because `local` has their scores. Raises PluginError if a
         plugin fails.
         """
         prepares = map_score_preparations(self.framework)

@@ -177,5 +177,8 @@ class StepwiseScheduler:
 
 
 def _was_preemption_tried(result: PostFilterResult) -> bool:
-    """Return whether a plugin tried preemption for the pod, rather than finding it not eligible to preempt."""
+    """Return whether a plugin tried preemption for the pod.
+
+    It did not if it found the pod ineligible to preempt.
+    """
     return isinstance(result.report, Preemption) and result.report.eligible

@@ -114,9 +114,9 @@ class Gangs:
         return self._gang_of_info[info_number]
 
     def group_pods_for_queue(self, positions: Iterable[Position]) -> dict[AnyGroupKey, list[Position]]:
-        """Return the pods of Kubernetes' own groups, by group and in the order in which they are tried together.
+        """Return the pods of Kubernetes' PodGroups, by group and in the order in which they are tried together.
 
-        Gangs of Coscheduling are left out because their pods are tried one by one.
+        Gangs of Coscheduling are left out, because their pods are tried one by one.
         """
         groups = self.group_positions(positions)
         return {

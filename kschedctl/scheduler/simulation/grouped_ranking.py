@@ -172,8 +172,8 @@ class GroupedRanking:
     def drop_empty_groups(self) -> GroupedRanking | None:
         """Return this ranking, or None if it has too many groups.
 
-        If there are too many groups, they are first rebuilt without the empty groups. At most half of the limit is
-        accepted then.
+        In the latter case, the groups are first rebuilt without the empty groups. The ranking is then kept only if it
+        has at most half of the limit.
         """
         if len(self.groups) <= self.max_groups:
             return self
@@ -201,7 +201,7 @@ class GroupedRanking:
         self.update(changed_rows)
 
         groups = self.groups
-        feasible = groups.feasible_groups
+        feasible, rows = groups.get_feasible_groups_and_examples()
         if not len(feasible):
             return NO_ROWS, 0
         is_local = not (self.verdicts or self.scores or self.consulted.fixed or self.rejections)
@@ -209,18 +209,19 @@ class GroupedRanking:
             return groups.get_best_rows(feasible), int(groups.count[0])
 
         # Drop the groups whose example is rejected.
-        rows = groups.example[feasible]
+        feasible_count = groups.feasible_count
         if self.verdicts or self.rejections:
             rejected_groups = self._find_rejected_rows(rows)
             if rejected_groups.any():
                 feasible, rows = feasible[~rejected_groups], rows[~rejected_groups]
+                feasible_count = int(groups.count[feasible].sum())
             if not len(feasible):
                 return NO_ROWS, 0
 
         # Score the examples of the others, and return the groups that share the highest score.
         counts = groups.count[feasible]
         total = groups.top[feasible] + self.answers.score_rows(rows, counts)
-        return groups.get_best_rows(feasible[total == total.max()]), int(counts.sum())
+        return groups.get_best_rows(feasible[total == total.max()]), feasible_count
 
     def _update_rejections(self, rejected: Bools | bool) -> Rows | None:
         """Apply the pod's rejections, and return the rows that changed. Return None if too many rows change too often.

@@ -207,7 +207,7 @@ class LocalScores:
         crowded.rejected[row], *crowded.ahead[row] = answers
 
     def _compute_crowded_ahead(self, crowded: Crowded, row: int) -> list[bool]:
-        """Return whether the node rejects the pod now, and after 1, 2, … LOOKAHEAD more pods like it have joined."""
+        """Return whether the node rejects the pod now, and after 1, 2, … LOOKAHEAD more such pods have joined it."""
         added_pods = np.arange(LOOKAHEAD + 1)
         rows = np.full(LOOKAHEAD + 1, row)
 
@@ -231,7 +231,7 @@ class LocalScores:
         return rejected
 
     def _use_precomputed_score(self, row: int) -> bool:
-        """Replace the score of a row, which a pod with these requests has joined, with the precomputed score.
+        """Set the score of a row to the precomputed score, after a pod with these requests joined the row.
 
         Return False if no score was precomputed.
         """
@@ -277,9 +277,10 @@ class LocalScores:
         return closed.mask[rows]
 
     def _compute_scores(self, view: Fork, rows: Rows, added_pods: Rows | None = None) -> Scores:
-        """Compute the scores of `rows` after `added_pods` (a count per row) more of these pods were placed there.
+        """Compute the scores of `rows` in the given view.
 
-        Rows that reject the pod score INFEASIBLE.
+        With `added_pods`, which has a count for each row, so many pods like this one are assumed to be added to the
+        rows. Rows that reject the pod score INFEASIBLE.
         """
         own_rows = OwnRows(view, rows, added_pods, self.number)
         rejected = self._mask_closed_rows(rows)

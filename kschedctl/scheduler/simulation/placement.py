@@ -110,7 +110,7 @@ class Placements(IncomingPods):
     def find_feasible_mask(self, framework: FrameworkLike, position: Position) -> Bools | None:
         """Return a mask (N,) of the nodes on which a pod fits now.
 
-        Return None if pods on other nodes matter, if the pod has claims, or if a plugin fails.
+        Return None if the answer depends on pods on other nodes, if the pod has claims, or if a plugin fails.
         """
         info = self.build_arriving_info(position)
         number = int(self.view.pods.info[position])
@@ -202,7 +202,7 @@ class Placements(IncomingPods):
         return len(rows) > 0
 
     def _get_alike_pods(self, framework: FrameworkLike, info: PodInfo, number: int) -> AlikePods:
-        """Return the answers for pods that are identical except for their claims, from a cache if possible."""
+        """Return the answers for pods that differ at most in their claims, from a cache if possible."""
         from kschedctl.scheduler.simulation.alike_pods import AlikePods  # noqa: PLC0415 - only for pods that are alike
 
         key = framework, info.alike

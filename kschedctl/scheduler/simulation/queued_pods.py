@@ -111,7 +111,7 @@ class QueuedPods:
         self.scheduling_queue.add(pod)
 
     def done(self, position: Position) -> None:
-        """Record that a popped pod is no longer in flight, because it was bound or is not tried."""
+        """Record that a popped pod is no longer in flight, because it was bound or will not be tried."""
         self.scheduling_queue.done(position)
 
     def find_retry_label(self, position: Position) -> str:
@@ -245,7 +245,7 @@ class QueuedPods:
             self._deliver_event(self._advice.build_departure_event(victim))
 
     def _put_groups_back(self) -> None:
-        """Put the group members that did not fit back into the scheduling queue, since a pod has moved."""
+        """Put the group members that did not fit back into the scheduling queue, because a pod has moved."""
         for pod, rejectors, rejected_at in self._rejected_members:
             self.scheduling_queue.add_unschedulable(pod, rejectors, rejected_at)
         self._rejected_members = []
@@ -395,7 +395,10 @@ class _SharedQueuePlugins(QueuePlugins):
         return self._nomination_losses[number]
 
     def _build_placed_pod(self, position: Position) -> Pod:
-        """Build the pod with a node. If it has none, the first node is used, since no plugin cares which node it is."""
+        """Build the pod with a node name. A pod without a node gets the first node.
+
+        No plugin depends on which node it is.
+        """
         pod = self._info(position).pod
         return replace(pod, spec=replace(pod.spec, node_name=pod.spec.node_name or self._view.nodes.names[0]))
 

@@ -97,7 +97,7 @@ class RankedGroups:
         self._values = [distinction.values_at(rows) for distinction in self._single_node_distinctions]
         self.score = score.copy()
         """Local scores (N,), below zero where a pod does not fit."""
-        self.group = combine_columns([self._lasting_codes, *self._values], len(score))
+        self.group = combine_columns([self._lasting_codes, *self._values], len(score)).astype(np.intp)
         """The group of each row (N,)."""
         self._lists: list[dict[int, array[int]]] = []
         """By group and score, the rows in order, for all scores of at least `_floor`."""
@@ -109,6 +109,11 @@ class RankedGroups:
         """By group, the highest score."""
         self.example = np.zeros(1, np.int64)
         """By group, one of the rows that have the highest score."""
+        self.feasible_count = int(np.count_nonzero(self.score >= 0))
+        """The number of feasible rows of all groups."""
+        self._is_selection_outdated = True
+        self._feasible_groups = np.zeros(0, np.int64)
+        self._feasible_examples = np.zeros(0, np.int64)
         for members in split_by_value(self.group):
             group = self._add_group(self._build_key(int(members[0])))
             fitting = members[self.score[members] >= 0]
@@ -121,7 +126,19 @@ class RankedGroups:
     @property
     def feasible_groups(self) -> Rows:
         """The groups that have a feasible row."""
-        return self.count[: len(self._lists)].nonzero()[0]
+        groups, _ = self.get_feasible_groups_and_examples()
+        return groups
+
+    def get_feasible_groups_and_examples(self) -> tuple[Rows, Rows]:
+        """Return the groups that have a feasible row, and the example of each.
+
+        The same arrays are returned until one of them changes, so that callers can reuse what they know about them.
+        """
+        if self._is_selection_outdated:
+            self._feasible_groups = self.count[: len(self._lists)].nonzero()[0]
+            self._feasible_examples = self.example[self._feasible_groups]
+            self._is_selection_outdated = False
+        return self._feasible_groups, self._feasible_examples
 
     def get_best_rows(self, groups: Rows) -> Rows | TiedRows:
         """Return, in ascending order, the rows with the highest score of each of these feasible groups.
@@ -182,11 +199,11 @@ class RankedGroups:
 
         # Take the row off its old list, and put it on the new one. Infeasible rows are on no list.
         if old_score >= 0:
-            self.count[old_group] -= 1
+            self._change_count(old_group, -1)
             if old_score >= self._floor[old_group]:
                 self._remove_rows(old_group, old_score, [row])
         if score >= 0:
-            self.count[group] += 1
+            self._change_count(group, 1)
             self._insert_row(group, row, score)
         self._update_top(old_group)
         if group != old_group:
@@ -224,7 +241,7 @@ class RankedGroups:
     def _move_rows_within_group(self, group: int, rows: Rows, old_scores: Scores, new_scores: Scores) -> None:
         """Change the scores of rows of one group, and update its count, lists and top."""
         self.score[rows] = new_scores
-        self.count[group] += np.count_nonzero(new_scores >= 0) - np.count_nonzero(old_scores >= 0)
+        self._change_count(group, int(np.count_nonzero(new_scores >= 0) - np.count_nonzero(old_scores >= 0)))
         floor = self._floor[group]
         for score in {score for score in old_scores.tolist() if score >= floor}:
             self._remove_rows(group, score, rows[old_scores == score].tolist())
@@ -232,6 +249,14 @@ class RankedGroups:
         for row, score in zip(rows[rising].tolist(), new_scores[rising].tolist(), strict=True):
             self._insert_row(group, row, score)
         self._update_top(group)
+
+    def _change_count(self, group: int, change: int) -> None:
+        """Change the number of feasible rows of a group."""
+        count = int(self.count[group])
+        self.count[group] = count + change
+        self.feasible_count += change
+        if not (count and count + change):  # the group was or is without feasible rows
+            self._is_selection_outdated = True
 
     # -- lists ---------------------------------------------------------------------------------------------------
 
@@ -277,7 +302,10 @@ class RankedGroups:
             return
         top = max(lists) if len(lists) > 1 else next(iter(lists))  # the usual single list needs no comparison
         self.top[group] = top
-        self.example[group] = lists[top][0]
+        example = lists[top][0]
+        if self.example[group] != example:
+            self.example[group] = example
+            self._is_selection_outdated = True
 
     def _list_best_rows(self, group: int, rows: Rows) -> None:
         """Store the best of the group's feasible `rows` in one list per score, and update the group's top.

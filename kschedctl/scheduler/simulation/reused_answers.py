@@ -282,11 +282,11 @@ class ReusedAnswers:
     def find_preemption_candidate(
         self, position: Position, framework: Framework
     ) -> tuple[Candidate | None, PostFilterOutcome | None]:
-        """Return the preemption candidate or None, and the PostFilter outcome or None if PostFilter was not run.
+        """Return the preemption candidate, and the PostFilter outcome. The outcome is None if PostFilter was not run.
 
         PostFilter is not run if an identical pod is known to fit nowhere, if preemption is off, or if the pod never
-        preempts. If the pod finds no victim, PostFilter is not run either, and the pod loses its nomination. Raises
-        PluginError if a plugin fails.
+        preempts. It is not run either if the pod can find no victim. In this case, the pod loses its nomination.
+        Without a candidate, the first item is None. Raises PluginError if a plugin fails.
         """
         info = self.placements.get_incoming_info(int(self.placements.view.pods.info[position]))
         if self._is_known_failure or not self.preemption or info.spec.preemption_policy == "Never":

@@ -226,7 +226,6 @@ class SettlingLoop(SchedulingLoop):
     def _try_popped_pod(self, position: Position) -> None:
         """Try a popped pod, alone or with its group, and record the outcomes."""
         gangs = self.attempts.gangs
-        outcome_count = len(self.outcomes)
         gang = gangs.find_group_key(position) if gangs.has_groups else None
         if gang is not None and not isinstance(gang, GangKey):
             self._try_group(gang)
@@ -239,10 +238,12 @@ class SettlingLoop(SchedulingLoop):
             self.outcomes.append(outcome_without_cycle)
             return
         assert framework is not None
+        outcome_count = len(self.outcomes)
         self.attempt(position, framework)
 
         # A pod that completes its gang releases the others, whose outcomes are sorted by name.
-        if gang is not None and self.outcomes[outcome_count:] and self.outcomes[-1].verdict == SCHEDULED:
+        is_scheduled = len(self.outcomes) > outcome_count and self.outcomes[-1].verdict == SCHEDULED
+        if gang is not None and is_scheduled:
             self.end_completed_waits(gang)
             objects = self.view.pods.objects
             new_outcomes = self.outcomes[outcome_count:]
@@ -306,9 +307,9 @@ class SettlingLoop(SchedulingLoop):
         )
 
     def put_back(self, position: Position, failure: Failed) -> None:
-        """Put a rejected pod back into the queue, and nominate it if victims make room for it.
+        """Put a rejected pod back into the queue, and nominate it if victims free resources for it.
 
-        If the failure has a message, which only Permit's failures have, it is remembered as the pod's message.
+        Only failures at Permit have a message. It is stored as the pod's message.
         """
         permit_failures = self.attempts.failures.permit_failures
         if failure.message:
@@ -372,7 +373,7 @@ class SettlingLoop(SchedulingLoop):
                 self._recreate_pods((victim,))
 
     def _are_other_pods_waiting(self, preemptor: Position, victims: Sequence[Position]) -> bool:
-        """Return whether pods that exist, besides the preemptor and its victims, wait for a node."""
+        """Return whether any existing pods other than the preemptor and its victims wait for a node."""
         waiting = set(np.flatnonzero(self.view.node == NO_ROW).tolist())
         return bool(waiting - self.attempts.gone - {preemptor, *victims})
 

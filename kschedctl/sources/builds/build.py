@@ -15,7 +15,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.errors import InputError, UsageError
 from kschedctl.sources.applied.kustomizations import list_patch_files
 from kschedctl.sources.documents.documents import MAX_SIZE, Content, decode_utf8, load_content, parse_documents
-from kschedctl.sources.documents.files import relative_path
+from kschedctl.sources.documents.files import make_relative_path
 from kschedctl.sources.documents.positions import LocatedObject, Path
 
 
@@ -39,7 +39,7 @@ class BuiltObject(NamedTuple):
     def find_file(self, path: Path) -> str:
         """Return the patch or kustomization that set the field, or else the file of the object."""
         patched_field = self.overlays.find_patch(path) if self.overlays else None
-        return relative_path(patched_field.file) if patched_field else self.file
+        return make_relative_path(patched_field.file) if patched_field else self.file
 
     def locate(self, path: Path) -> tuple[int, int]:
         """Return line and column (from 1) of the field in the file that ``find_file`` returns.

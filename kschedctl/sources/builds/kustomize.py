@@ -35,7 +35,7 @@ from kschedctl.sources.builds.build import (
     run_program,
 )
 from kschedctl.sources.builds.unsafe_fields import find_unsafe_fields
-from kschedctl.sources.documents.files import relative_path
+from kschedctl.sources.documents.files import make_relative_path
 from kschedctl.sources.documents.positions import LocatedObject, load_objects, parse_objects
 
 ORIGIN = "config.kubernetes.io/origin"
@@ -93,7 +93,7 @@ class KustomizeBuild:
     @property
     def name(self) -> str:
         """The kustomization, as messages name it."""
-        return relative_path(find_kustomization(self.folder) or self.folder)
+        return make_relative_path(find_kustomization(self.folder) or self.folder)
 
     @cached_property
     def files(self) -> frozenset[str]:
@@ -141,16 +141,16 @@ class KustomizeBuild:
         another repository.
         """
         path, transformations = _pop_kustomize_annotations(value)
-        folder = relative_path(self.folder)
+        folder = make_relative_path(self.folder)
         file = os.path.normpath(os.path.join(outer_folder, path)) if path else ""
         if not os.path.isfile(file):
             return BuiltObject(value, folder, self.name)  # generated, or read from another repository
-        origin = self.origins.find_origin(value, relative_path(file))
+        origin = self.origins.find_origin(value, make_relative_path(file))
         overlays = None
         if origin:
             kustomizations = list_kustomizations(transformations, outer_folder)
             overlays = Overlays(kustomizations, written=origin.value, built=value)
-        return BuiltObject(value, folder, relative_path(file), origin=origin, overlays=overlays)
+        return BuiltObject(value, folder, make_relative_path(file), origin=origin, overlays=overlays)
 
 
 def find_kustomize_builds(files: Collection[str], with_helm: bool = False) -> list[KustomizeBuild]:

@@ -12,7 +12,7 @@ from kschedctl.errors import InputError
 from kschedctl.sources.applied.kustomizations import FILE_NAMES, find_kustomization
 from kschedctl.sources.builds.helm_guard import HOME_REFUSAL, explain_unsafe_value
 from kschedctl.sources.documents.documents import Content, load_content, parse_documents
-from kschedctl.sources.documents.files import relative_path
+from kschedctl.sources.documents.files import make_relative_path
 
 # Kustomize ignores the case of field names, so all names are compared in lower case.
 _BASE_FIELDS = ("resources", "bases", "components", "generators", "transformers", "validators")
@@ -36,7 +36,7 @@ class UnsafeField(NamedTuple):
     @property
     def error(self) -> InputError:
         """An error that names the field and its file."""
-        return InputError(f"{self.field}: {self.message}; it is not built", where=relative_path(self.file))
+        return InputError(f"{self.field}: {self.message}; it is not built", where=make_relative_path(self.file))
 
 
 def find_unsafe_fields(folder: str, top: str, *, with_helm: bool) -> Iterator[UnsafeField]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.sources.documents.documents import Content, load_content, parse_documents
-from kschedctl.sources.documents.files import STDIN, display_path
+from kschedctl.sources.documents.files import STDIN, format_file_path
 from kschedctl.sources.documents.place import ParsedDocument
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def load_objects(file: str) -> Iterator[LocatedObject]:
 
     Raises InputError if the file cannot be read or parsed.
     """
-    return parse_objects("<stdin>" if file == STDIN else display_path(file), load_content(file))
+    return parse_objects("<stdin>" if file == STDIN else format_file_path(file), load_content(file))
 
 
 def parse_objects(file: str, content: Content) -> Iterator[LocatedObject]:
@@ -236,10 +236,7 @@ def locate_field(place: Place, path: Path) -> Place:
 
 
 def _get_file_stamp(file: str) -> tuple[int, int] | None:
-    """Return the modification time and the size of a file, which tell whether it was edited.
-
-    Return None if it is no file.
-    """
+    """Return the modification time and the size of a regular file, which tell whether it was edited. Otherwise None."""
     try:
         status = os.stat(file)
     except (OSError, ValueError):

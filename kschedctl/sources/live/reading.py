@@ -130,7 +130,7 @@ class Reading:
     changed: Mapping[str, int]
     """The number of objects per kind that changed while the cluster was read."""
 
-    def cluster(self) -> Cluster:
+    def build_cluster(self) -> Cluster:
         """Build the Cluster with all objects."""
         objects: dict[str, Json] = {FIELDS[kind]: listing.objects for kind, listing in self.listings.items()}
         versions = {kind: listing.resource_version for kind, listing in self.listings.items()}

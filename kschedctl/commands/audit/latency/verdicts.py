@@ -217,7 +217,7 @@ def _judge_binding(measured: MetricsReading, limits: LatencyLimits) -> Iterable[
 
 def _find_slowest(histograms: Mapping[str, Histogram]) -> str:
     """Return the key of the histogram with the highest 99th percentile. An unknown percentile counts as 0."""
-    return max(histograms, key=lambda key: (_nan_to_zero(histograms[key].estimate_quantile(0.99)), key))
+    return max(histograms, key=lambda key: (_replace_nan_by_zero(histograms[key].estimate_quantile(0.99)), key))
 
 
 def _judge_client_throttling(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
@@ -443,7 +443,7 @@ def _is_p99_above(histogram: Histogram, limit: float) -> bool | None:
     return p99 > limit
 
 
-def _nan_to_zero(value: float) -> float:
+def _replace_nan_by_zero(value: float) -> float:
     """Return 0.0 for NaN, otherwise the value."""
     return 0.0 if math.isnan(value) else value
 

@@ -87,7 +87,7 @@ def _build_scheduler_lease(
     """
     spec = lease.spec
     duration = spec.lease_duration_seconds or DEFAULT_LEASE_SECONDS
-    seconds_silent = (_compute_seconds_until(spec.renew_time, newest), audited.seconds_since(spec.renew_time))
+    seconds_silent = (_compute_seconds_until(spec.renew_time, newest), audited.measure_seconds_since(spec.renew_time))
     return SchedulerLease(
         lease=str(name),
         holder=spec.holder_identity,

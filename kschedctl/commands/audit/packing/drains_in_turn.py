@@ -57,8 +57,8 @@ class EmptyingDrain(NodeDrain):
             return pod, reason
         try:
             self.run()
-        except _NodeBlockedError as kept:
-            return kept.pod, kept.why
+        except _NodeBlockedError as blocked:
+            return blocked.pod, blocked.why
         return self._find_remaining_blocker()
 
     def _iter_immediate_blockers(self) -> Iterator[tuple[str, str]]:

@@ -130,7 +130,7 @@ def build_queues_section(audited: AuditedCluster) -> QueuesSection:
 
     limit = audited.thresholds.queued_seconds
     waiting = list_waiting_workloads(audited, report)
-    long_waiting = [workload for workload in waiting if (audited.seconds_since(workload.since) or 0) > limit]
+    long_waiting = [workload for workload in waiting if (audited.measure_seconds_since(workload.since) or 0) > limit]
     inactive = list_inactive_queues(audited.cluster, report)
 
     # A queue can only starve if Workloads wait long in it. Without the cluster's time, all waiting Workloads count.
@@ -414,7 +414,7 @@ def _iter_long_admitted(audited: AuditedCluster, min_seconds: float) -> Iterator
         admitted = find_condition(conditions, ADMITTED)
         if admitted is None or admitted.status != "True" or is_condition_true(conditions, FINISHED):
             continue
-        seconds = audited.seconds_since(admitted.last_transition_time)
+        seconds = audited.measure_seconds_since(admitted.last_transition_time)
         if seconds is not None and seconds > min_seconds:
             yield admitted.last_transition_time or "", workload
 

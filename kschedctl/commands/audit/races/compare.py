@@ -86,7 +86,7 @@ def _build_race_result(setting: RaceSetting, expiry: str, ttl: float, counts: Se
     double_booked = sum(run.double_booked for run in counts)
     shares = [run.double_booked / max(run.assumed, 1) for run in counts]
     is_forever = ttl == FOREVER
-    expired_share = 0.0 if is_forever else setting.informer.probability_above(ttl)
+    expired_share = 0.0 if is_forever else setting.informer.compute_probability_above(ttl)
     return RaceResult(
         nodes=setting.nodes,
         pods_per_second=setting.rate,
@@ -186,7 +186,7 @@ def _build_recommendation(results: Sequence[RaceResult], question: RaceQuestion)
         if best_expiry != NEVER:
             advice = f"Expire assumed pods after {best_expiry}"
         shortest_ttl = min(result.ttl_seconds or FOREVER for result in results)
-        share = format_percent(question.informer_lag.probability_above(shortest_ttl))
+        share = format_percent(question.informer_lag.compute_probability_above(shortest_ttl))
         parts.append(
             f"{advice}: the informer's lag exceeds the shortest expiry for {share} of bindings, and the room of "
             "these pods then looks free although it is taken."

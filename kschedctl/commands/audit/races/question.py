@@ -137,7 +137,7 @@ class RaceQuestion:
             return self.seconds
         ttls = {expiry.ttl(nodes) for expiry in self.expiries for nodes in self.nodes}
         exceeded_ttls = [
-            ttl for ttl in ttls if ttl < FOREVER and self.informer_lag.probability_above(ttl) > NEGLIGIBLE_SHARE
+            ttl for ttl in ttls if ttl < FOREVER and self.informer_lag.compute_probability_above(ttl) > NEGLIGIBLE_SHARE
         ]
         wanted_seconds = max(MIN_ARRIVAL_SECONDS, SIMULATED_EXPIRIES * max(exceeded_ttls, default=0.0))
         return min(wanted_seconds, self._max_arrival_seconds)

@@ -261,7 +261,7 @@ def _find_named_volume_mismatch(
 ) -> _Mismatch | None:
     """Find the reason why a claim cannot be bound to the volume that it names. Return None if it can be bound.
 
-    As upstream, nothing else is compared if the volume is reserved for the claim.
+    As in upstream, nothing else is compared if the volume is reserved for the claim.
     """
     claim_ref = volume.spec.claim_ref
     if claim_ref is not None:

@@ -37,9 +37,10 @@ class _Candidate(NamedTuple):
 def place_balanced(
     counts: DomainCapacities, request: PlacementRequest, gates: FeatureGates
 ) -> tuple[DomainCapacities, int, list[int]] | None:
-    """Distribute the slices evenly over as few domains as necessary, or return None if that is impossible.
+    """Distribute the slices evenly over as few domains as necessary, or return None if this is impossible.
 
-    Return a copy of the counts with the distribution, the level, and the indexes of the domains that get slices.
+    The result has a copy of the counts with the distribution, the level, and the indexes of the domains that get
+    slices.
     """
     best = _find_best_siblings(counts, request, gates)
     if best is None:

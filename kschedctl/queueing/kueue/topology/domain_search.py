@@ -94,11 +94,12 @@ class DomainSearch:
         return indexes[np.lexsort(keys)]
 
     def find_level_and_domains(self, level: int) -> tuple[int, list[int]]:
-        """Return a level and the domains at this level that hold all slices, starting the search at ``level``.
+        """Find domains at one level that hold all slices, and return the level and the domains.
 
-        A single domain is chosen if one at this or a higher level is large enough. Otherwise, several domains are
-        chosen at the highest level or, if the request is unconstrained, at ``level``. Raises PlacementError if they are
-        too small, or if the level is required and no single domain is large enough. Upstream: findLevelWithFitDomains.
+        The search starts at ``level``. If one domain at this or a higher level is large enough, it is chosen.
+        Otherwise, several domains are chosen at the highest level. For an unconstrained request, they are chosen at
+        ``level``. Raises PlacementError if they are too small, or if the level is required and no single domain is
+        large enough. Upstream: findLevelWithFitDomains.
         """
         counts, request = self.counts, self.request
         domain_count = len(counts.tree.levels[level].values)
@@ -203,7 +204,10 @@ class DomainSearch:
         return int(indexes[np.argmin(np.where(suffices, room[indexes], np.iinfo(np.int64).max))])
 
     def _select_equal_affinity(self, level: int, domains: Indexes) -> Indexes:
-        """Return the leading domains whose affinity score equals the first one's, or all if affinity does not count."""
+        """Return the leading domains with the same affinity score as the first domain.
+
+        If affinity does not count, return all domains.
+        """
         if not self._respects_affinity:
             return domains
         scores = self.counts.affinity[level][domains]

@@ -122,8 +122,8 @@ class TopologySnapshot:
     def change_usage(self, domains: Sequence[DomainRequests], sign: int) -> None:
         """Add pods' requests to the usage of their domains, or subtract them if ``sign`` is -1.
 
-        Domains that are not in the topology are ignored. ``domains`` must not change afterwards, because its sums are
-        cached by its identity.
+        Domains outside the topology are ignored. ``domains`` must not change afterwards, because its sums are cached by
+        its identity.
         """
         columns = self._columns.get(id(domains))
         if columns is None:
@@ -458,7 +458,10 @@ def _build_match_key(spec: PodSpec) -> bytes:
 
 
 def _find_exclusion_reason(node: Node, spec: PodSpec, tolerations: Sequence[Toleration]) -> str | None:
-    """Return why a pod may not use a node (a taint, the node selector or the affinity), or None if it may."""
+    """Return the reason why a pod may not use a node, or None if it may.
+
+    The reason is a taint, the node selector or the affinity.
+    """
     taint = find_untolerated_taint(node.spec.taints, tolerations, HARD_EFFECTS, comparison_operators=True)
     if taint is not None:
         return f'taint "{taint}"'

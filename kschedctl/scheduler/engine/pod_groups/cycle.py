@@ -300,7 +300,7 @@ class PodGroupCycle:
         return len(find_group_state(view, self.key).scheduled)
 
     def _check_feasibility(self, group: PodGroup | None, progress: GroupProgress) -> Status:
-        """Return the first status of a PlacementFeasible plugin that is not Success, otherwise Success.
+        """Return the first status of a PlacementFeasible plugin that is not Success, or Success if there is none.
 
         An error's message gets upstream's prefix. A group whose object does not exist is feasible.
         """
@@ -375,7 +375,7 @@ def _join_reasons(status: Status) -> str:
 
 
 def _build_group_error(member: MemberResult) -> Status:
-    """Build the group's error status, since one of its pods failed with an error."""
+    """Build the error status of a group in which a pod failed with an error."""
     return Status(Code.ERROR, (OTHER_FAILED.format(_join_reasons(member.status)),))
 
 

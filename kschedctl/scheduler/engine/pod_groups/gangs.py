@@ -44,7 +44,7 @@ class GangPlugin(Plugin, Protocol):
 
     @property
     def sibling_rejection_reason(self) -> str:
-        """The reason with which the gang's waiting pods are rejected after one of them was."""
+        """The reason for rejecting the gang's waiting pods after one of its pods was rejected."""
 
     def record_permitted(self, pod: Pod, view: Fork, *, waits: bool) -> Sequence[Position]:
         """Record that a pod passed Permit or, if `waits`, waits there. Return the pods to try as soon as possible."""

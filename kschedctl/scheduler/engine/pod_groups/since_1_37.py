@@ -129,7 +129,8 @@ def _iter_validation_errors(
 def never_preempts(group: AnyGroup, infos: Iterable[PodInfo], view: Fork) -> bool:
     """Return whether a group must not preempt.
 
-    The group's own preemption policy decides or, in versions without that field, the policies of its pods.
+    The preemption policy of the group decides. In versions in which groups have no policy, the policies of its pods
+    decide.
     """
     if view.settings.policies_of_groups:
         return group.spec.preemption_policy not in (None, PREEMPTS)

@@ -125,7 +125,7 @@ WORKLOAD_AWARE = "not eligible due to workload aware preemption enabled"
 
 
 def find_member_ineligibility(pod: Pod, view: Fork, topology_aware: bool, workload_aware: bool) -> str:
-    """Return why a pod's group keeps the pod from preempting on its own, or an empty string if it may preempt."""
+    """Return the reason why a pod may not preempt separately from its group, or "" if it may."""
     key = get_group_key(pod)
     if key is None:
         return ""
@@ -139,9 +139,9 @@ def find_member_ineligibility(pod: Pod, view: Fork, topology_aware: bool, worklo
 
 
 def get_preemptor_key(pod: Pod, workload_aware: bool) -> str:
-    """Return the key of the preemptor on whose behalf the victims of a pod are being evicted.
+    """Return the key of the preemptor for which the victims of a pod are evicted.
 
-    This is the pod's group if it has one and preemption is workload-aware, otherwise the pod.
+    With workload-aware preemption, this is the pod's group if it has one. Otherwise, it is the pod.
     """
     key = get_group_key(pod) if workload_aware else None
     return f"PodGroup {key[0]}/{key[1]}" if key else pod.key

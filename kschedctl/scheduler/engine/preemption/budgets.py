@@ -118,10 +118,10 @@ class Budgets:
     def find_units_violating_budgets(
         self, units: Iterable[Sequence[Position]], *, charges_all_pods: bool
     ) -> list[bool]:
-        """Return, for each unit of pods, whether evicting it violates a PDB if units are evicted one after another.
+        """Return whether evicting each unit of pods violates a PDB, if the units are evicted one after another.
 
         With `charges_all_pods`, all pods of a unit use up disruptions, as in upstream's FilterVictimsWithPDBViolation.
-        Otherwise the pods after the first violation of a unit do not, as in filterVictimsWithPDBViolation.
+        Otherwise, the pods after a unit's first violation do not, as in filterVictimsWithPDBViolation.
         """
         allowed = {name: pdb.status.disruptions_allowed for name, pdb in self._budgets.items()}
         violating_units = []

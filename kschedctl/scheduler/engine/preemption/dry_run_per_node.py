@@ -30,7 +30,7 @@ from kschedctl.snapshot.fork import Fork, OwnRows
 
 
 def is_decided_per_node(selection: Selection, filtering: Filtering) -> TypeGuard[DecidedByFilters]:
-    """Return whether the verdict on a node with fewer pods depends only on that node's own pods."""
+    """Return whether the verdict on a node with fewer pods depends only on the pods of this node."""
     if not selection.filters_decide or has_backed_resources(filtering.info, filtering.view):
         return False
     return all(filtering.find_dependency(plugin) is not Reads.PODS for plugin in filtering.plugins)

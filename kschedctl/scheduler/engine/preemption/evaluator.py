@@ -283,9 +283,9 @@ def let_extenders_choose_victims(consultation: Consultation, view: Fork, candida
 def _ask_extender_for_victims(
     consultation: Consultation, extender: HTTPExtender, victims: Mapping[str, _Victims], view: Fork
 ) -> dict[str, _Victims] | None:
-    """Send the victims by node to one extender, and return the victims in its answer, by node.
+    """Send the victims of each node to one extender, and return the victims in its answer, by node.
 
-    Return None if its answer is unknown because it cannot be called. Raises ExtenderError if it fails.
+    Return None if the extender cannot be called, so that its answer is unknown. Raises ExtenderError if it fails.
     """
     sent = {}
     for name, node_victims in victims.items():

@@ -390,10 +390,10 @@ class Search:
         return True
 
     def _search_any_device(self, position: SearchPosition, num_allocated: int, start: int) -> bool:
-        """Try devices of `self.places` from index `start` on as the request's next device.
+        """Try the devices of `self.places` from index `start` on as the request's next device.
 
-        Return True once a device leads to a complete allocation, and False if none does. A device that is equal to one
-        that has failed is not tried. Raises AllocationError for an invalid pool in versions that report it.
+        Return True once a device leads to a complete allocation, and False if none does. A device that is equal to a
+        failed device is not tried. Raises AllocationError for an invalid pool in versions that report it.
         """
         if num_allocated == 0 and self._has_too_few_devices(position):
             return False

@@ -147,7 +147,7 @@ def _apply_request_policy(
 def _round_up(requested: Quantity, valid: CapacityRequestPolicyRange, arithmetic: RangeArithmetic) -> Quantity:
     """Round a requested amount up to the range's minimum or, if the range has steps, to its next step.
 
-    Raises _BeyondRangeError, in versions that check it, if the amount cannot be represented.
+    Raises _BeyondRangeError if the version checks amounts and the amount cannot be represented.
     """
     minimum = _parse_quantity(valid.min or 0)
     if requested < minimum:

@@ -360,7 +360,10 @@ class VisibleDevices:
         return self._pools_by_slices[indices]
 
     def _is_visible_everywhere(self, indexed_slice: IndexedSlice) -> bool:
-        """Return whether every node sees the slice, as all nodes do since 1.35 for a slice with shared counters."""
+        """Return whether every node sees the slice.
+
+        Since 1.35, every node sees a slice with shared counters.
+        """
         if COUNTER_SCOPE.at(self.devices.features.release) is not CounterScope.POOL:
             return False
         return bool(indexed_slice.slice.spec.shared_counters)

@@ -68,7 +68,7 @@ def _list_claim_names(pod: Pod) -> set[str]:
 
 
 def list_insufficiency_rejections(evaluation: Evaluation, info: PodInfo, view: Fork, delta: Delta) -> Rejections:
-    """Return the rejections of nodes that have devices for the pod, but no room for the node resources behind them.
+    """Return the rejections of nodes that have devices for the pod but lack the node resources behind them.
 
     A node is in one rejection for each resource that it lacks.
     """

@@ -192,7 +192,7 @@ def _find_nodes_outside_allocation(claim: ResourceClaim, inventory: Inventory) -
 
 
 def _iter_class_names(claim: ResourceClaim, request: DeviceRequest, features: Features) -> Iterator[tuple[str, str]]:
-    """Yield the name and class name of an exact request, or of each alternative of a request with alternatives.
+    """Yield the name and the class name of a request, or of each alternative if the request has alternatives.
 
     The class name is empty if the version does not support alternatives. Raises ClaimError if the request is neither
     exact nor has alternatives, or if alternatives are disabled.

@@ -46,7 +46,8 @@ def sign_resources(info: PodInfo, view: Fork, features: Features) -> Fragment | 
 def _can_sign_extended_resources(info: PodInfo, view: Fork, features: Features) -> bool:
     """Return whether a pod has a signature while DRAExtendedResource is on.
 
-    It has one if no DeviceClass backs any of its requests. Before 1.36, no pod has a signature while the gate is on.
+    It has a signature if no DeviceClass backs any of its requests. Before 1.36, no pod has a signature while the gate
+    is on.
     """
     if not EXTENDED_RESOURCES_SIGNED.at(features.release):
         return False

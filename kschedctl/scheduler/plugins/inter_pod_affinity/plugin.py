@@ -172,11 +172,13 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         scored_fields = ("required_affinity", "preferred_affinity", "preferred_anti_affinity")
 
         does_filter_depend = any(term.by_namespace_labels for term in filter_terms)
-        if does_filter_depend or running_pods.depend_on_namespace_labels("required_anti_affinity", info.namespace):
+        if does_filter_depend or running_pods.do_terms_depend_on_namespace_labels(
+            "required_anti_affinity", info.namespace
+        ):
             yield Dependency("Namespace", Effect.EITHER)
 
         does_score_depend = any(term.by_namespace_labels for term in score_terms) or any(
-            running_pods.depend_on_namespace_labels(field, info.namespace) for field in scored_fields
+            running_pods.do_terms_depend_on_namespace_labels(field, info.namespace) for field in scored_fields
         )
         if does_score_depend:
             yield Dependency("Namespace", Effect.SCORES)
@@ -348,7 +350,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
 
         Return None if no term of the pod has such a selector, or if the version does not have the fault.
         """
-        if self.as_documented or not any(map(_only_excludes, _iter_all_terms(cycle.info))):
+        if self.as_documented or not any(map(_only_excludes_namespaces, _iter_all_terms(cycle.info))):
             return None
         return UpstreamFault(EXCLUDING_SELECTOR, InterPodAffinity(self.args, as_documented=True))
 
@@ -389,7 +391,7 @@ def _iter_all_terms(info: PodInfo) -> Iterator[AffinityTerm]:
     return (term for name in TERM_FIELDS for term in getattr(info, name))
 
 
-def _only_excludes(term: AffinityTerm) -> bool:
+def _only_excludes_namespaces(term: AffinityTerm) -> bool:
     """Return whether the term's namespaceSelector only excludes namespaces.
 
     Such a selector matches a namespace without labels, but not every namespace.

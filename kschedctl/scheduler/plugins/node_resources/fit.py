@@ -472,7 +472,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
 
 
 def _is_overflow_impossible(view: Fork) -> bool:
-    """Return whether the requests of the pods that a node can run always add up without overflowing int64."""
+    """Return whether the requests of the pods that a node can run never overflow int64 when added up."""
     smallest, largest = int(view.requests.min(initial=0)), int(view.requests.max(initial=0))
     return smallest >= 0 and largest * MAX_PODS_PER_NODE <= INT64_MAX
 

@@ -87,10 +87,10 @@ def _compute_effective_requests(info: PodInfo) -> dict[str, int]:
 def _iter_missing_resources(
     requests: Mapping[str, int], allocatable: Mapping[str, int], backed: Mapping[str, object]
 ) -> Iterator[str]:
-    """Yield the names of the resources that the pod requests more of than is `allocatable` on the node.
+    """Yield the names of the resources of which the pod requests more than is `allocatable` on the node.
 
-    If the node does not offer a resource itself but a DeviceClass backs it (`backed`), the resource is left out, since
-    DynamicResources checks its devices.
+    A resource that the node does not offer but a DeviceClass backs (`backed`) is left out, because DynamicResources
+    checks its devices.
     """
     for name, amount in requests.items():
         offered_amount = allocatable.get(name, 0)

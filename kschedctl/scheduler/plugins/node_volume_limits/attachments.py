@@ -423,7 +423,7 @@ def find_node_limits(view: Fork, resource: str) -> Counts:
 def build_limit_resource(driver: str) -> str:
     """Return the name of the allocatable resource that limits the driver's volumes.
 
-    A driver name that is too long is cut and followed by its hash.
+    If the driver name is too long, it is cut, and its hash is appended.
 
     >>> build_limit_resource("ebs.csi.aws.com")
     'attachable-volumes-csi-ebs.csi.aws.com'

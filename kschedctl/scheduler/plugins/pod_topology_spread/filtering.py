@@ -27,7 +27,7 @@ from kschedctl.scheduler.plugins.pod_topology_spread.constraints import (
 )
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.nodes import Domains, LabelColumn, find_untolerated_taints, match_required_affinity
+from kschedctl.snapshot.nodes import Domains, LabelColumn, find_untolerated_taints
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.tallies import Tally
 from kschedctl.text.counts import counted
@@ -207,8 +207,8 @@ def _prepare_counting(
 ) -> DomainCounting:
     """Find the nodes and domains that count for one `constraint`, with a tally of the pods there.
 
-    A node counts if it has the topology keys of all `constraints` and the policies of this one include it. The nodes
-    and domains are computed once for identical pods.
+    A node counts if it has the topology keys of all `constraints` and if this constraint's policies include it. The
+    nodes and domains are computed once for identical pods.
     """
     column = view.nodes.label(constraint.topology_key)
 
@@ -402,7 +402,7 @@ def find_emptiest_domain(
     equally_empty = int(is_emptiest.sum()) - 1
 
     # A domain that the pod could go to
-    is_selected = match_required_affinity(view.nodes, compile_required_node_affinity(info.spec))
+    is_selected = view.nodes.match_required_affinity(compile_required_node_affinity(info.spec))
     taint_by_set, set_of_node = find_untolerated_taints(view.nodes, info.spec.tolerations, comparison_operators)
     is_tolerated = np.array([taint is None for taint in taint_by_set], np.bool_)[set_of_node]
     usable_rows = np.flatnonzero(spread.eligible & is_selected & is_tolerated)

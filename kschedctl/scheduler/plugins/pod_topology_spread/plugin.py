@@ -244,7 +244,10 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
             raise PluginError(f"get constraints from pod: {error}") from None
 
     def depends_on_cordons(self, info: PodInfo) -> bool:
-        """Return whether a constraint excludes nodes with untolerated taints, because a cordoned node has a taint."""
+        """Return whether a constraint excludes nodes with untolerated taints.
+
+        Such a constraint depends on cordons, because a cordoned node has a taint.
+        """
         constraints = (*info.spec.topology_spread_constraints, *self.settings.defaults)
         return any(constraint.node_taints_policy == "Honor" for constraint in constraints)
 
