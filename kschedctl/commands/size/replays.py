@@ -21,6 +21,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.size.program import Counts
 from kschedctl.commands.size.shapes import NodeShape
 from kschedctl.replay.edits import add_pods
+from kschedctl.replay.parallel import report_parts
 from kschedctl.replay.pools import Pools, PoolState, compute_pool_states
 from kschedctl.replay.settling import find_pending, get_waiting_outcomes
 from kschedctl.replay.unknown import find_simulation_unknowns
@@ -264,11 +265,11 @@ def freeze_counts(counts: Counts) -> FrozenCounts:
 def _schedule_all(cluster: Cluster) -> Replay:
     """Schedule all pending pods in the queue's order, without preemption, and return the replay.
 
-    Raises KeyboardInterrupt if the user interrupts.
+    Placed pods are reported as parts of the task that runs. Raises KeyboardInterrupt if the user interrupts.
     """
     simulation = Simulation(Scheduler(cluster))
     simulation.preemption = False
-    outcomes = simulation.schedule_uninterrupted(find_pending(simulation))
+    outcomes = simulation.schedule_uninterrupted(find_pending(simulation), report_parts)
     return simulation, outcomes
 
 

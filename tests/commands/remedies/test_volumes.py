@@ -69,9 +69,7 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
     ),
     "the volume is for another way of access": (
         [node("n1"), LOCAL, claim(accessModes=["ReadWriteMany"]), volume("v")],
-        {
-            "OtherVolume": "Recreate claim d/data, so that free volumes such as v suit it: ReadWriteOnce instead of ReadWriteMany"
-        },
+        {"OtherVolume": "Recreate claim d/data, so that free volumes such as v suit it: ReadWriteOnce instead of"},
     ),
     "the volume is a block device": (
         [node("n1"), LOCAL, claim(), volume("v", volumeMode="Block")],
