@@ -193,7 +193,7 @@ class _Sizing:
         If the search ends before any set takes them all, the replayed set that takes the most pods is used.
         """
         try:
-            self._exclude_unplaceable_pods()
+            self._exclude_unplaceable_pods(progress)
             if len(self.cluster.pods):
                 self._find_sets(progress)
         except KeyboardInterrupt:
@@ -213,14 +213,14 @@ class _Sizing:
         self.sets.append(fullest_set)
         self.homeless |= dict.fromkeys(waiting, NOT_YET)
 
-    def _exclude_unplaceable_pods(self) -> None:
+    def _exclude_unplaceable_pods(self, progress: Progress) -> None:
         """Find the shapes that take each pod, and remove the pods that no shape takes from the cluster.
 
         Shapes are split by the zones to which pods are bound. Removed pods are recorded in `homeless`, with
         kube-scheduler's message. Raises KeyboardInterrupt if the user interrupts.
         """
         sets = NodeSets(self.cluster, self.shapes)
-        places = find_places_of_pending_pods(self.view, self.shapes)
+        places = find_places_of_pending_pods(self.view, self.shapes, progress)
         self.shapes = split_by_zone(self.shapes, places)
         self.takers = find_taking_shapes(places, self.shapes)
         unplaceable = {key for key, takers in self.takers.items() if not takers}

@@ -318,6 +318,8 @@ def test_placed_pods_are_shown_as_progress(processes: int) -> None:
     assert (progress.totals[first], progress.done[first]) == (8, 8)
     assert progress.done["Placing pods on sets of nodes"] >= 4
     assert progress.totals["Seconds of search time"] == 60
+    kinds = "Trying nodes for each kind of pod"
+    assert (progress.totals[kinds], progress.done[kinds]) == (1, 1)
 
 
 def interrupted(monkeypatch: pytest.MonkeyPatch, where: str, after: int, objects: list[Json], **wishes: Any) -> Any:
