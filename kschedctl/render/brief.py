@@ -83,7 +83,7 @@ def _add_left_out_count(parts: list[BriefText], wrapped: list[list[str]], shown:
 
 def _get_list_field(summary: Summary) -> str:
     """Return the summary field whose entries are shown one by one."""
-    return "advice" if summary.summarizes == "Audit" else "pods"
+    return "advice" if summary.summarizes in SUMMARIES_OF_FINDINGS else "pods"
 
 
 def _list_summary_entries(summary: Summary) -> tuple[str, ...]:
@@ -143,12 +143,14 @@ def _iter_brief_parts(summary: Summary, *, headline_lists_causes: bool) -> Itera
         yield BriefText(f"not certain: {'; '.join(summary.doubts)}" if summary.doubts else "not certain", 2)
     elif summary.doubts:
         yield BriefText(f"caveats: {'; '.join(summary.doubts)}", 2)
-    for warning in summary.warnings[:MAX_WARNINGS]:
+    warnings = () if _get_list_field(summary) == "advice" else summary.warnings  # the list has them
+    for warning in warnings[:MAX_WARNINGS]:
         yield BriefText(warning, 2)
     if summary.preemption:
         yield BriefText(summary.preemption, 2, 2)
     if summary.fixes:
-        yield BriefText(f"fix: {_describe_fix(summary.fixes[0])}", 0, rank=1)
+        label = "not enough" if summary.fixes[0].rival_count else "fix"
+        yield BriefText(f"{label}: {_describe_fix(summary.fixes[0])}", 0, rank=1)
     fix_commands = _get_short_commands(summary)
     if fix_commands:
         lines = tuple(f"  {command}" for command in fix_commands)
@@ -174,6 +176,8 @@ def _describe_fix(fix: ShortFix) -> str:
     return f"{fix.summary}, but {costs}" if costs else fix.summary
 
 
+SUMMARIES_OF_FINDINGS = ("Audit", "AuditSection")
+"""The kinds of documents whose list is their findings."""
 MAX_ENTRIES = 4
 """Number of entries of the list that are shown."""
 MAX_WARNINGS = 3

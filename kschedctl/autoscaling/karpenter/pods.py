@@ -12,7 +12,7 @@ from kschedctl.api.objects import Pod, PodDisruptionBudget, Taint
 from kschedctl.api.quantity import INT64_MAX
 from kschedctl.api.times import parse_microseconds
 from kschedctl.api.tolerations import is_tolerated
-from kschedctl.api.unhealthy_pods import explain_unhealthy_pod
+from kschedctl.api.unhealthy_pods import explain_strict_budget, explain_unhealthy_pod
 from kschedctl.autoscaling.durations import parse_go_duration
 from kschedctl.errors import InputError
 
@@ -134,16 +134,21 @@ class EvictionLimits:
         return self._find_forbidding_budgets(pod, lambda budget: budget.status.disruptions_allowed == 0)
 
     def find_unhealthy_pods(self, budget_key: str) -> list[Pod]:
-        """Return the unhealthy pods that the budget ``namespace/name`` selects, or [] if the budget does not exist."""
+        """Return the unhealthy pods that use up the budget ``namespace/name``, or [] if there is no such budget.
+
+        The list is also empty if the budget never allows an eviction.
+        """
         for budget, selector in self._budgets:
             namespace = budget.metadata.namespace
             if f"{namespace}/{budget.metadata.name}" != budget_key:
                 continue
-            selected = (
+            selected = [
                 pod
                 for pod in self._pods
                 if pod.metadata.namespace == namespace and selector.matches(pod.metadata.labels)
-            )
+            ]
+            if explain_strict_budget(budget):
+                return []
             return [pod for pod in selected if explain_unhealthy_pod(pod)]
         return []
 

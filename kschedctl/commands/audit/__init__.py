@@ -187,6 +187,8 @@ def _build_headline(sections: Sequence[AnySection], interrupted: bool) -> str:
     unsound = sorted((section for section in sections if section.state == FINDINGS), key=_get_gravity_sort_key)
     unknown = ", ".join(section.name for section in sections if section.state == UNKNOWN)
     if not unsound and not unknown:
+        if all(section.is_not_judged for section in sections):
+            return "Nothing to judge" if len(sections) > 1 else f"Not judged: {sections[0].headline}"
         sound = "Sound so far" if interrupted else "Sound"
         return f"{sound}: {_summarize_sound_sections(sections)}"
     if not unsound:
@@ -203,7 +205,9 @@ def _summarize_sound_sections(sections: Sequence[AnySection]) -> str:
         return sections[0].headline
     notes = sum(_count_findings(section, NOTE) for section in sections)
     notes_text = counted(notes, "note") if notes else "nothing found"
-    return f"{counted(len(sections), 'section')}, {notes_text}"
+    not_judged = [section.name for section in sections if section.is_not_judged]
+    not_judged_text = f"; not judged: {', '.join(not_judged)}" if not_judged else ""
+    return f"{counted(len(sections) - len(not_judged), 'section')}, {notes_text}{not_judged_text}"
 
 
 def _get_gravity_sort_key(section: AnySection) -> tuple[int, ...]:

@@ -293,7 +293,8 @@ def _build_growth_section(report: PrioritiesSection, style: Style) -> Page:
     outcome = f"{grown.placed:,} of {count(grown.asked, 'more pod')} like {grown.like} ({grown.workload}) {verb} a node"
     if grown.message:
         reason, *_ = describe_message(grown.message, style)
-        outcome += f"; the others: {reason}"
+        others = "" if not grown.placed else "the others: "
+        outcome += f"; {others}{reason}"
 
     columns = (
         Column("evicted", keep=True),
@@ -311,7 +312,7 @@ def _build_growth_section(report: PrioritiesSection, style: Style) -> Page:
 def _build_victim_row(workload: EvictedWorkload, style: Style) -> tuple[Cell | Stack, ...]:
     """Return the cells for a workload whose pods are evicted. Wide output also has the names of the pods."""
     fate_counts = {fate: sum(pod.fate == fate for pod in workload.pods) for fate in EvictionFate}
-    outcomes = ", ".join(f"{number:,} {fate}" for fate, number in fate_counts.items() if number)
+    outcomes = ", ".join(_describe_fate(fate, number) for fate, number in fate_counts.items() if number)
     pods = Marked(names([pod.pod for pod in workload.pods]), Tone.FAINT) if style.wide else ""
     return (
         Stack((workload.workload, pods)),
@@ -320,6 +321,16 @@ def _build_victim_row(workload: EvictedWorkload, style: Style) -> tuple[Cell | S
         outcomes,
         ", ".join(workload.services),
     )
+
+
+def _describe_fate(fate: EvictionFate, pods: int) -> str:
+    """Describe the number of evicted pods with the same fate, such as `3 get no node`."""
+    words = {
+        EvictionFate.MOVED: agreeing(pods, "moves", "move"),
+        EvictionFate.PENDING: agreeing(pods, "gets no node", "get no node"),
+        EvictionFate.LOST: agreeing(pods, "is lost", "are lost"),
+    }
+    return f"{pods:,} {words[fate]}"
 
 
 # -- what room is left -------------------------------------------------------------------------------------------------

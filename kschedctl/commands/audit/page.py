@@ -114,6 +114,8 @@ def _build_overview_table(report: Audit) -> Table:
 
 def _find_section_tone(section: Section) -> Tone:
     """Return the tone of the section's gravest finding, or of the section's state if there are no findings."""
+    if section.is_not_judged:
+        return Tone.FAINT
     if section.state != FINDINGS:
         return STATES[section.state]
     severities = {finding.severity for finding in section.findings}
@@ -196,7 +198,7 @@ def _build_unknowns_line(section: Section) -> Page:
     """
     if not section.unknown:
         return ()
-    consequence = "; its answer could differ" if section.undecided else ""
+    consequence = "; the answer could differ" if section.undecided else ""
     return (paragraph(Marked("not known:", Tone.WARNING), f"{describe_unread(section.unknown)}{consequence}"),)
 
 

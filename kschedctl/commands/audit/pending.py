@@ -32,7 +32,7 @@ from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState, describe_state_counts
 from kschedctl.text.amounts import spell_age
-from kschedctl.text.counts import counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few
 
 
 class Holder(NamedTuple):
@@ -336,7 +336,7 @@ def _iter_findings(group: Sequence[WaitingPod], audited: AuditedCluster) -> Iter
     first = group[0]
     rule = RULE_BY_CAUSE.get(first.cause)
     if rule is not None:
-        description = f"{_format_other_count(group)}{_describe_waiting_pod(first)}"
+        description = f"{_describe_waiting_pod(first)}{_format_other_count(group)}"
         yield rule.build_finding(
             f"Pod {first.pod.key}",
             "; ".join((description, *_iter_waiting_times(first, audited))),
@@ -414,9 +414,13 @@ def _find_fix(pod: WaitingPod, rule: AuditRule) -> str:
 
 
 def _format_other_count(group: Sequence[WaitingPod]) -> str:
-    """Return how many more pods the group has, as a prefix that is empty if there are none."""
-    other_count = len(group) - 1
-    return f"with {counted(other_count, 'other')}: " if other_count else ""
+    """Return how many more pods the group has, as a clause that is empty if there are none.
+
+    They may need other amounts than the first pod, which the text before the clause describes.
+    """
+    others = len(group) - 1
+    waits = agreeing(others, "waits", "wait")
+    return f"; {counted(others, 'other pod')} {waits} for the same reason" if others else ""
 
 
 def _build_headline(waiting: Sequence[WaitingPod], elsewhere: Sequence[WaitingElsewhere]) -> str:

@@ -106,6 +106,7 @@ def build_queue_section(audited: AuditedCluster) -> QueueSection:
         title="Queue and wake-ups",
         headline=_build_headline(queued, between, reported_pods),
         queued=tuple(_build_pods_in_queue(group, audited) for group in _group_pods_by_queue(queued)),
+        nothing_judged=between is None and bool(queued),
         before=between.before if between else "",
         changes=between.changes if between else 0,
         unheard=between.unheard if between else 0,

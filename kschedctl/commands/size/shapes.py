@@ -18,6 +18,7 @@ from kschedctl.autoscaling.karpenter.candidates import find_offered_price
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.labels import INSTANCE_TYPE
 from kschedctl.cluster import Cluster
+from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import HOSTNAME, ZONE
@@ -223,7 +224,9 @@ Takers = dict[str, tuple[str, ...]]
 """The shapes that take each pod."""
 
 
-def find_places_of_pending_pods(view: Fork, shapes: Mapping[str, NodeShape]) -> Places:
+def find_places_of_pending_pods(
+    view: Fork, shapes: Mapping[str, NodeShape], progress: Progress = NO_PROGRESS
+) -> Places:
     """Map the key of each pending pod to the shapes and zones where it can run, judged without other pods.
 
     `view` has an empty node of each shape in each zone. A pod gets all places if it fits nowhere now but would without
@@ -233,9 +236,12 @@ def find_places_of_pending_pods(view: Fork, shapes: Mapping[str, NodeShape]) -> 
     place_by_node = _map_nodes_to_places(shapes)
     places_by_info: dict[int, tuple[Place, ...]] = {}
     places: Places = {}
-    for position in np.flatnonzero(view.node < 0).tolist():
+    pending_positions = np.flatnonzero(view.node < 0)
+    on_tried = progress.begin("Trying nodes for each kind of pod", len(np.unique(view.pods.info[pending_positions])))
+    for position in pending_positions.tolist():
         number = int(view.pods.info[position])
         if number not in places_by_info:
+            on_tried(1)
             places_by_info[number] = _find_pod_places(scheduler, view.pods.infos[number].pod, place_by_node)
         places[view.pods.objects[position].key] = places_by_info[number]
     return places

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from math import ceil
 
@@ -106,7 +106,10 @@ def size_cluster(
     sizing.run(progress)
     before = compute_pools(Scheduler(cluster).view) if cluster.nodes else {}
     report = sizing.build_report(tuple(_iter_caveats(pods, wishes)), before)
-    return structs.replace(report, not_created=tuple(not_created))
+    running_now = {pod.key for pod in cluster.pods if pod.spec.node_name and _needs_node(pod)}
+    without_node = [key for group in report.never for key in group.pods]
+    loses_node = tuple(key for key in without_node if key in running_now)
+    return structs.replace(report, not_created=tuple(not_created), loses_node=loses_node)
 
 
 def _needs_node(pod: Pod) -> bool:
@@ -166,6 +169,8 @@ class _Sizing:
     """The unread kinds that replays depend on."""
 
     def __post_init__(self) -> None:
+        self._all_pods = self.cluster
+        self._unplaceable: Set[str] = frozenset()
         self.pod_count = len(self.cluster.pods)
         self._deadline = time.time() + self.wishes.seconds
         self.packing: SolvedPacking | PlainPacking = PlainPacking()
@@ -188,7 +193,7 @@ class _Sizing:
         If the search ends before any set takes them all, the replayed set that takes the most pods is used.
         """
         try:
-            self._exclude_unplaceable_pods()
+            self._exclude_unplaceable_pods(progress)
             if len(self.cluster.pods):
                 self._find_sets(progress)
         except KeyboardInterrupt:
@@ -208,17 +213,18 @@ class _Sizing:
         self.sets.append(fullest_set)
         self.homeless |= dict.fromkeys(waiting, NOT_YET)
 
-    def _exclude_unplaceable_pods(self) -> None:
+    def _exclude_unplaceable_pods(self, progress: Progress) -> None:
         """Find the shapes that take each pod, and remove the pods that no shape takes from the cluster.
 
         Shapes are split by the zones to which pods are bound. Removed pods are recorded in `homeless`, with
         kube-scheduler's message. Raises KeyboardInterrupt if the user interrupts.
         """
         sets = NodeSets(self.cluster, self.shapes)
-        places = find_places_of_pending_pods(self.view, self.shapes)
+        places = find_places_of_pending_pods(self.view, self.shapes, progress)
         self.shapes = split_by_zone(self.shapes, places)
         self.takers = find_taking_shapes(places, self.shapes)
         unplaceable = {key for key, takers in self.takers.items() if not takers}
+        self._unplaceable = unplaceable
         if unplaceable:
             unplaceable_pods = PodTable.from_pods(pod for pod in self.cluster.pods if pod.key in unplaceable)
             cluster_of_unplaceable = replace(self.cluster, pods=unplaceable_pods)
@@ -378,6 +384,7 @@ class _Sizing:
         """Build the report on the best set. `before` holds the state of the cluster's current pools."""
         sets = self._list_best_sets()
         best = sets[0] if sets else NodeSet({}, 0.0)
+        self._explain_homeless_pods(best)
         doubts = (*doubts, *find_exceeded_limits(self.cluster.karpenter_node_pools, self.shapes, best.counts))
         return NodeSizing(
             pods=self.pod_count,
@@ -401,6 +408,26 @@ class _Sizing:
             interrupted=self.interrupted,
             **self._build_cluster_basis(bool(doubts)),
         )
+
+    def _explain_homeless_pods(self, best: NodeSet) -> None:
+        """Replace the messages of the pods without a node by those of replays on the best set.
+
+        The messages so far come from other sets of nodes. They stay if the search was interrupted, or if there is no
+        set. Pods that no shape takes are replayed on empty nodes, since more room would not help them.
+        """
+        if not (self.homeless and best.counts) or self.interrupted:
+            return
+        sets = NodeSets(self._all_pods, self.shapes)
+        pods = [pod for pod in self._all_pods.pods if pod.key in self._unplaceable]
+        cluster_of_unplaceable = replace(self._all_pods, pods=PodTable.from_pods(pods))
+        try:
+            messages = explain_unplaced(sets.build_cluster(best.counts, cluster=cluster_of_unplaceable))
+            if self.homeless.keys() > self._unplaceable:
+                messages = explain_unplaced(sets.build_cluster(best.counts)) | messages
+        except KeyboardInterrupt:
+            self.interrupted = True
+            return
+        self.homeless = {key: messages.get(key, message) for key, message in self.homeless.items()}
 
     def _compare_pools(self, before: Mapping[str, PoolState], counts: Counts) -> tuple[PoolChange, ...]:
         """Compare the cluster's current pools with the pools of a set.

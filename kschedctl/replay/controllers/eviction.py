@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import Position, find_positions
 from kschedctl.api.objects import Pod, PodDisruptionBudget, PodDisruptionBudgetStatus, StoredJob
 from kschedctl.api.ownership import find_controller, find_owner
-from kschedctl.api.unhealthy_pods import describe_unhealthy_pods, list_unhealthy_keys
+from kschedctl.api.unhealthy_pods import describe_used_up_budget, explain_strict_budget, list_unhealthy_keys
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.target_pod import find_groups
@@ -64,16 +64,19 @@ class Evictions:
             return f"PodDisruptionBudget {name} was changed, and its status is not up to date yet"
         if headroom > 0:
             return ""
-        if reason := _explain_permanent_denial(pdb):
+        if reason := explain_strict_budget(pdb):
             return f"PodDisruptionBudget {name} never allows an eviction: {reason}"
         needs = f": it needs {counted(desired, 'healthy pod')} and has {healthy:,}" if desired else ""
-        unhealthy = describe_unhealthy_pods(self._find_unevicted_pods(name))
-        uses_up = f"; {unhealthy}, which uses up the budget" if unhealthy else ""
-        return f"PodDisruptionBudget {name} allows no disruption now{needs}{uses_up}"
+        used_up = describe_used_up_budget(pdb, self._find_unevicted_pods(name))
+        return f"PodDisruptionBudget {name} allows no disruption now{needs}{'; ' if used_up else ''}{used_up}"
 
     def find_unhealthy_pods(self, position: Position) -> tuple[str, ...]:
-        """Return the keys of the unhealthy pods that use up the pod's budgets."""
+        """Return the keys of the unhealthy pods that use up the pod's budgets.
+
+        Budgets that never allow an eviction are left out.
+        """
         budgets = self.find_budgets(position)
+        budgets = tuple(budget for budget in budgets if not explain_strict_budget(self._budgets[budget]))
         return tuple(key for budget in budgets for key in list_unhealthy_keys(self._find_unevicted_pods(budget)))
 
     def _find_unevicted_pods(self, budget: str) -> list[Pod]:
@@ -158,18 +161,6 @@ def _with_computed_status(pdb: PodDisruptionBudget, simulation: Simulation) -> P
     allowed = max(healthy - desired, 0) if pods else 0
     observed = pdb.metadata.generation
     return replace(pdb, status=PodDisruptionBudgetStatus(healthy, desired, allowed, observed_generation=observed))
-
-
-def _explain_permanent_denial(pdb: PodDisruptionBudget) -> str:
-    """Return the setting with which the budget allows no eviction even if all pods are healthy, or an empty string.
-
-    >>> from kschedctl.api.objects import PodDisruptionBudgetSpec
-    >>> _explain_permanent_denial(PodDisruptionBudget(spec=PodDisruptionBudgetSpec(max_unavailable=0)))
-    'its maxUnavailable is 0'
-    """
-    if pdb.spec.max_unavailable in (0, "0", "0%"):
-        return f"its maxUnavailable is {pdb.spec.max_unavailable}"
-    return "its minAvailable is 100%" if pdb.spec.min_available == "100%" else ""
 
 
 def _is_ready(pod: Pod) -> bool:

@@ -378,3 +378,27 @@ def test_evictions_side_by_side_spend_the_budget_together() -> None:
     objects = [node("n1"), node("n2"), budget(1), *(replica(f"r{i}", "n1") for i in range(4))]
     report = drain_nodes(Cluster.from_objects(objects), ["n1"], runs=8)
     assert (report.safe, report.over_runs["moved"], report.over_runs["blocked"]) == (True, Spread(4, 4), Spread(0, 0))
+
+
+@pytest.mark.parametrize(
+    ("spec", "cause"),
+    [
+        ({"maxUnavailable": 0}, "its maxUnavailable is 0"),
+        ({"maxUnavailable": "0%"}, "its maxUnavailable is 0%"),
+        ({"minAvailable": "100%"}, "its minAvailable is 100%"),
+    ],
+)
+def test_a_budget_that_allows_nothing_anyway_is_not_used_up_by_unhealthy_pods(spec: dict[str, Any], cause: str) -> None:
+    """If the pending pod ran, both pods would be healthy, and still none might go."""
+    pdb = {
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web", "namespace": "d", "uid": "b"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, **spec},
+        "status": {"currentHealthy": 1, "desiredHealthy": 2},
+    }
+    pods = [replica("a", "n1"), replica("b", "")]
+    for each in pods:
+        each["metadata"]["labels"] = {"app": "web"}
+    (blocked,) = drained([node("n1"), pdb, *pods], "n1").blocked
+    assert blocked.why == f"PodDisruptionBudget d/web never allows an eviction: {cause}"
+    assert blocked.unhealthy == ()

@@ -104,6 +104,7 @@ def build_leader_section(audited: AuditedCluster) -> LeaderSection:
         title="Leader",
         headline=_build_headline(leases, names, audited),
         leases=tuple(leases),
+        nothing_judged=not leases and not instances,
         names=tuple(names),
         instances=tuple(instance.name for instance in instances),
         differences=tuple(differing_settings),

@@ -19,7 +19,7 @@ from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn
 from kschedctl.commands.audit.packing.report import EmptiedNode, KeptNode
 from kschedctl.replay.node_drain import KINDS_NOT_EVICTED
 from kschedctl.replay.parallel import Progress
-from kschedctl.replay.pools import Pools, select_reported_amounts
+from kschedctl.replay.pools import Pools, find_unready_nodes, select_reported_amounts
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
@@ -113,7 +113,8 @@ def order_removal_candidates(scheduler: Scheduler, pools: Pools, pending: Sequen
     """Place the pending pods that fit, and return the workers that may be removed, the emptiest first.
 
     Workers are ordered by the share that their movable pods request. Workers without movable pods are listed
-    separately. Nodes that are nominated for pods are left out. Raises KeyboardInterrupt if the simulation was
+    separately. Nodes that are nominated for pods are left out, and nodes that are not ready, since they are empty only
+    because no pod can run there. Raises KeyboardInterrupt if the simulation was
     interrupted.
     """
     simulation = Simulation(scheduler, preemption=False)
@@ -121,7 +122,7 @@ def order_removal_candidates(scheduler: Scheduler, pools: Pools, pending: Sequen
     view = simulation.view
     movable_counts, movable_shares = _count_movable_pods_and_shares(view)
     nominated_rows, _ = view.nominations
-    is_candidate = pools.workers.copy()
+    is_candidate = pools.workers & ~find_unready_nodes(view)
     is_candidate[nominated_rows] = False
     least_first = np.argsort(movable_shares, kind="stable").tolist()
     return EmptyingOrder(

@@ -17,6 +17,7 @@ from kschedctl.api.times import parse_nanoseconds
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.placed.report import Arrival, OrphanedPods, OvercommittedNode, RefusedPods, SharedDevice
 from kschedctl.errors import InputError
+from kschedctl.scheduler.plugins.node_resources.fit import find_deferred_resizes
 from kschedctl.snapshot.fork import Fork
 
 MAX_EXAMPLES = 6
@@ -176,6 +177,7 @@ def _build_overcommitted_node(view: Fork, row: Row, column: int, resource: str) 
         pods=len(ordered),
         arrivals=tuple(_iter_arrivals(view, ordered, first_beyond)),
         gap=gap,
+        deferred_resizes=find_deferred_resizes(resource, row, view),
     )
 
 

@@ -73,6 +73,7 @@ def build_races_section(audited: AuditedCluster) -> RacesSection:
         rivals=rivals,
         shared_nodes=len(shared_rows),
         races=races,
+        nothing_judged=races is None,
         **build_verdict(
             (RIVALS, SLOW), _iter_findings(races, rivals, shared_rows, view), audited.iter_unread_kinds("Node", "Pod")
         ),

@@ -137,6 +137,7 @@ def build_topology_section(audited: AuditedCluster, scope: TopologyScope = EVERY
         headline=_build_headline(len(selected), len(constraints), findings),
         keys=tuple(placement.domains.key for placement in placements),
         workloads=len(selected),
+        nothing_judged=not selected,
         constraints=len(constraints),
         placed=tuple(_build_placed_workload(number, workloads, placements) for number in shown_workloads),
         promises=tuple(constraint.report for constraint in constraints if is_shown(constraint.report)),
@@ -203,9 +204,15 @@ def _build_single_domain_finding(
     owner = workloads.owners[number]
     pods = int(workloads.pods[number])
     domain = placement.build_report(number, pods).most
-    other_domains_text = f"{counted(other_domains, 'other')} would take them by taints and node selection"
-    message = f"all {pods:,} pods are in {domain_word} {domain}; {other_domains_text}"
+    noun = domain_word if domain_word in ("node", "zone") else "domain"
+    other_domains_text = f"{counted(other_domains, f'other {noun}')} would take them by taints and node selection"
+    message = f"{_name_all_pods(pods)} are in {domain_word} {domain}; {other_domains_text}"
     return rule.build_finding(str(owner), message, namespace=owner.namespace)
+
+
+def _name_all_pods(pods: int) -> str:
+    """Return all pods of a workload of at least two pods as text, such as `all 3 pods`."""
+    return "both pods" if pods == 2 else f"all {pods:,} pods"
 
 
 def _find_domain_rule(key: str) -> tuple[AuditRule, str]:
@@ -259,7 +266,7 @@ def _build_only_domain_finding(
     domain = placement.build_report(number, pods).most
     only_noun = "domain" if rule is ONE_DOMAIN else "one"
     domain_text = f"{domain_word} {domain}, the only {only_noun} that taints and node selection leave"
-    message = f"all {pods:,} pods are in {domain_text}: losing it is an outage"
+    message = f"{_name_all_pods(pods)} are in {domain_text}: losing it is an outage"
 
     main_info = workloads.infos_by_workload[number][0]
     node_selector = view.pods.infos[main_info].spec.node_selector
