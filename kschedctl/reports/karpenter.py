@@ -12,7 +12,8 @@ from kschedctl.reports.document import Document
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind
-from kschedctl.text.counts import agreeing, counted, first_few, format_significant
+from kschedctl.text.amounts import format_price
+from kschedctl.text.counts import agreeing, counted, first_few
 from kschedctl.text.printable import rewrite_fit_error
 
 _LISTS = re.compile(r" \(counts = [^;]*|, requirements=.*?(?=, resources=|$)")
@@ -25,15 +26,6 @@ def shorten_error(error: str) -> str:
     'unsatisfiable topology constraint for pod affinity, key=zone'
     """
     return _LISTS.sub("", error)
-
-
-def format_price(price: float) -> str:
-    """Format an hourly price with at most three digits.
-
-    >>> format_price(0.08), format_price(0.0345), format_price(1.2)
-    ('$0.08', '$0.0345', '$1.2')
-    """
-    return f"${format_significant(price, 3)}"
 
 
 def describe_exhausted_budgets(pool: str) -> str:
