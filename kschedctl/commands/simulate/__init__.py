@@ -29,6 +29,7 @@ from kschedctl.commands.simulate import report as reports
 from kschedctl.commands.simulate.report import SimulationReport
 from kschedctl.fixes.new_node import simulate_growth
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
+from kschedctl.replay.controllers.autoscaled_replicas import bring_within_bounds
 from kschedctl.replay.controllers.creation import Creation, create_objects
 from kschedctl.replay.controllers.manifests import sort_manifests, validate_new_manifests
 from kschedctl.replay.controllers.plan_change import ExistingPods, plan_change
@@ -89,6 +90,10 @@ class PreparedCluster(SharedCluster):
     """The workload of each arriving pod."""
     pending_pods: Sequence[str] = ()
     """The pending pods of the cluster that take part."""
+    left_out: int = 0
+    """The number of pending pods of the cluster that take no part."""
+    autoscaled: Sequence[str] = ()
+    """Notes on workloads whose replicas a HorizontalPodAutoscaler changes at once."""
     assumptions: Sequence[str] = ()
     """Assumptions, and notes on the manifests."""
     kinds_in_full: Mapping[int, int] = field(default_factory=dict)
@@ -237,6 +242,8 @@ def run_once(
         interrupted=simulation.interrupted,
         not_created=tuple(not_created),
         chain=summarize_evictions(simulation, evicted),
+        left_out=shared.left_out,
+        autoscaled=tuple(shared.autoscaled),
     )
     return _add_new_nodes(report, shared, simulation)
 
@@ -406,6 +413,8 @@ def _build_workload_placement(rollout: Rollout, simulation: Simulation) -> repor
         nodes=count_by_node(view, rows),
         domains=count_by_domain(view, rows, find_topology_keys(view, template)),
         rollout=rollout.status,
+        surge=change.surge if rollout.status else 0,
+        unavailable=change.unavailable if rollout.status else 0,
     )
 
 
@@ -434,7 +443,9 @@ def prepare_simulation(
 
     # Let Kueue admit or suspend the workloads, and create their objects and pods
     existing = ExistingPods(cluster)
-    workloads = list(map(existing.with_current_replicas, sorted_manifests.workloads.values()))
+    current_workloads = map(existing.with_current_replicas, sorted_manifests.workloads.values())
+    autoscaled = [bring_within_bounds(cluster, workload) for workload in current_workloads]
+    workloads = [entry.workload for entry in autoscaled]
     queued = _admit_through_queues(cluster, workloads, include_waiting=pending)
     cluster, workloads = queued.cluster, queued.workloads
     creation = create_objects(cluster, workloads, include_denied=replays_admission)
@@ -447,21 +458,28 @@ def prepare_simulation(
     denied = admissions.admit_all(workloads, changes) if admitted_workloads and not rollout else []
 
     # Replace the old pods by the new ones
-    unbound = cluster.unbound_pods() if pending else ()
+    cluster_pods_waiting = [pod for pod in cluster.unbound_pods() if not _is_leaving(pod)]
     cluster = _update_quotas(cluster, admissions, creation, changes)
     removed = {(pod.metadata.namespace, pod.metadata.name): None for change in changes for pod in change.removed}
     arriving = [pod for change in changes for pod in (*rename_replaced_pods(change), *change.new)]
     cluster = add_pods(change_pods(creation.apply_to(cluster), removed), arriving)
     workload_by_pod = {pod.key: change.workload for change in changes for pod in change.new}
     started_by_pod = {pod.key: started.owner for started in queued.started for pod in started.pods}
+    kept_keys = {pod.key for change in changes for pod in change.kept}
     arriving_keys = workload_by_pod.keys() | started_by_pod.keys()
-    pending_keys = [pod.key for pod in unbound if not _is_leaving(pod) and pod.key not in arriving_keys]
+    waiting_keys = [
+        pod.key
+        for pod in cluster_pods_waiting
+        if (pod.metadata.namespace, pod.metadata.name) not in removed and pod.key not in arriving_keys
+    ]
     return PreparedCluster(
         cluster,
         sampling,
         changes=changes,
         workload_by_pod=workload_by_pod | started_by_pod,
-        pending_pods=[*started_by_pod, *pending_keys],
+        pending_pods=[*started_by_pod, *(waiting_keys if pending else ())],
+        left_out=0 if pending else len(set(waiting_keys) - kept_keys),
+        autoscaled=[entry.note for entry in autoscaled if entry.note],
         assumptions=[
             *_iter_assumptions(cluster, creation),
             *map(str, admissions.notes),
