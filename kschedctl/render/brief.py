@@ -137,8 +137,10 @@ def _iter_brief_parts(summary: Summary, *, headline_lists_causes: bool) -> Itera
     if summary.fixes:
         yield BriefText(f"fix: {_describe_fix(summary.fixes[0])}", 0, rank=1)
     fix_commands = _get_short_commands(summary)
-    if fix_commands:
-        lines = tuple(f"  {command}" for command in fix_commands)
+    edits = summary.fixes[0].edits if summary.fixes else ()
+    if fix_commands or edits:
+        in_manifest = (f"  in the manifest: {'; '.join(edits)}",) if edits else ()
+        lines = (*in_manifest, *(f"  {command}" for command in fix_commands))
         yield BriefText("", 0, rank=1, indent="    ", more=lines, needs_previous=True)
     further_fixes = len(summary.fixes) - 1 + summary.left_out.get("fixes", 0)
     if further_fixes > 0:
