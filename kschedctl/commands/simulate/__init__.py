@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.admission.not_replayed import BUILT_IN_NAMESPACES
 from kschedctl.api.arrays import Position
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, StoredJob, StoredJobSpec, Struct
-from kschedctl.api.ownership import Owner
+from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.workloads import CronJob, Job, get_identity
 from kschedctl.autoscaling.growth import Autoscaler
 from kschedctl.cluster import Cluster
@@ -63,7 +64,7 @@ from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unkno
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
 from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
 from kschedctl.reports.not_created import CreationFix, NotCreated
-from kschedctl.reports.placements import Spread, Variation, WorkloadVariation
+from kschedctl.reports.placements import EvictedPod, Spread, Variation, WorkloadVariation
 from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, has_unadmitted, has_unchecked
 from kschedctl.scheduler.engine.extenders import CallExtender
@@ -242,10 +243,40 @@ def run_once(
         interrupted=simulation.interrupted,
         not_created=tuple(not_created),
         chain=summarize_evictions(simulation, evicted),
+        violated_budgets=_find_violated_budgets(shared.cluster, evicted),
+        outages=() if simulation.interrupted else tuple(_iter_outages(simulation, evicted)),
         left_out=shared.left_out,
         autoscaled=tuple(shared.autoscaled),
     )
     return _add_new_nodes(report, shared, simulation)
+
+
+def _find_violated_budgets(cluster: Cluster, evicted: Iterable[EvictedPod]) -> dict[str, int]:
+    """Return the PodDisruptionBudgets of which more pods are evicted than they allow now, and what they allow."""
+    pods_by_budget: dict[str, set[str]] = {}
+    for eviction in evicted:
+        for name in eviction.budgets:
+            pods_by_budget.setdefault(name, set()).add(eviction.pod)
+    allowed_by_budget = {
+        f"{budget.metadata.namespace}/{budget.metadata.name}": budget.status.disruptions_allowed
+        for budget in cluster.pod_disruption_budgets
+    }
+    return {
+        name: allowed_by_budget[name]
+        for name, pods in sorted(pods_by_budget.items())
+        if len(pods) > allowed_by_budget.get(name, len(pods))
+    }
+
+
+def _iter_outages(simulation: Simulation, evicted: Iterable[EvictedPod]) -> Iterator[str]:
+    """Yield the workloads with evicted pods of which no pod has a node at the end of the simulation."""
+    affected = {eviction.workload for eviction in evicted if not eviction.workload.startswith("Pod ")}
+    if not affected:
+        return
+    view = simulation.view
+    rows = view.node
+    running = {str(find_owner(view.pods.objects[position])) for position in np.flatnonzero(rows >= 0).tolist()}
+    yield from sorted(affected - running)
 
 
 def _find_reported_pods(shared: PreparedCluster, simulation: Simulation) -> frozenset[Position]:

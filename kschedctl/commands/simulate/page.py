@@ -77,6 +77,7 @@ def _build_verdict_lines(report: SimulationReport) -> Page:
         *build_interruption_line(report.interrupted),
         paragraph(Marked(verdict, tone), sentence),
         *_iter_fitting_workload_lines(report),
+        *(paragraph(Marked(line[:1].upper() + line[1:], Tone.WARNING)) for line in report.iter_harm()),
         *map(paragraph, report.autoscaled),
         *_iter_permit_waits(report),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated
 
 import msgspec
@@ -100,6 +101,10 @@ class SimulationReport(Report, frozen=True):
     """The flavors in which Kueue admits the workloads of the manifests that name a queue, by workload."""
     chain: EvictionChain | None = None
     """The fate of the evicted pods, None if there are none or the run was interrupted."""
+    violated_budgets: dict[str, int] = msgspec.field(default_factory=dict)
+    """The PodDisruptionBudgets that preemption violates, each with the number of disruptions that it allows."""
+    outages: tuple[str, ...] = ()
+    """The workloads of which preemption evicts pods, and of which no pod has a node in the end."""
     left_out: int = 0
     """The number of pods that already wait in the cluster and take no part."""
     autoscaled: tuple[str, ...] = ()
@@ -209,6 +214,11 @@ class SimulationReport(Report, frozen=True):
         homeless = self.chain.pending + self.chain.lost if self.chain else 0
         if homeless:
             text += f", {homeless:,} of them without another node"
+        if self.violated_budgets:
+            budgets = counted(len(self.violated_budgets), "PodDisruptionBudget")
+            text += f", {budgets} violated"
+        if self.outages:
+            text += f", {counted(len(self.outages), 'workload')} left without a running pod"
         removed = sum(workload.removed for workload in self.workloads if workload.created and not workload.rollout)
         if removed:
             text += f", {counted(removed, 'old pod')} removed first"
@@ -228,9 +238,20 @@ class SimulationReport(Report, frozen=True):
                 *(entry.short_form for entry in self.waiting_elsewhere),
             ),
             victims=tuple(dict.fromkeys(evicted.pod for evicted in self.evicted)),
-            warnings=(*describe_evictions(self.evicted), *self.autoscaled),
+            warnings=(*self.iter_harm(), *describe_evictions(self.evicted), *self.autoscaled),
             figures={"placed": self.placed, "unplaced": self.unplaced, "evicted": self.evicted_pods},
         )
+
+    def iter_harm(self) -> Iterator[str]:
+        """Yield lines about the PodDisruptionBudgets that preemption violates and the workloads that it stops."""
+        for name, allowed in self.violated_budgets.items():
+            evicted = len({pod.pod for pod in self.evicted if name in pod.budgets})
+            yield (
+                f"violates PodDisruptionBudget {name}: it allows {counted(allowed, 'disruption')} now, "
+                f"and preemption evicts {counted(evicted, 'pod')}"
+            )
+        if self.outages:
+            yield f"leaves {first_few(self.outages)} without a running pod"
 
     @property
     def _summary_verdict(self) -> str:
