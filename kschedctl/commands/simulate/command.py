@@ -307,6 +307,7 @@ def _suggest_commands(
         command = ("capacity",) if source.filename else ("remedies", "-A")
         yield from build_command(source, *command, options=options)
     if report.left_out:
-        yield from build_command(source, "simulate", options=[*options, "--pending"])
-    if any(workload.removed and workload.created and not workload.rollout for workload in report.workloads):
-        yield from build_command(source, "simulate", options=[*options, "--rollout"])
+        options.append("--pending")
+    has_old_pods = any(workload.removed and workload.created and not workload.rollout for workload in report.workloads)
+    if has_old_pods or report.left_out:
+        yield from build_command(source, "simulate", options=[*options, *(["--rollout"] if has_old_pods else [])])

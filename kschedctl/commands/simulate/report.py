@@ -188,8 +188,7 @@ class SimulationReport(Report, frozen=True):
         """A clause about pods that take no part, and about namespaces that are assumed, or an empty string."""
         text = ""
         if self.left_out:
-            waiting = "pod that already waits" if self.left_out == 1 else f"{self.left_out:,} pods that already wait"
-            text += f", without the {waiting}"
+            text += f", without the {'waiting pod' if self.left_out == 1 else f'{self.left_out:,} waiting pods'}"
         names = [
             f"{name} (did you mean {similar}?)" if similar else name
             for name, similar in self.missing_namespaces.items()
